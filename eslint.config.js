@@ -1,0 +1,136 @@
+// Few rules, each of them a promise. Formatting belongs to prettier; this file keeps the walls between the rooms:
+//
+//   time     a command is handed its clock and its chance, so a test can turn both by hand
+//   imports  http → engine → core, engine → store/store.ts ← sqlite; cli wires the house. Arrows never turn round
+//
+// A rule's options do not merge between blocks: the last block that names a rule wins. So every room states its
+// import wall whole.
+import js from '@eslint/js'
+import { defineConfig } from 'eslint/config'
+import tseslint from 'typescript-eslint'
+
+const tests = ['**/*.test.ts', '**/*.suite.ts', 'tests/**']
+
+const handedIn = 'Time and chance are handed in: take clock or random as a parameter.'
+const clockModules = {
+  regex: '^(node:)?(timers|perf_hooks)(/|$)',
+  message: handedIn,
+}
+const wall = (...patterns) => ['error', { patterns: [clockModules, ...patterns] }]
+
+export default defineConfig(
+  { ignores: ['**/dist/', '**/coverage/', '**/.curfew/'] },
+  js.configs.recommended,
+
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.recommendedTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      // A port is async for the implementation that needs it; the others may answer at once.
+      '@typescript-eslint/require-await': 'off',
+      'no-restricted-exports': ['error', { restrictDefaultExports: { direct: true, named: true, defaultFrom: true } }],
+    },
+  },
+  { files: ['*.config.ts'], rules: { 'no-restricted-exports': 'off' } },
+  {
+    // expect.any() and friends are typed any.
+    files: tests,
+    rules: {
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+    },
+  },
+  {
+    files: ['**/*.mjs', '**/*.js'],
+    languageOptions: {
+      globals: {
+        process: 'readonly',
+        console: 'readonly',
+        performance: 'readonly',
+        URL: 'readonly',
+        fetch: 'readonly',
+        setTimeout: 'readonly',
+        setInterval: 'readonly',
+        clearInterval: 'readonly',
+      },
+    },
+  },
+
+  {
+    name: 'wall: time and chance',
+    files: ['packages/*/src/**/*.ts'],
+    ignores: [...tests, 'packages/server/src/cli/**', 'packages/server/src/host.ts'],
+    rules: {
+      'no-restricted-globals': [
+        'error',
+        ...['setTimeout', 'setInterval', 'setImmediate', 'performance'].map((name) => ({ name, message: handedIn })),
+      ],
+      'no-restricted-properties': [
+        'error',
+        ...[
+          ['Date', 'now'],
+          ['Math', 'random'],
+          ['process', 'hrtime'],
+          ['AbortSignal', 'timeout'],
+          ['globalThis', 'setTimeout'],
+          ['globalThis', 'setInterval'],
+          ['globalThis', 'setImmediate'],
+          ['globalThis', 'performance'],
+        ].map(([object, property]) => ({ object, property, message: handedIn })),
+      ],
+      'no-restricted-syntax': [
+        'error',
+        { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: handedIn },
+        { selector: "CallExpression[callee.name='Date']", message: handedIn },
+      ],
+    },
+  },
+  {
+    name: 'wall: core imports only itself',
+    files: ['packages/core/src/**/*.ts'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': wall({ regex: '^(?!\\./[^.])', message: 'core imports nothing but its own files.' }),
+    },
+  },
+  {
+    name: 'wall: engine knows core and the store port',
+    files: ['packages/server/src/engine/**/*.ts'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': wall(
+        {
+          regex: '^\\.\\./(?!store/store\\.ts$)',
+          message: 'engine imports its own folder and ../store/store.ts only.',
+        },
+        { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the engine: it holds a Store.' },
+        { regex: '^node:(http|https|net|fs)', message: 'No I/O in the engine.' },
+      ),
+    },
+  },
+  {
+    name: 'wall: store knows nobody above it',
+    files: ['packages/server/src/store/**/*.ts'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': wall({
+        regex: '^(\\.\\./)+(engine|http|cli)/',
+        message: 'A store finds, orders, locks and writes; it does not know engine, http or cli.',
+      }),
+    },
+  },
+  {
+    name: 'wall: http knows engine and core',
+    files: ['packages/server/src/http/**/*.ts'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': wall(
+        { regex: '^(\\.\\./)+(cli/|store/(?!store\\.ts$))', message: 'http speaks to the engine, not to a store.' },
+        { regex: '^(better-sqlite3|pg)$', message: 'http speaks to the engine, not to a database.' },
+      ),
+    },
+  },
+)

@@ -1,0 +1,84 @@
+// npm test: everything CI runs. Each part runs even when an earlier one failed, so one run shows all there is to mend.
+//
+//   npm test                            set-up, format, lint, types, build, then the tests of all projects
+//   npm test -- --project unit retry    only vitest, with these arguments
+//
+// The last line is always `N passed, N failed`, counting tests.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { build } from './build.mjs'
+import { root, setupOrExit } from './setup.mjs'
+
+const vitestArgs = process.argv.slice(2)
+const everything = vitestArgs.length === 0
+const failures = []
+let counted = { passed: 0, failed: 0 }
+
+await setupOrExit()
+if (everything) {
+  part('Format (prettier)', () => tool('prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.'))
+  part('Lint (eslint)', () => tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'))
+  part('Types (tsc)', typecheck)
+}
+if (everything || runsProcessTests(vitestArgs)) part('Build (tsc -b)', build)
+part('Tests (vitest)', runVitest)
+
+if (failures.length > 0) console.log(`\nFailed: ${failures.join(', ')}`)
+console.log(`${counted.passed} passed, ${counted.failed} failed`)
+process.exit(failures.length > 0 ? 1 : 0)
+
+function part(name, run) {
+  console.log(`\n— ${name}`)
+  const began = performance.now()
+  const code = run()
+  const seconds = ((performance.now() - began) / 1000).toFixed(1)
+  console.log(`  ${code === 0 ? 'ok' : 'FAILED'}, ${seconds} s`)
+  if (code !== 0) failures.push(name)
+}
+
+function tool(script, ...args) {
+  const path = join(root, 'node_modules', ...script.split('/'))
+  return spawnSync(process.execPath, [path, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1
+}
+
+/** Core alone, without the types of Node; then everything, tests included. The same as `npm run typecheck`. */
+function typecheck() {
+  const tsc = 'typescript/bin/tsc'
+  const core = tool(tsc, '-p', 'packages/core', '--noEmit', '--composite', 'false', '--incremental', 'false')
+  return tool(tsc, '-p', 'tsconfig.tests.json') || core
+}
+
+/** The process tests start the server from dist, so a stale build would test yesterday's code. */
+function runsProcessTests(args) {
+  const projects = args.flatMap((arg, i) => {
+    if (arg === '--project') return [args[i + 1]]
+    return arg.startsWith('--project=') ? [arg.slice('--project='.length)] : []
+  })
+  return projects.length === 0 || projects.includes('process')
+}
+
+function runVitest() {
+  const folder = mkdtempSync(join(tmpdir(), 'curfew-test-'))
+  const report = join(folder, 'report.json')
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+  try {
+    const code = tool('vitest/vitest.mjs', 'run', ...reporters, ...vitestArgs)
+    counted = count(report)
+    return code
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** A file that could not even be loaded has no tests to count: it counts as one failure. */
+function count(report) {
+  try {
+    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'))
+    const unloaded = testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0)
+    return { passed: numPassedTests, failed: numFailedTests + unloaded.length }
+  } catch {
+    return { passed: 0, failed: 1 } // vitest ended without a report
+  }
+}
