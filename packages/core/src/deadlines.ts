@@ -1,0 +1,253 @@
+/**
+ * Every sum on time. This is the only file that adds a length to an instant; the wake loop, the claim, the retry, the
+ * answers to workers and the explanation of a job all ask here, so they cannot disagree.
+ *
+ *   anchor ──────────── enqueue_ttl ──┤            (only until the first claim)
+ *   anchor ─────────────────────────────────────────────────── total ──┤  (whatever the state)
+ *                     claim ──── timeout ──┤soft ── grace ──┤hard
+ *                     sign of life ── heartbeat ──┤ stalled
+ *                     sign of life ── visibility ────────┤ back to available
+ *
+ * Due means now >= deadline, everywhere (on a clock of whole milliseconds).
+ *
+ * Liveness clocks (stall, visibility, death) are renewable. A beat is written on the worker's row only; a job's clocks
+ * are derived from it when its own `wakeAt` comes due. The server's own outages are not held against anyone's liveness:
+ * `creditFor` gives back the time no server was listening. Timeouts, totals and TTLs are never credited.
+ */
+import { instant, millis, seconds, type Instant, type Millis } from './clock.ts'
+import { isTerminal, type Job } from './job.ts'
+import type { Beat, Worker } from './worker.ts'
+
+/** The one addition. */
+export function after(at: Instant, length: Millis): Instant {
+  return instant(at + length)
+}
+
+export function elapsed(since: Instant, now: Instant): Millis {
+  return millis(Math.max(0, now - since))
+}
+
+export function isDue(deadlineAt: Instant | null, now: Instant): boolean {
+  return deadlineAt !== null && now >= deadlineAt
+}
+
+export function earliest(...deadlines: readonly (Instant | null)[]): Instant | null {
+  let first: Instant | null = null
+  for (const at of deadlines) if (at !== null && (first === null || at < first)) first = at
+  return first
+}
+
+// ---- The whole life ----
+
+/** When the job's own total budget ends (without what a parent or workflow imposes). */
+export function ownTotalAt(job: Job): Instant | null {
+  return job.limits.total === null ? null : after(job.anchorAt, job.limits.total.ms)
+}
+
+/** When the job must be over, whatever its state: its own total, or the ceiling handed down to it. */
+export function totalAt(job: Job): Instant | null {
+  return earliest(ownTotalAt(job), job.ceiling?.at ?? null)
+}
+
+/** The total as a length with the source that won, for answers. */
+export function effectiveTotal(job: Job): { ms: Millis; source: string; at: Instant } | null {
+  const at = totalAt(job)
+  if (at === null) return null
+  const own = ownTotalAt(job)
+  const source = own !== null && own <= at && job.limits.total !== null ? job.limits.total.source : (job.ceiling?.source ?? 'parent')
+  return { ms: elapsed(job.anchorAt, at), source, at }
+}
+
+/** When a job that never started is too old to start. */
+export function ttlAt(job: Job): Instant | null {
+  return job.attempt === 0 && job.limits.ttl !== null ? after(job.anchorAt, job.limits.ttl.ms) : null
+}
+
+export function expiryAt(job: Job): Instant | null {
+  return job.attempt === 0 ? job.expiresAt : null
+}
+
+// ---- One attempt ----
+
+/** When the handler is asked to stop. */
+export function softDeadlineAt(job: Job): Instant | null {
+  if (job.hold === null || job.startedAt === null) return null
+  return earliest(after(job.startedAt, job.hold.timeout.ms), totalAt(job))
+}
+
+/** When the attempt ends by its own timeout and grace (the total may end it sooner). */
+export function executionAt(job: Job): Instant | null {
+  if (job.hold === null || job.startedAt === null) return null
+  return after(after(job.startedAt, job.hold.timeout.ms), job.hold.grace.ms)
+}
+
+/** When the server takes the job away at the latest. Grace never extends a total. */
+export function hardDeadlineAt(job: Job): Instant | null {
+  return earliest(executionAt(job), totalAt(job))
+}
+
+// ---- Liveness ----
+
+/** A time in which no server was listening. */
+export interface Outage {
+  readonly from: Instant
+  readonly to: Instant
+}
+
+/** What liveness is judged by: the worker's row, the outages, and how long silence may last. */
+export interface Liveness {
+  readonly worker: Worker | null
+  readonly outages: readonly Outage[]
+  readonly workerTimeoutMs: Millis
+}
+
+/** How much of the time since a clock was last reset no server was listening. */
+export function creditFor(since: Instant, outages: readonly Outage[]): Millis {
+  let credit = 0
+  for (const { from, to } of outages) credit += Math.max(0, to - Math.max(from, since))
+  return millis(credit)
+}
+
+function beatFor(job: Job, worker: Worker | null): Beat | null {
+  if (worker === null || job.hold === null || worker.beat === null || job.startedAt === null) return null
+  // A beat from before this claim speaks of an earlier attempt.
+  if (worker.id !== job.hold.workerId || worker.beat.at < job.startedAt) return null
+  const lease = worker.beat.leases[job.id]
+  return lease === undefined || lease === job.lease ? worker.beat : null
+}
+
+/** When the stall clock was last reset. */
+export function lastSignAt(job: Job, worker: Worker | null): Instant | null {
+  if (job.hold === null) return null
+  const beat = beatFor(job, worker)
+  const covered = beat !== null && beat.jobs.has(job.id) && (beat.proofs === null || beat.proofs.has(job.id))
+  return covered && beat.at > job.hold.signAt ? beat.at : job.hold.signAt
+}
+
+/** Null when nobody judges this attempt by its heartbeats. */
+export function stallAt(job: Job, { worker, outages }: Liveness): Instant | null {
+  const since = lastSignAt(job, worker)
+  if (since === null || job.hold === null || job.hold.heartbeat === null) return null
+  return after(after(since, job.hold.heartbeat.ms), creditFor(since, outages))
+}
+
+/** When the visibility clock was last reset, and to what length. */
+export function visibilityClock(job: Job, worker: Worker | null): { since: Instant; ms: Millis } | null {
+  if (job.hold === null) return null
+  const beat = beatFor(job, worker)
+  return beat !== null && beat.jobs.has(job.id) && beat.at >= job.hold.visibleFrom
+    ? { since: beat.at, ms: beat.visibilityMs ?? job.hold.visibility.ms }
+    : { since: job.hold.visibleFrom, ms: job.hold.visibleMs }
+}
+
+export function visibilityAt(job: Job, { worker, outages }: Liveness): Instant | null {
+  const clock = visibilityClock(job, worker)
+  return clock === null ? null : after(after(clock.since, clock.ms), creditFor(clock.since, outages))
+}
+
+/** When a silent worker is declared dead. Workers that never introduced themselves are not judged. */
+export function deathAt(worker: Worker, { outages, workerTimeoutMs }: Omit<Liveness, 'worker'>): Instant | null {
+  if (!worker.known || worker.diedAt !== null) return null
+  return after(after(worker.lastSeenAt, workerTimeoutMs), creditFor(worker.lastSeenAt, outages))
+}
+
+/** A job whose stall clock somebody chose is left to that clock alone (C09). */
+export function deathEndsIt(job: Job): boolean {
+  return job.hold !== null && (job.hold.heartbeat === null || job.hold.heartbeat.source === 'default')
+}
+
+// ---- What is due first ----
+
+export type DueKind =
+  | 'scheduled'
+  | 'backoff'
+  | 'total'
+  | 'execution'
+  | 'stalled'
+  | 'worker_death'
+  | 'visibility'
+  | 'enqueue_ttl'
+  | 'expires_at'
+  | 'purge'
+
+export interface Due {
+  readonly kind: DueKind
+  readonly at: Instant
+}
+
+/** Nothing known of any worker or outage: what the job's own row says. */
+export const ROW_ALONE: Liveness = { worker: null, outages: [], workerTimeoutMs: millis(0) }
+
+/**
+ * The next thing that happens to this job if nobody speaks. Earliest first; on a tie the order of this list decides,
+ * which is the order of the specification (total, execution, stalled, worker death, visibility), and a limit comes
+ * before a start: nothing starts with an empty budget.
+ */
+export function nextDue(job: Job, life: Liveness = ROW_ALONE): Due | null {
+  return firstDue(job, life, true)
+}
+
+function firstDue(job: Job, life: Liveness, withDeath: boolean): Due | null {
+  let first: Due | null = null
+  const consider = (kind: DueKind, at: Instant | null): void => {
+    if (at !== null && (first === null || at < first.at)) first = { kind, at }
+  }
+  if (isTerminal(job.state)) {
+    consider('purge', job.purgeAt)
+    return first
+  }
+  consider('total', totalAt(job))
+  if (job.state === 'active') {
+    consider('execution', executionAt(job))
+    consider('stalled', stallAt(job, life))
+    if (withDeath && life.worker !== null && life.worker.id === job.hold?.workerId && deathEndsIt(job)) {
+      consider('worker_death', deathAt(life.worker, life))
+    }
+    consider('visibility', visibilityAt(job, life))
+    return first
+  }
+  consider('enqueue_ttl', ttlAt(job))
+  consider('expires_at', expiryAt(job))
+  if (job.state === 'scheduled') consider('scheduled', job.scheduledAt)
+  if (job.state === 'retryable') consider('backoff', job.nextRetryAt)
+  return first
+}
+
+/**
+ * The row's `wakeAt`: never later than what is really due; a renewed clock is found out, and re-armed, when it comes.
+ * A worker's death is on the worker's own row.
+ */
+export function wakeAtOf(job: Job, life: Liveness = ROW_ALONE): Instant | null {
+  return firstDue(job, life, false)?.at ?? null
+}
+
+/** How late a decision was: not counted from before the deadline was set, nor from before the server was up. */
+export function overshootOf(deadlineAt: Instant, setAt: Instant, upAt: Instant, now: Instant): Millis {
+  return elapsed(instant(Math.max(deadlineAt, setAt, upAt)), now)
+}
+
+// ---- Retries ----
+
+/**
+ * Whether another attempt can still begin, and end, inside the total budget (OJS timeouts §9.1). A timeout nobody chose
+ * counts as nothing, so that a short total still gets its retries (C29); a workflow's ceiling does not count here.
+ */
+export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
+  const ceiling = job.ceiling?.source === 'parent' ? job.ceiling.at : null
+  const totalEndsAt = earliest(ownTotalAt(job), ceiling)
+  if (totalEndsAt === null) return true
+  const timeout = job.hold?.timeout ?? job.limits.timeout
+  const startsAt = after(now, delayMs)
+  const neededMs = timeout.source === 'default' ? millis(0) : timeout.ms
+  return totalEndsAt > startsAt && totalEndsAt >= after(startsAt, neededMs)
+}
+
+// ---- Workers ----
+
+/** Workers that only ever fetched are forgotten after an hour of silence; the dead are remembered for one. */
+export const FORGET_AFTER_MS = seconds(3600)
+
+export function workerWakeAt(worker: Worker, life: Omit<Liveness, 'worker'>): Instant {
+  if (worker.diedAt !== null) return after(worker.diedAt, FORGET_AFTER_MS)
+  return deathAt(worker, life) ?? after(worker.lastSeenAt, FORGET_AFTER_MS)
+}

@@ -1,0 +1,57 @@
+/** ISO 8601 durations and RFC 3339 timestamps: text in, lengths and instants out. */
+import { iso, instant, millis, type Instant, type Millis } from './clock.ts'
+import { after } from './deadlines.ts'
+
+const DURATION =
+  /^P(?:(\d+(?:\.\d+)?)Y)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?$/
+// A year is 365 days and a month 30 (OJS retry §4.2).
+const UNIT_MS = [31_536_000_000, 2_592_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1_000]
+const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
+/** Nothing we keep time for lies beyond this; larger values are mistakes. */
+export const LONGEST_MS = millis(315_360_000_000)
+
+/** `PT1H30M` → milliseconds, or null when the text is no ISO duration. */
+export function parseIsoDuration(text: string): Millis | null {
+  const match = DURATION.exec(text)
+  if (match === null || text.endsWith('T')) return null
+  let total = 0
+  let parts = 0
+  for (const [index, unit] of UNIT_MS.entries()) {
+    const digits = match[index + 1]
+    if (digits === undefined) continue
+    parts += 1
+    total += Number(digits) * unit
+  }
+  return parts === 0 ? null : millis(Math.round(total))
+}
+
+export function formatIsoDuration(ms: Millis): string {
+  return `PT${String(ms / 1000)}S`
+}
+
+/** A moment a client named: the instant it means, and the text to give back (their own, byte for byte, if absolute). */
+export interface NamedMoment {
+  readonly at: Instant
+  readonly text: string
+}
+
+/**
+ * Reads `2099-12-31T23:59:59Z` (zone required) or, relative to receipt, `+PT2S`; a bare `PT2S` too where the caller
+ * allows it. Null when it is none of these.
+ */
+export function parseMoment(text: string, now: Instant, allowBareDuration: boolean): NamedMoment | null {
+  if (text.startsWith('+') || (allowBareDuration && text.startsWith('P'))) {
+    const length = parseIsoDuration(text.startsWith('+') ? text.slice(1) : text)
+    if (length === null || length > LONGEST_MS) return null
+    const at = after(now, length)
+    return { at, text: iso(at) }
+  }
+  const match = TIMESTAMP.exec(text)
+  if (match === null) return null
+  const [, , month, day, hour, minute, second] = match.map(Number)
+  if ([month, day, hour, minute, second].some((part) => part === undefined)) return null
+  const daysInMonth = new Date(Date.UTC(Number(match[1]), month ?? 0, 0)).getUTCDate()
+  if ((day ?? 0) < 1 || (day ?? 0) > daysInMonth || (hour ?? 0) > 23) return null
+  const ms = Date.parse(text.toUpperCase().replace(' ', 'T'))
+  return Number.isNaN(ms) ? null : { at: instant(ms), text }
+}

@@ -1,0 +1,320 @@
+/**
+ * The OJS envelope, inwards: an enqueue request in either dialect (fields at the top, or in `options`; seconds, or
+ * milliseconds with `_ms`) becomes one plain record. `render.ts` is the way out. Nobody else knows the wire.
+ *
+ * What the server does not need to understand is not taken apart: it is cut out of the text as the client wrote it.
+ */
+import { badField, OjsError } from './errors.ts'
+import { seconds, type Instant, type Millis } from './clock.ts'
+import { parseMoment, type NamedMoment } from './durations.ts'
+import { isUuidV7 } from './ids.ts'
+import type { Fragment, Parent } from './job.ts'
+import { elementsOf, membersOf, type Member } from './json-text.ts'
+import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
+import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
+import { anyList, anyObject, flag, list, object, policy, text, utf8Length, whole, type Fields, type Shape } from './shape.ts'
+
+export const TYPE_SHAPE = text({
+  pattern: /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/,
+  maxBytes: 255,
+  expected: 'a job type such as "email.send": lower-case words of letters, digits, "_" and "-", joined by dots',
+})
+export const QUEUE_SHAPE = text({
+  pattern: /^[a-z0-9][a-z0-9.-]*$/,
+  maxBytes: 128,
+  expected: 'a queue name such as "default": lower-case letters, digits, "." and "-", at most 128',
+})
+export const ID_SHAPE: Shape<string> = {
+  json: { type: 'string', format: 'uuid', description: 'UUIDv7, lower case' },
+  read(value, at) {
+    if (typeof value !== 'string' || !isUuidV7(value)) throw badField(at, `${at} must be a UUIDv7 in lower case.`)
+    return value
+  },
+}
+/** Control characters in a worker's name would travel into logs and terminals. */
+export const WORKER_ID_SHAPE = text({
+  // eslint-disable-next-line no-control-regex
+  pattern: /^[^\u0000-\u001f\u007f-\u009f]+$/,
+  min: 1,
+  maxBytes: 255,
+  expected: 'a worker id: 1 to 255 bytes without control characters',
+})
+
+const momentShape = { json: { type: 'string', description: 'RFC 3339 with a zone, or relative: +PT2S' }, read: (value: unknown): unknown => value }
+
+/** Fields that may stand at the top or in `options`; a top-level value wins. */
+const OPTION_SHAPES = {
+  queue: QUEUE_SHAPE,
+  priority: whole(-100, 100),
+  ...limitShapes(),
+  [ON_TIMEOUT_FIELD]: onTimeoutShape(),
+  scheduled_at: momentShape,
+  delay_until: momentShape,
+  expires_at: momentShape,
+  retry: policy(anyObject()),
+  retry_policy: policy(anyObject()),
+  metadata: anyObject(),
+  tags: list(text()),
+  pending: flag(),
+  result_ttl: policy(whole(1, 315_360_000)),
+  x_parent: anyObject(),
+  x_inherit_deadline: flag(),
+} as const satisfies Record<string, Shape<unknown>>
+
+const TOP_SHAPES = {
+  type: TYPE_SHAPE,
+  args: anyList(),
+  id: ID_SHAPE,
+  specversion: text({ pattern: /^1\.0$/, expected: '"1.0"' }),
+  meta: anyObject(),
+  schema: text(),
+} as const
+
+/** The documented form of an enqueue request. */
+export const ENQUEUE_SHAPE = object(
+  { ...TOP_SHAPES, ...OPTION_SHAPES, options: object(OPTION_SHAPES) },
+  { required: ['type', 'args'] },
+)
+
+/** Kept by the server: silently ignored when a client sends them. */
+const SYSTEM_FIELDS = new Set(
+  ('state attempt max_attempts created_at enqueued_at started_at completed_at discarded_at cancelled_at activated_at ' +
+    're_enqueued_at error errors retry_delay_ms next_retry_at next_attempt_at result worker_id workflow_id workflow_step ' +
+    'parent_results progress checkpoint last_checkpoint cancel_reason previous_state deduplicated x_lease x_limits ' +
+    'x_interruptions x_purge_at x_warnings').split(' '),
+)
+const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES), 'options', ...SYSTEM_FIELDS])
+/** Not offered yet, and refused rather than silently ignored. */
+const NOT_OFFERED = ['unique', 'rate_limit']
+const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
+const LARGEST_META = 65_536
+
+export interface EnqueueRequest {
+  readonly id: string | null
+  readonly type: string
+  readonly queue: string
+  readonly priority: number
+  readonly pending: boolean
+  readonly asked: AskedLimits
+  readonly retry: RetryPolicy
+  readonly scheduled: NamedMoment | null
+  readonly expires: NamedMoment | null
+  readonly resultTtlMs: Millis | null
+  readonly parent: Parent | null
+  readonly inheritDeadline: boolean
+  readonly traceId: string | null
+  readonly body: Fragment
+  readonly given: Fragment
+}
+
+/** `source` is the request's text, `fields` the same parsed. */
+export function readEnqueue(source: string, fields: unknown, now: Instant): EnqueueRequest {
+  const top = anyObject().read(fields, '')
+  const members = membersOf(source)
+  const optionMember = members.get('options')
+  const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
+  const optionMembers = optionMember === undefined || !isGiven(top['options']) ? new Map<string, Member>() : membersOf(optionMember.value)
+  const merged: Record<string, unknown> = {}
+  for (const key of Object.keys(OPTION_SHAPES)) {
+    const value = isGiven(top[key]) ? top[key] : Object.hasOwn(options, key) ? options[key] : undefined
+    if (isGiven(value)) merged[key] = value
+  }
+  for (const key of NOT_OFFERED) {
+    if (isGiven(top[key]) || isGiven(options[key])) {
+      throw new OjsError('unsupported', `${key} is not supported by this server; remove it.`, { details: { field: key } })
+    }
+  }
+  for (const key of ['type', 'args']) if (!isGiven(top[key])) throw badField(key, `${key} is required.`)
+  const read = <T>(shapes: Readonly<Record<string, Shape<unknown>>>, from: Fields, key: string): T | undefined =>
+    isGiven(from[key]) ? (shapes[key]?.read(from[key], key) as T) : undefined
+
+  const type = TYPE_SHAPE.read(top['type'], 'type')
+  TOP_SHAPES.args.read(top['args'], 'args')
+  read(TOP_SHAPES, top, 'specversion')
+  read(TOP_SHAPES, top, 'schema')
+  const id = top['id'] === undefined || top['id'] === null ? null : ID_SHAPE.read(top['id'], 'id')
+  const meta = read<Fields>(TOP_SHAPES, top, 'meta')
+  const metadata = read<Fields>(OPTION_SHAPES, merged, 'metadata')
+  const tags = read<string[]>(OPTION_SHAPES, merged, 'tags')
+  const asked = readLimits(merged)
+  const scheduled =
+    readMoment(top, 'scheduled_at', now) ??
+    readMoment(top, 'delay_until', now, true) ??
+    readMoment(options, 'scheduled_at', now) ??
+    readMoment(options, 'delay_until', now, true)
+  const expires = readMoment(merged, 'expires_at', now)
+  const retryField = isGiven(merged['retry']) ? 'retry' : 'retry_policy'
+  const retry = isGiven(merged[retryField]) ? readRetryPolicy(merged[retryField], retryField) : null
+  const resultTtl = read<number>(OPTION_SHAPES, merged, 'result_ttl')
+  const parent = isGiven(merged['x_parent']) ? readParent(merged['x_parent']) : null
+  const inheritDeadline = read<boolean>(OPTION_SHAPES, merged, 'x_inherit_deadline') ?? false
+  if (inheritDeadline && parent === null) {
+    throw new OjsError('validation_error', 'x_inherit_deadline needs x_parent with exactly one of job_id, journey_id or workflow_id.', {
+      details: { field: 'x_inherit_deadline' },
+    })
+  }
+
+  const metaText = metadata === undefined ? (meta === undefined ? '{}' : (members.get('meta')?.value ?? '{}')) : JSON.stringify({ ...metadata, ...meta })
+  if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
+    throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, { details: { field: 'meta' } })
+  }
+  const rawOption = (key: string): string | undefined =>
+    isGiven(top[key]) ? members.get(key)?.value : isGiven(options[key]) ? optionMembers.get(key)?.value : undefined
+  const parts = [`"args":${members.get('args')?.value ?? '[]'}`, `"meta":${metaText}`]
+  if (tags !== undefined) parts.push(`"tags":${rawOption('tags') ?? '[]'}`)
+  if (isGiven(top['schema'])) parts.push(`"schema":${members.get('schema')?.value ?? 'null'}`)
+  if (retry !== null) parts.push(`"retry":${JSON.stringify(writeRetryPolicy(retry))}`)
+  if (resultTtl !== undefined) parts.push(`"result_ttl":${String(resultTtl)}`)
+  if (parent !== null) parts.push(`"x_parent":${JSON.stringify({ [`${parent.kind}_id`]: parent.id })}`)
+  if (inheritDeadline) parts.push('"x_inherit_deadline":true')
+  for (const member of members.values()) {
+    if (!UNDERSTOOD.has(member.key) && member.value !== 'null') parts.push(`${member.rawKey}:${member.value}`)
+  }
+  const traceId = meta?.['trace_id'] ?? metadata?.['trace_id']
+  return {
+    id,
+    type,
+    queue: read<string>(OPTION_SHAPES, merged, 'queue') ?? 'default',
+    priority: read<number>(OPTION_SHAPES, merged, 'priority') ?? 0,
+    pending: read<boolean>(OPTION_SHAPES, merged, 'pending') ?? false,
+    asked,
+    retry: retry ?? DEFAULT_RETRY,
+    scheduled,
+    expires,
+    resultTtlMs: resultTtl === undefined ? null : seconds(resultTtl),
+    parent,
+    inheritDeadline,
+    traceId: typeof traceId === 'string' ? traceId.slice(0, 256) : null,
+    body: parts.join(','),
+    given: writeGiven(merged, scheduled, expires),
+  }
+}
+
+/** The entries of a batch, each as its own request. A refusal names the entry. */
+export function readBatch(source: string, fields: unknown, now: Instant): EnqueueRequest[] {
+  const jobs = anyObject().read(fields, '')['jobs']
+  if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
+  const entries = list(anyObject(), 1, 10_000).read(jobs, 'jobs')
+  const texts = elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
+  return entries.map((entry, index) => {
+    try {
+      return readEnqueue(texts[index] ?? '{}', entry, now)
+    } catch (error) {
+      throw atIndex(error, index)
+    }
+  })
+}
+
+export function atIndex(error: unknown, index: number): unknown {
+  if (!(error instanceof OjsError)) return error
+  return new OjsError(error.code, `jobs[${String(index)}]: ${error.message}`, {
+    details: { ...error.details, index },
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    cause: error,
+  })
+}
+
+// ---- PATCH ----
+
+const PATCH_KEYS = [...LIMIT_KEYS, 'priority', 'scheduled_at', 'delay_until', 'expires_at']
+
+/** The documented form of a change of limits. `null` removes what was given. */
+export const PATCH_SHAPE = object(
+  Object.fromEntries([...PATCH_KEYS.map((key) => [key, OPTION_SHAPES[key as keyof typeof OPTION_SHAPES]]), ['options', anyObject()]]) as Record<
+    string,
+    Shape<unknown>
+  >,
+  { unknown: 'refuse' },
+)
+
+export interface PatchedEnvelope {
+  readonly asked: AskedLimits
+  readonly given: Fragment
+  readonly priority: number | null
+  readonly scheduled: NamedMoment | null
+  readonly expires: NamedMoment | null
+}
+
+/** What was given, with a PATCH laid over it: by key, a twin replaces its twin, `null` removes. */
+export function patchGiven(given: Fragment, sent: unknown, now: Instant): PatchedEnvelope {
+  const top = anyObject().read(sent, '')
+  const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
+  const changes: Record<string, unknown> = {}
+  for (const [from, prefix] of [[options, 'options.'], [top, '']] as const) {
+    for (const [key, value] of Object.entries(from)) {
+      if (key === 'options' && prefix === '') continue
+      if (!PATCH_KEYS.includes(key)) {
+        throw badField(`${prefix}${key}`, `${key} cannot be changed. What can: ${PATCH_KEYS.join(', ')}.`)
+      }
+      changes[key === 'delay_until' ? 'scheduled_at' : key] = value
+    }
+  }
+  const known = JSON.parse(`{${given}}`) as Record<string, unknown>
+  const bareAllowed = isGiven(top['delay_until']) || isGiven(options['delay_until'])
+  for (const [key, value] of Object.entries(changes)) {
+    const twin = key.endsWith('_ms') ? key.slice(0, -3) : `${key}_ms`
+    if (changes[twin] === undefined && LIMIT_KEYS.includes(key)) delete known[twin]
+    if (value === null) delete known[key]
+    else if (key !== 'priority') known[key] = value
+  }
+  const priority = changes['priority']
+  const scheduled = readMoment(known, 'scheduled_at', now, bareAllowed)
+  const expires = readMoment(known, 'expires_at', now)
+  return {
+    asked: readLimits(known),
+    given: writeGiven(known, scheduled, expires),
+    priority: priority === undefined ? null : priority === null ? 0 : OPTION_SHAPES.priority.read(priority, 'priority'),
+    scheduled,
+    expires,
+  }
+}
+
+/** The limits a job was published with, read back from what was given. */
+export function givenLimits(given: Fragment): AskedLimits {
+  return readLimits(JSON.parse(`{${given}}`) as Fields)
+}
+
+/** What was given, without its `expires_at` (a manual retry drops it). */
+export function withoutExpiry(given: Fragment): Fragment {
+  const { expires_at: _dropped, ...rest } = JSON.parse(`{${given}}`) as Record<string, unknown>
+  return JSON.stringify(rest).slice(1, -1)
+}
+
+function writeGiven(fields: Fields, scheduled: NamedMoment | null, expires: NamedMoment | null): Fragment {
+  const parts: string[] = []
+  for (const key of LIMIT_KEYS) {
+    const value = fields[key]
+    const unset = value === 0 && key.endsWith('_ms') && key !== 'grace_period_ms'
+    if (isGiven(value) && !unset) parts.push(`"${key}":${JSON.stringify(value)}`)
+  }
+  if (scheduled !== null) parts.push(`"scheduled_at":${JSON.stringify(scheduled.text)}`)
+  if (expires !== null) parts.push(`"expires_at":${JSON.stringify(expires.text)}`)
+  return parts.join(',')
+}
+
+function readMoment(fields: Fields, key: string, now: Instant, allowBareDuration = false): NamedMoment | null {
+  const value = Object.hasOwn(fields, key) ? fields[key] : undefined
+  if (!isGiven(value)) return null
+  const moment = typeof value === 'string' ? parseMoment(value, now, allowBareDuration) : null
+  if (moment === null) {
+    throw badField(key, `${key} must be an RFC 3339 timestamp with a zone ("2030-01-01T00:00:00Z") or relative ("+PT5M").`)
+  }
+  return moment
+}
+
+const PARENTS = { job_id: 'job', journey_id: 'journey', workflow_id: 'workflow' } as const
+
+function readParent(value: unknown): Parent {
+  const fields = policy(anyObject()).read(value, 'x_parent')
+  const keys = Object.keys(fields).filter((key) => isGiven(fields[key]))
+  const key = keys[0]
+  const id = key === undefined ? undefined : fields[key]
+  if (keys.length !== 1 || key === undefined || !(key in PARENTS) || typeof id !== 'string') {
+    throw new OjsError('validation_error', 'x_parent must name exactly one of job_id, journey_id or workflow_id.', {
+      details: { field: 'x_parent' },
+    })
+  }
+  return { kind: PARENTS[key as keyof typeof PARENTS], id }
+}
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null

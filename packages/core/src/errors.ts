@@ -1,0 +1,69 @@
+/**
+ * What can go wrong, as a closed list. A refusal is an `OjsError` with one of these codes; `http/errors.ts` turns codes
+ * into statuses, and nothing ever matches on message text.
+ */
+
+export const ERROR_CODES = [
+  'invalid_payload',
+  'invalid_request',
+  'unauthenticated',
+  'permission_denied',
+  'not_found',
+  'method_not_allowed',
+  'request_timeout',
+  'conflict',
+  'duplicate',
+  'gone',
+  'payload_too_large',
+  'result_too_large',
+  'validation_error',
+  'deadline_exceeded',
+  'unsupported',
+  'queue_paused',
+  'rate_limited',
+  'backend_error',
+  'internal_error',
+  'unavailable',
+] as const
+
+export type ErrorCode = (typeof ERROR_CODES)[number]
+
+export class OjsError extends Error {
+  readonly code: ErrorCode
+  readonly details: Readonly<Record<string, unknown>>
+  readonly hint: string | undefined
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { details?: Record<string, unknown>; hint?: string; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'OjsError'
+    this.code = code
+    this.details = options.details ?? {}
+    this.hint = options.hint
+  }
+}
+
+/** A field of a request is missing or has the wrong form (400). */
+export function badField(field: string, message: string): OjsError {
+  return new OjsError('invalid_request', message, { details: { field } })
+}
+
+/** A field has the right form but asks for something that cannot be (422). */
+export function badPolicy(field: string, message: string): OjsError {
+  return new OjsError('validation_error', message, { details: { field } })
+}
+
+export function notFound(what: string, id: string): OjsError {
+  return new OjsError('not_found', `There is no ${what} with this ${what === 'queue' ? 'name' : 'id'}.`, {
+    details: { resource_type: what, resource_id: id },
+    hint: `Check the ${what === 'queue' ? 'name' : 'id'}; finished jobs are removed after their retention time.`,
+  })
+}
+
+/** A row that cannot exist, a state that was ruled out: a bug of ours, told loudly. */
+export function broken(message: string): Error {
+  return new Error(`broken promise: ${message}`)
+}

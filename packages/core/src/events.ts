@@ -1,0 +1,73 @@
+/**
+ * What happened, as a closed list. Events are saved in the transaction of their cause, in lifecycle order per job, and
+ * read by poll and by stream. `job.heartbeat` and `worker.heartbeat` go to live streams only.
+ */
+import type { Instant } from './clock.ts'
+import type { Job } from './job.ts'
+
+export const EVENT_TYPES = [
+  'job.enqueued',
+  'job.scheduled',
+  'job.started',
+  'job.completed',
+  'job.failed',
+  'job.retrying',
+  'job.discarded',
+  'job.cancelled',
+  'job.interrupted',
+  'job.limits_changed',
+  'job.timeout',
+  'job.stalled',
+  'job.ttl_expired',
+  'job.total_timeout',
+  'job.expired',
+  'job.progress',
+  'job.checkpointed',
+  'queue.paused',
+  'queue.resumed',
+  'worker.started',
+  'worker.stopped',
+  'worker.quiet',
+  'worker.died',
+  'dead_letter.added',
+  'dead_letter.retried',
+  'dead_letter.deleted',
+  'dead_letter.pruned',
+] as const
+export type EventType = (typeof EVENT_TYPES)[number]
+
+/** An event before the log has given it its place. */
+export interface NewEvent {
+  readonly type: EventType
+  readonly at: Instant
+  /** The job, queue or worker it is about. */
+  readonly subject: string
+  readonly queue: string | null
+  readonly jobType: string | null
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export function jobEvent(type: EventType, job: Job, at: Instant, data: Record<string, unknown> = {}): NewEvent {
+  return {
+    type,
+    at,
+    subject: job.id,
+    queue: job.queue,
+    jobType: job.type,
+    data: {
+      job_id: job.id,
+      job_type: job.type,
+      queue: job.queue,
+      ...(job.traceId === null ? {} : { trace_id: job.traceId }),
+      ...data,
+    },
+  }
+}
+
+export function queueEvent(type: EventType, queue: string, at: Instant): NewEvent {
+  return { type, at, subject: queue, queue, jobType: null, data: { queue } }
+}
+
+export function workerEvent(type: EventType, workerId: string, at: Instant, data: Record<string, unknown> = {}): NewEvent {
+  return { type, at, subject: workerId, queue: null, jobType: null, data: { worker_id: workerId, ...data } }
+}

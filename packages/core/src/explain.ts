@@ -1,0 +1,156 @@
+/**
+ * Hindsight: why a job went as it did, from its recorded life. Spans of waiting, attempts, backoff and grace against
+ * their limits, every ending with its cause, and the same once more in plain words.
+ */
+import { iso } from './clock.ts'
+import type { Failure } from './failures.ts'
+import type { Job } from './job.ts'
+import { isTerminal } from './job.ts'
+import { readLife, type LifeEntry } from './life.ts'
+import { limitsView, type LimitsView } from './render.ts'
+import type { Liveness } from './deadlines.ts'
+
+export interface Span {
+  readonly kind: 'waiting' | 'attempt' | 'backoff' | 'grace'
+  readonly from: string
+  readonly to?: string
+  readonly attempt?: number
+  readonly limit?: string
+  readonly source?: string
+  readonly worker_id?: string | null
+}
+
+export interface Ending {
+  readonly attempt: number
+  readonly type: string
+  readonly timeout_kind?: string
+  readonly limit_seconds?: number
+  readonly elapsed_seconds?: number
+  readonly deadline?: string
+  readonly overshoot_ms?: number
+  readonly source?: string
+  readonly cause?: unknown
+  readonly stack?: unknown
+}
+
+export interface Explanation {
+  readonly job_id: string
+  readonly state: string
+  readonly limits: LimitsView
+  readonly spans: readonly Span[]
+  readonly endings: readonly Ending[]
+  readonly text: string
+}
+
+export function explain(job: Job, life: Liveness): Explanation {
+  const entries = readLife(job)
+  const spans = entries.flatMap((entry, index) => spansOf(job, entry, entries[index + 1]))
+  const endings = endingsOf(job)
+  return {
+    job_id: job.id,
+    state: job.state,
+    limits: limitsView(job, life),
+    spans,
+    endings,
+    text: inWords(job, entries, endings),
+  }
+}
+
+function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined): Span[] {
+  const to = next === undefined ? {} : { to: iso(next.at) }
+  switch (entry.to) {
+    case 'active': {
+      const [ms, source] = entry.timeout ?? [0, 'default']
+      const attempt = entry.attempt ?? 0
+      const span: Span = {
+        kind: 'attempt',
+        from: iso(entry.at),
+        ...to,
+        attempt,
+        limit: `timeout ${seconds(ms)}`,
+        source,
+        worker_id: entry.worker ?? null,
+      }
+      if (next?.soft === undefined) return [span]
+      const [graceMs, graceSource] = entry.grace ?? [0, 'default']
+      const soft = iso(next.soft)
+      return [
+        { ...span, to: soft },
+        { kind: 'grace', from: soft, ...to, attempt, limit: `grace_period ${seconds(graceMs)}`, source: graceSource },
+      ]
+    }
+    case 'retryable':
+      return [{ kind: 'backoff', from: iso(entry.at), ...to, limit: `backoff ${seconds(entry.backoff ?? 0)}`, source: 'retry' }]
+    case 'scheduled':
+    case 'available':
+    case 'pending':
+      return [{ kind: 'waiting', from: iso(entry.at), ...to, ...waitingLimit(job) }]
+    default:
+      return []
+  }
+}
+
+function waitingLimit({ limits }: Job): { limit?: string; source?: string } {
+  if (limits.ttl !== null) return { limit: `enqueue_ttl ${seconds(limits.ttl.ms)}`, source: limits.ttl.source }
+  if (limits.total !== null) return { limit: `total_timeout ${seconds(limits.total.ms)}`, source: limits.total.source }
+  return {}
+}
+
+function endingsOf(job: Job): Ending[] {
+  const endings = (JSON.parse(`[${job.errors}]`) as Failure[]).map((failure): Ending => {
+    const details = isRecord(failure.details) ? failure.details : {}
+    const { last_error: cause, stack } = details
+    return {
+      attempt: failure.attempt,
+      type: failure.type,
+      ...(failure.timeout_kind === undefined ? {} : { timeout_kind: failure.timeout_kind }),
+      ...(failure.limit_seconds === undefined ? {} : { limit_seconds: failure.limit_seconds }),
+      ...(failure.elapsed_seconds === undefined ? {} : { elapsed_seconds: failure.elapsed_seconds }),
+      ...(failure.deadline === undefined ? {} : { deadline: failure.deadline }),
+      ...(failure.overshoot_ms === undefined ? {} : { overshoot_ms: failure.overshoot_ms }),
+      ...(failure.source === undefined ? {} : { source: failure.source }),
+      cause: cause ?? { type: failure.type, message: failure.message },
+      ...(stack === undefined ? (failure.backtrace === undefined ? {} : { stack: failure.backtrace }) : { stack }),
+    }
+  })
+  if (job.state === 'completed') endings.push({ attempt: job.attempt, type: 'completed' })
+  if (job.state === 'cancelled') {
+    endings.push({ attempt: job.attempt, type: 'cancelled', ...(job.cancelReason === null ? {} : { cause: job.cancelReason }) })
+  }
+  return endings
+}
+
+function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Ending[]): string {
+  const lines = entries.map((entry, index) => `${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
+  const last = endings.at(-1)
+  if (isTerminal(job.state) && last !== undefined && last.type !== 'completed') {
+    const late = last.overshoot_ms === undefined ? '' : `, decided ${String(last.overshoot_ms)} ms after the deadline`
+    const limit =
+      last.limit_seconds === undefined ? '' : ` (limit ${String(last.limit_seconds)} s from ${last.source ?? 'default'}, ${String(last.elapsed_seconds)} s passed${late})`
+    lines.push(`Ended ${job.state}: ${last.type}${limit}.`)
+  } else if (job.state === 'completed') lines.push(`Ended completed, in attempt ${String(job.attempt)}.`)
+  else lines.push(`Now ${job.state}${job.wakeAt === null ? '' : `; something will happen at ${iso(job.wakeAt)} if nobody speaks`}.`)
+  return lines.join('\n')
+}
+
+function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
+  const why = entry.why === undefined ? '' : ` (${entry.why})`
+  switch (entry.to) {
+    case 'active':
+      return `attempt ${String(entry.attempt ?? 0)} started${entry.worker === null || entry.worker === undefined ? '' : ` by ${JSON.stringify(entry.worker)}`}, may run ${seconds(entry.timeout?.[0] ?? 0)} (${entry.timeout?.[1] ?? 'default'})`
+    case 'retryable':
+      return `failed${why}, next attempt in ${seconds(entry.backoff ?? 0)}`
+    case 'available':
+      return `${before === undefined ? 'enqueued' : 'available'}${why}`
+    case 'scheduled':
+      return 'scheduled'
+    case 'pending':
+      return 'pending, waits to be activated'
+    default:
+      return `${entry.to}${why}`
+  }
+}
+
+const seconds = (ms: number): string => `${String(ms / 1000)} s`
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+

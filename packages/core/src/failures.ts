@@ -1,0 +1,138 @@
+/**
+ * Failures: what is written into `error` and `errors[]` when an attempt, or a job, ends badly.
+ *
+ * Every ending names its limit: which one, how long it was, how much passed, where it came from, and what it cut off.
+ * Times are decision times; `deadline` and `overshoot_ms` say how punctual the decision was.
+ */
+import { iso, type Instant, type Millis } from './clock.ts'
+import { elapsed, overshootOf } from './deadlines.ts'
+import type { Job, Json } from './job.ts'
+
+export type TimeoutKind = 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
+
+export interface Failure {
+  readonly type: string
+  readonly code: string
+  readonly message: string
+  readonly retryable: boolean
+  readonly timeout_kind?: TimeoutKind
+  readonly limit_seconds?: number
+  readonly elapsed_seconds?: number
+  readonly source?: string
+  readonly deadline?: string
+  readonly overshoot_ms?: number
+  readonly details?: unknown
+  readonly backtrace?: readonly string[]
+  readonly attempt: number
+  readonly occurred_at: string
+  readonly timestamp: string
+}
+
+/** Whole seconds stay whole (and what passed is rounded down); finer limits keep their fraction. */
+export function inSeconds(ms: Millis, limitMs: Millis): number {
+  return limitMs % 1000 === 0 ? Math.floor(ms / 1000) : ms / 1000
+}
+
+export interface LimitEnding {
+  readonly type: string
+  readonly kind?: TimeoutKind
+  readonly message: string
+  readonly limitMs: Millis | null
+  readonly source: string
+  /** Where the clock that ran out had started. */
+  readonly since: Instant
+  readonly deadlineAt: Instant
+  readonly setAt: Instant
+  readonly retryable: boolean
+  readonly details?: Record<string, unknown>
+}
+
+export function limitFailure(job: Job, ending: LimitEnding, upAt: Instant, now: Instant): Failure {
+  const stamp = iso(now)
+  return {
+    type: ending.type,
+    code: ending.type,
+    message: ending.message,
+    retryable: ending.retryable,
+    ...(ending.kind === undefined ? {} : { timeout_kind: ending.kind }),
+    ...(ending.limitMs === null
+      ? {}
+      : {
+          limit_seconds: inSeconds(ending.limitMs, ending.limitMs),
+          elapsed_seconds: inSeconds(elapsed(ending.since, now), ending.limitMs),
+        }),
+    source: ending.source,
+    deadline: iso(ending.deadlineAt),
+    overshoot_ms: overshootOf(ending.deadlineAt, ending.setAt, upAt, now),
+    ...(ending.details === undefined ? {} : { details: ending.details }),
+    attempt: job.attempt,
+    occurred_at: stamp,
+    timestamp: stamp,
+  }
+}
+
+/** What a worker reported with FAIL, made whole: type and code always exist (OJS leaves one of them out). */
+export interface ReportedError {
+  readonly type?: string
+  readonly code?: string
+  readonly message: string
+  readonly retryable?: boolean
+  readonly details?: unknown
+  readonly backtrace?: readonly string[]
+}
+
+export const isTimeoutReport = (error: ReportedError): boolean => error.type === 'timeout' || error.code === 'timeout'
+
+export function reportedFailure(job: Job, error: ReportedError, retryable: boolean, now: Instant): Failure {
+  const errorClass = classOf(error.details)
+  const type = error.type ?? errorClass ?? error.code ?? 'error'
+  const stamp = iso(now)
+  return {
+    type,
+    code: error.code ?? type,
+    message: error.message,
+    retryable,
+    ...(error.details === undefined ? {} : { details: error.details }),
+    ...(error.backtrace === undefined ? {} : { backtrace: error.backtrace }),
+    attempt: job.attempt,
+    occurred_at: stamp,
+    timestamp: stamp,
+  }
+}
+
+/** A timeout the worker noticed itself: the server fills in which limit it was (its values replace the worker's). */
+export function reportedTimeout(job: Job, error: ReportedError, retryable: boolean, now: Instant): Failure {
+  const limit = job.hold?.timeout
+  const failure = reportedFailure(job, error, retryable, now)
+  if (limit === undefined || job.startedAt === null) return failure
+  const passed = elapsed(job.startedAt, now)
+  const details = typeof error.details === 'object' && error.details !== null && !Array.isArray(error.details) ? error.details : {}
+  return {
+    ...failure,
+    type: 'timeout',
+    timeout_kind: 'execution',
+    limit_seconds: inSeconds(limit.ms, limit.ms),
+    elapsed_seconds: inSeconds(passed, limit.ms),
+    source: limit.source,
+    details: { ...details, reported: true },
+  }
+}
+
+export function classOf(details: unknown): string | undefined {
+  if (typeof details !== 'object' || details === null) return undefined
+  const errorClass = (details as Record<string, unknown>)['error_class']
+  return typeof errorClass === 'string' ? errorClass : undefined
+}
+
+/** The history keeps the latest of these. */
+export const KEPT_ERRORS = 25
+
+/** Appends to `errors[]` and makes it the current `error`. */
+export function withFailure(job: Job, failure: Failure): Job {
+  const text: Json = JSON.stringify(failure)
+  if (job.errorCount < KEPT_ERRORS) {
+    return { ...job, error: text, errors: job.errors === '' ? text : `${job.errors},${text}`, errorCount: job.errorCount + 1 }
+  }
+  const kept = (JSON.parse(`[${job.errors}]`) as unknown[]).slice(1 - KEPT_ERRORS).map((entry) => JSON.stringify(entry))
+  return { ...job, error: text, errors: [...kept, text].join(','), errorCount: KEPT_ERRORS }
+}

@@ -1,0 +1,783 @@
+/**
+ * What may happen to a job. Each function takes the job as it is and gives a Transition: the job as it will be and the
+ * events that tell of it, to be saved together. Nothing here reads a clock or touches a store.
+ *
+ *   admit            → scheduled | pending | available
+ *   release          scheduled, pending, retryable → available
+ *   start            available → active                  the lease grows, the attempt counts
+ *   complete         active → completed
+ *   fail             active → retryable | available | discarded
+ *   interrupt        active → available                  handed back, not counted
+ *   cancel           anything not terminal → cancelled
+ *   expire           whatever is due: see deadlines.nextDue
+ *   retryByHand      discarded, cancelled → available    attempts and anchor begin anew, the lease does not
+ */
+import { iso, millis, type Instant, type Millis, type Random } from './clock.ts'
+import {
+  after,
+  effectiveTotal,
+  elapsed,
+  fitsTotal,
+  isDue,
+  lastSignAt,
+  nextDue,
+  softDeadlineAt,
+  visibilityClock,
+  wakeAtOf,
+  type Due,
+  type Liveness,
+} from './deadlines.ts'
+import { broken, OjsError } from './errors.ts'
+import { jobEvent, type EventType, type NewEvent } from './events.ts'
+import {
+  classOf,
+  isTimeoutReport,
+  limitFailure,
+  reportedFailure,
+  reportedTimeout,
+  withFailure,
+  type Failure,
+  type LimitEnding,
+  type ReportedError,
+} from './failures.ts'
+import { isTerminal, TAIL, type Job, type JobState, type Json, type Progress } from './job.ts'
+import { appendLife, type LifeEntry } from './life.ts'
+import { settleAtClaim, type Claimant, type Limits, type LimitSettings } from './limits.ts'
+import { isNonRetryable, verdictOn, type FailureFacts } from './retry.ts'
+import type { Notice, Worker } from './worker.ts'
+
+/** How long finished jobs are kept. */
+export interface Retention {
+  readonly completedMs: Millis
+  readonly cancelledMs: Millis
+  readonly discardedMs: Millis
+  readonly deadLetterMs: Millis
+}
+
+/** What a decision may know of the world. One command, one now. */
+export interface Moment {
+  readonly now: Instant
+  /** When this server came up: no overshoot is counted from before it. */
+  readonly upAt: Instant
+  readonly random: Random
+  readonly limits: LimitSettings
+  readonly retention: Retention
+}
+
+export type LimitKind = 'execution' | 'total' | 'enqueue_ttl' | 'expires_at' | 'stalled' | 'visibility' | 'worker_death' | 'workflow'
+
+export interface Transition {
+  /** Null when the job is new. */
+  readonly before: Job | null
+  /** Null when the row is removed. */
+  readonly job: Job | null
+  readonly events: readonly NewEvent[]
+  /** What the worker that held the job must be told. */
+  readonly notice?: { readonly workerId: string; readonly notice: Notice }
+  /** A limit that ran out, and how late that was decided (null: foreseen, or reported by the worker). */
+  readonly expired?: { readonly kind: LimitKind; readonly overshootMs: Millis | null }
+}
+
+/** The same with the job surely there. */
+export type Step = Transition & { readonly job: Job }
+
+// ---- Beginning ----
+
+/** A new job as the envelope describes it, with its limits settled. */
+export type NewJob = Pick<
+  Job,
+  | 'id'
+  | 'type'
+  | 'queue'
+  | 'priority'
+  | 'retry'
+  | 'limits'
+  | 'ceiling'
+  | 'parent'
+  | 'scheduledAt'
+  | 'expiresAt'
+  | 'resultTtlMs'
+  | 'traceId'
+  | 'body'
+  | 'given'
+> & { readonly pending: boolean }
+
+export function admit({ pending, ...asked }: NewJob, { now }: Moment): Step {
+  const state: JobState = pending ? 'pending' : asked.scheduledAt !== null && asked.scheduledAt > now ? 'scheduled' : 'available'
+  const job = armed({
+    ...asked,
+    state,
+    seq: TAIL,
+    attempt: 0,
+    lease: 0,
+    interruptions: 0,
+    hold: null,
+    closedBy: null,
+    createdAt: now,
+    anchorAt: now,
+    limitsSetAt: now,
+    enqueuedAt: state === 'available' ? now : null,
+    activatedAt: null,
+    startedAt: null,
+    completedAt: null,
+    cancelledAt: null,
+    discardedAt: null,
+    reenqueuedAt: null,
+    nextRetryAt: null,
+    retryDelayMs: null,
+    purgeAt: null,
+    error: null,
+    errors: '',
+    errorCount: 0,
+    result: null,
+    progress: null,
+    checkpointSeq: 0,
+    deadLetter: false,
+    cancelReason: null,
+    life: JSON.stringify({ at: now, to: state } satisfies LifeEntry),
+    wakeAt: null,
+    version: 0,
+  })
+  const events =
+    state === 'available'
+      ? [enqueued(job, now)]
+      : state === 'scheduled' && job.scheduledAt !== null
+        ? [jobEvent('job.scheduled', job, now, { scheduled_at: iso(job.scheduledAt) })]
+        : []
+  return { before: null, job, events }
+}
+
+/** Its time has come, its backoff is over, or it was activated. It joins the tail of its priority band. */
+export function release(job: Job, { now }: Moment, changes: Partial<Job> = {}): Step {
+  const ready = moved(job, { at: now, to: 'available' }, { enqueuedAt: now, seq: TAIL, nextRetryAt: null, ...changes })
+  return { before: job, job: ready, events: [enqueued(ready, now)] }
+}
+
+export function activate(job: Job, moment: Moment): Step {
+  if (job.state !== 'pending') throw wrongState(job, 'pending', 'activated')
+  return release(job, moment, { activatedAt: moment.now })
+}
+
+export interface Claim extends Claimant {
+  readonly workerId: string | null
+}
+
+export function start(job: Job, claim: Claim, moment: Moment): Step {
+  const { now } = moment
+  if (job.state !== 'available' || isDue(wakeAtOf(job), now)) {
+    throw broken(`job ${job.id} is ${job.state} (wakes at ${String(job.wakeAt)}) and cannot start at ${String(now)}`)
+  }
+  const limits = settleAtClaim(job.limits, claim, moment.limits)
+  const attempt = job.attempt + 1
+  const active = moved(
+    job,
+    {
+      at: now,
+      to: 'active',
+      attempt,
+      worker: claim.workerId,
+      timeout: [limits.timeout.ms, limits.timeout.source],
+      grace: [limits.grace.ms, limits.grace.source],
+    },
+    {
+      attempt,
+      lease: job.lease + 1,
+      startedAt: now,
+      closedBy: null,
+      progress: null,
+      hold: {
+        workerId: claim.workerId,
+        known: claim.known,
+        ...limits,
+        signAt: now,
+        visibleFrom: now,
+        visibleMs: limits.visibility.ms,
+      },
+    },
+  )
+  return { before: job, job: active, events: [jobEvent('job.started', active, now, { worker_id: claim.workerId, attempt })] }
+}
+
+// ---- The fence ----
+
+/** What a report carries to prove that it speaks for the attempt that is running. */
+export interface Fence {
+  readonly workerId?: string | undefined
+  readonly attempt?: number | undefined
+  readonly lease?: number | undefined
+}
+
+export type StaleReason = 'not_active' | 'not_owner' | 'stale_attempt'
+
+export function staleReason(job: Job, fence: Fence, requireOwner = false): StaleReason | null {
+  if (job.hold === null) return 'not_active'
+  if (fence.workerId !== undefined ? fence.workerId !== job.hold.workerId : requireOwner) return 'not_owner'
+  if (fence.attempt !== undefined && fence.attempt !== job.attempt) return 'stale_attempt'
+  if (fence.lease !== undefined && fence.lease !== job.lease) return 'stale_attempt'
+  return null
+}
+
+const STALE_TEXT: Readonly<Record<StaleReason, string>> = {
+  not_active: 'The job is not active: its attempt is over, and this report came too late or was a repeat.',
+  not_owner: 'The job is held by another worker; only the holder may report on it.',
+  stale_attempt: 'The report is about an earlier attempt; the job has been handed out again since.',
+}
+
+export function staleError(job: Job, reason: StaleReason): OjsError {
+  return new OjsError('conflict', STALE_TEXT[reason], {
+    details: {
+      job_id: job.id,
+      current_state: job.state,
+      expected_state: 'active',
+      reason,
+      ...(reason === 'not_active' && job.closedBy !== null
+        ? {
+            completed_by: {
+              worker_id: job.closedBy.workerId,
+              attempt: job.closedBy.attempt,
+              x_lease: job.closedBy.lease,
+            },
+          }
+        : {}),
+    },
+    hint: 'Drop this result; the server has already decided about that attempt.',
+  })
+}
+
+// ---- Endings a worker brings ----
+
+export function complete(job: Job, result: Json | null, { now, retention }: Moment): Step {
+  const done = moved(
+    job,
+    { at: now, to: 'completed', ...softMark(job, now) },
+    {
+      ...over(job, true),
+      completedAt: now,
+      result,
+      error: null,
+      progress: job.progress === null ? null : { ...job.progress, value: 1, updatedAt: now },
+      purgeAt: after(now, job.resultTtlMs ?? retention.completedMs),
+    },
+  )
+  const event = jobEvent('job.completed', done, now, {
+    attempt: job.attempt,
+    duration_ms: durationMs(job, now),
+    ...(result === null ? {} : { result: JSON.parse(result) as unknown }),
+  })
+  return { before: job, job: done, events: [event] }
+}
+
+/** A worker reports that its attempt failed. */
+export function fail(job: Job, error: ReportedError, moment: Moment): Step {
+  const isTimeout = isTimeoutReport(error)
+  const names = [error.type, error.code, classOf(error.details)].filter((name) => name !== undefined)
+  const retryable = error.retryable ?? !names.some((name) => isNonRetryable(job.retry, name))
+  const failure = isTimeout
+    ? reportedTimeout(job, error, retryable, moment.now)
+    : reportedFailure(job, error, retryable, moment.now)
+  const facts: FailureFacts = { names, retryable: error.retryable, word: error.code, isTimeout, lapsed: false }
+  const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, moment.now)] : []
+  const step = endAttempt(job, failure, facts, moment, lead, true)
+  return isTimeout ? { ...step, expired: { kind: 'execution', overshootMs: null } } : step
+}
+
+/** Handed back untouched (`requeue`): straight to the tail, and the attempt is refunded. */
+export function interrupt(job: Job, error: ReportedError | null, moment: Moment): Step {
+  const { now } = moment
+  if (!fitsTotal(job, now, millis(0))) {
+    const lastError = error === null ? null : reportedFailure(job, error, true, now)
+    return outOfTime(job, { ...job, ...over(job, true) }, lastError, moment, [], job.retry.onExhaustion === 'dead_letter')
+  }
+  const back = moved(
+    job,
+    { at: now, to: 'available', why: 'interrupted', ...softMark(job, now) },
+    { ...over(job, true), interruptions: job.interruptions + 1, enqueuedAt: now, seq: TAIL },
+  )
+  const interrupted = jobEvent('job.interrupted', back, now, {
+    attempt: job.attempt,
+    worker_id: job.hold?.workerId ?? null,
+    interruptions: back.interruptions,
+  })
+  return { before: job, job: back, events: [interrupted, enqueued(back, now)] }
+}
+
+/** The worker left (deregistered) with the job still in hand: like its death, but by its own will. */
+export function abandon(job: Job, moment: Moment): Step {
+  const error: ReportedError = { type: 'shutdown', message: 'The worker deregistered before the job was finished.' }
+  const failure = reportedFailure(job, error, true, moment.now)
+  return endAttempt(job, failure, LAPSED, moment, [], false)
+}
+
+export function cancel(job: Job, { now, retention }: Moment, why: { by?: string; reason?: string } = {}): Step {
+  if (isTerminal(job.state)) throw wrongState(job, 'not terminal', 'cancelled')
+  const cancelled = moved(
+    job,
+    { at: now, to: 'cancelled', ...softMark(job, now), ...(why.reason === undefined ? {} : { why: why.reason }) },
+    {
+      ...over(job, false),
+      cancelledAt: now,
+      cancelReason: why.reason ?? null,
+      nextRetryAt: null,
+      purgeAt: after(now, retention.cancelledMs),
+    },
+  )
+  const event = jobEvent('job.cancelled', cancelled, now, {
+    ...(why.by === undefined ? {} : { cancelled_by: why.by }),
+    ...(why.reason === undefined ? {} : { reason: why.reason }),
+  })
+  return { before: job, job: cancelled, events: [event], ...told(job, 'cancelled', now) }
+}
+
+// ---- Endings time brings ----
+
+/** What is due for this job now; a renewed clock is re-armed; null when there is nothing to do. */
+export function expire(job: Job, life: Liveness, moment: Moment): Transition | null {
+  const due = nextDue(job, life)
+  if (due === null || !isDue(due.at, moment.now)) {
+    const wakeAt = wakeAtOf(job, life)
+    return wakeAt === job.wakeAt ? null : { before: job, job: { ...job, wakeAt }, events: [] }
+  }
+  switch (due.kind) {
+    case 'scheduled':
+    case 'backoff':
+      return release(job, moment)
+    case 'purge':
+      return {
+        before: job,
+        job: null,
+        events: job.deadLetter ? [jobEvent('dead_letter.pruned', job, moment.now)] : [],
+      }
+    case 'total':
+      return endByTotal(job, due, moment)
+    case 'enqueue_ttl':
+    case 'expires_at':
+      return endUnstarted(job, due, moment)
+    case 'execution':
+    case 'stalled':
+    case 'visibility':
+    case 'worker_death':
+      return endByLimit(job, due, life, moment)
+  }
+}
+
+const LAPSED: FailureFacts = { names: [], retryable: undefined, word: undefined, isTimeout: false, lapsed: true }
+
+function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
+  const { hold, startedAt } = job
+  if (hold === null || startedAt === null) throw broken(`job ${job.id} is active without a reservation`)
+  const setAt = startedAt
+  const base = { deadlineAt: due.at, setAt }
+  const named = (ending: Omit<LimitEnding, 'retryable' | 'deadlineAt' | 'setAt'>): Failure =>
+    limitFailure(job, { ...ending, ...base, retryable: !isNonRetryable(job.retry, ending.type) }, moment.upAt, moment.now)
+  const ended = (failure: Failure, facts: FailureFacts, lead: NewEvent[], reason: Notice['reason'], kind: LimitKind): Step => ({
+    ...endAttempt(job, failure, facts, moment, lead, false),
+    ...told(job, reason, moment.now),
+    expired: { kind, overshootMs: millis(failure.overshoot_ms ?? 0) },
+  })
+  switch (due.kind) {
+    case 'execution': {
+      const failure = named({
+        type: 'timeout',
+        kind: 'execution',
+        message: `Job execution exceeded timeout of ${inWords(hold.timeout.ms)}`,
+        limitMs: hold.timeout.ms,
+        source: hold.timeout.source,
+        since: startedAt,
+      })
+      const facts = { ...LAPSED, names: ['timeout'], isTimeout: true, lapsed: false }
+      return ended(failure, facts, [timeoutEvent('job.timeout', job, failure, moment.now)], 'timeout', 'execution')
+    }
+    case 'stalled': {
+      const limit = hold.heartbeat
+      if (limit === null) throw broken(`job ${job.id} stalled without a heartbeat limit`)
+      const failure = named({
+        type: 'stalled',
+        kind: 'stalled',
+        message: `No sign of life from the attempt for ${inWords(limit.ms)}`,
+        limitMs: limit.ms,
+        source: limit.source,
+        since: lastSignAt(job, life.worker) ?? startedAt,
+      })
+      const facts = { ...LAPSED, names: ['stalled'], lapsed: false }
+      return ended(failure, facts, [timeoutEvent('job.stalled', job, failure, moment.now)], 'lost', 'stalled')
+    }
+    case 'worker_death': {
+      const failure = named({
+        type: 'worker_death',
+        message: `The worker was silent for ${inWords(life.workerTimeoutMs)} and was declared dead`,
+        limitMs: life.workerTimeoutMs,
+        source: 'default',
+        since: life.worker?.lastSeenAt ?? startedAt,
+      })
+      return ended(failure, LAPSED, [], 'lost', 'worker_death')
+    }
+    default: {
+      const clock = visibilityClock(job, life.worker)
+      const limitMs = clock?.ms ?? hold.visibleMs
+      const failure = named({
+        type: 'visibility_timeout',
+        message: `The reservation lapsed: neither a result nor a sign of life for ${inWords(limitMs)}`,
+        limitMs,
+        source: hold.visibility.source,
+        since: clock?.since ?? startedAt,
+      })
+      return ended(failure, LAPSED, [], 'lost', 'visibility')
+    }
+  }
+}
+
+/** The whole job is out of time, whatever it was doing. A workflow's clamp cancels; every other total discards. */
+function endByTotal(job: Job, due: Due, moment: Moment): Step {
+  const total = effectiveTotal(job)
+  if (total === null) throw broken(`job ${job.id} ran out of a total it does not have`)
+  if (total.source === 'workflow') {
+    const step = cancel(job, moment, { reason: 'workflow_timeout' })
+    return { ...step, ...told(job, 'timeout', moment.now) }
+  }
+  const failure = limitFailure(
+    job,
+    {
+      type: 'total_timeout',
+      kind: 'total',
+      message: `Job exceeded its total timeout of ${inWords(total.ms)}`,
+      limitMs: total.ms,
+      source: total.source,
+      since: job.anchorAt,
+      deadlineAt: due.at,
+      setAt: job.limitsSetAt,
+      retryable: false,
+      ...(job.error === null ? {} : { details: { last_error: JSON.parse(job.error) as unknown } }),
+    },
+    moment.upAt,
+    moment.now,
+  )
+  const deadLetter = job.retry.onExhaustion === 'dead_letter'
+  const ended = discarded(withFailure({ ...job, ...over(job, false) }, failure), job, deadLetter, moment)
+  const events = [timeoutEvent('job.total_timeout', ended, failure, moment.now)]
+  if (job.state === 'active') events.push(failedEvent(job, failure, moment.now))
+  events.push(...discardEvents(ended, failure, moment.now))
+  return {
+    before: job,
+    job: ended,
+    events,
+    ...told(job, 'timeout', moment.now),
+    expired: { kind: 'total', overshootMs: millis(failure.overshoot_ms ?? 0) },
+  }
+}
+
+/** Too old to start. Never dead-lettered: no attempt was made. */
+function endUnstarted(job: Job, due: Due, moment: Moment): Step {
+  const { now } = moment
+  const isTtl = due.kind === 'enqueue_ttl'
+  const ttlMs = elapsed(job.anchorAt, due.at)
+  const failure = limitFailure(
+    job,
+    {
+      type: isTtl ? 'enqueue_ttl_expired' : 'expired',
+      ...(isTtl ? { kind: 'enqueue_ttl' as const } : {}),
+      message: isTtl
+        ? `Job was not started within its enqueue TTL of ${inWords(ttlMs)}`
+        : 'Job was not started before its expires_at',
+      limitMs: isTtl ? ttlMs : null,
+      source: isTtl ? (job.limits.ttl?.source ?? 'publish') : 'publish',
+      since: job.anchorAt,
+      deadlineAt: due.at,
+      setAt: job.limitsSetAt,
+      retryable: false,
+    },
+    moment.upAt,
+    now,
+  )
+  const ended = discarded(withFailure(job, failure), job, false, moment)
+  const expired = jobEvent('job.expired', ended, now, {
+    created_at: iso(job.createdAt),
+    expired_at: iso(due.at),
+    ttl_ms: ttlMs,
+  })
+  return {
+    before: job,
+    job: ended,
+    events: [...(isTtl ? [timeoutEvent('job.ttl_expired', ended, failure, now)] : []), expired, ...discardEvents(ended, failure, now)],
+    expired: { kind: isTtl ? 'enqueue_ttl' : 'expires_at', overshootMs: millis(failure.overshoot_ms ?? 0) },
+  }
+}
+
+// ---- A second life ----
+
+/** By an operator's hand: limits settled anew, clocks from now, history and lease kept. */
+export function retryByHand(job: Job, limits: Limits, given: string, { now }: Moment): Step {
+  if (job.state !== 'discarded' && job.state !== 'cancelled') throw wrongState(job, 'discarded or cancelled', 'retried by hand')
+  const again = moved(
+    job,
+    { at: now, to: 'available', why: 'retried by hand' },
+    {
+      limits,
+      given,
+      ceiling: null,
+      expiresAt: null,
+      attempt: 0,
+      interruptions: 0,
+      seq: TAIL,
+      anchorAt: now,
+      limitsSetAt: now,
+      enqueuedAt: now,
+      reenqueuedAt: now,
+      completedAt: null,
+      discardedAt: null,
+      cancelledAt: null,
+      cancelReason: null,
+      closedBy: null,
+      error: null,
+      progress: null,
+      retryDelayMs: null,
+      nextRetryAt: null,
+      deadLetter: false,
+      purgeAt: null,
+    },
+  )
+  const events = [enqueued(again, now)]
+  if (job.deadLetter) events.unshift(jobEvent('dead_letter.retried', again, now))
+  return { before: job, job: again, events }
+}
+
+export interface NewLimits {
+  readonly limits: Limits
+  readonly given: string
+  readonly priority: number
+  readonly scheduledAt: Instant | null
+  readonly expiresAt: Instant | null
+}
+
+const PATCHABLE: readonly JobState[] = ['scheduled', 'available', 'pending', 'retryable']
+
+/** Limits, priority and moments of a job that is waiting. Takes effect at once: the caller settles what is due now. */
+export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step {
+  if (!PATCHABLE.includes(job.state)) throw wrongState(job, PATCHABLE.join(', '), 'changed')
+  const { now } = moment
+  const rescheduled = job.state === 'scheduled' || (job.state === 'available' && job.attempt === 0 && changes.scheduledAt !== job.scheduledAt)
+  const state: JobState = !rescheduled
+    ? job.state
+    : changes.scheduledAt !== null && changes.scheduledAt > now
+      ? 'scheduled'
+      : 'available'
+  const changed: Job = { ...job, ...changes, limitsSetAt: now }
+  const event = jobEvent('job.limits_changed', changed, now)
+  if (state === job.state) {
+    const kept = armed(changed)
+    if (kept.state === 'retryable' && kept.nextRetryAt !== null && !fitsTotal(kept, kept.nextRetryAt, millis(0))) {
+      const lastError = kept.error === null ? null : (JSON.parse(kept.error) as Failure)
+      const step = outOfTime(kept, kept, null, moment, [event], job.retry.onExhaustion === 'dead_letter', lastError)
+      return { ...step, before: job }
+    }
+    return { before: job, job: kept, events: [event] }
+  }
+  if (state === 'available') {
+    const step = release(changed, moment)
+    return { before: job, job: step.job, events: [event, ...step.events] }
+  }
+  const later = moved(changed, { at: now, to: 'scheduled' }, { enqueuedAt: null })
+  return { before: job, job: later, events: [event] }
+}
+
+// ---- Signs of life ----
+
+/** Progress and checkpoints prove that the handler lives: both clocks begin anew. */
+export function signOfLife(job: Job, now: Instant): Job {
+  if (job.hold === null) return job
+  const hold = { ...job.hold, signAt: now, visibleFrom: now, visibleMs: job.hold.visibility.ms }
+  return rearmedLazily(job, { ...job, hold })
+}
+
+/** The worker no longer lists (or no longer vouches for) the job: what its last beat said is kept on the job's row. */
+export function absorbBeat(job: Job, worker: Worker): Job {
+  const signAt = lastSignAt(job, worker)
+  const visible = visibilityClock(job, worker)
+  if (job.hold === null || signAt === null || visible === null) return job
+  const hold = { ...job.hold, signAt, visibleFrom: visible.since, visibleMs: visible.ms }
+  return rearmedLazily(job, { ...job, hold })
+}
+
+export interface ProgressReport {
+  readonly value: number | null
+  readonly message: string | null
+  readonly data: Json | null
+}
+
+/** Numbers are clamped to 0…1 and never go back; message and data replace what was there. */
+export function reportProgress(job: Job, report: ProgressReport, now: Instant): Step {
+  const known = job.progress
+  const clamped = report.value === null ? null : Math.min(1, Math.max(0, report.value))
+  const value = clamped === null ? (known?.value ?? null) : Math.max(clamped, known?.value ?? 0)
+  const tell = known === null || now - known.toldAt >= 1000
+  const progress: Progress = {
+    value,
+    message: report.message ?? known?.message ?? null,
+    data: report.data ?? known?.data ?? null,
+    updatedAt: now,
+    toldAt: tell ? now : known.toldAt,
+  }
+  const next = { ...signOfLife(job, now), progress }
+  const event = jobEvent('job.progress', next, now, {
+    worker_id: job.hold?.workerId ?? null,
+    attempt: job.attempt,
+    progress_percent: value === null ? null : value * 100,
+    progress_message: progress.message,
+  })
+  return { before: job, job: next, events: tell ? [event] : [] }
+}
+
+// ---- Shared parts ----
+
+/** Arms the row: `wakeAt` follows from the job alone. */
+function armed(job: Job): Job {
+  return { ...job, wakeAt: wakeAtOf(job) }
+}
+
+function moved(job: Job, entry: LifeEntry, changes: Partial<Job>): Job {
+  return armed({ ...job, ...changes, state: entry.to, life: appendLife(job.life, entry) })
+}
+
+/** An earlier `wakeAt` is kept: it will find the renewed clock when it comes, and costs no index change now. */
+function rearmedLazily(before: Job, next: Job): Job {
+  const wakeAt = wakeAtOf(next)
+  return { ...next, wakeAt: before.wakeAt !== null && wakeAt !== null && before.wakeAt <= wakeAt ? before.wakeAt : wakeAt }
+}
+
+/** The attempt is over: nobody holds the job. `reported`: by an accepted ACK or FAIL of its holder. */
+function over(job: Job, reported: boolean): Pick<Job, 'hold' | 'closedBy'> {
+  return {
+    hold: null,
+    closedBy: reported ? { workerId: job.hold?.workerId ?? null, attempt: job.attempt, lease: job.lease } : job.closedBy,
+  }
+}
+
+function endAttempt(job: Job, failure: Failure, facts: FailureFacts, moment: Moment, lead: NewEvent[], reported: boolean): Step {
+  const { now } = moment
+  const verdict = verdictOn(job, facts, now, moment.random)
+  const ended = withFailure({ ...job, ...over(job, reported) }, failure)
+  const events = [...lead, failedEvent(job, failure, now)]
+  if (verdict.kind === 'out-of-time') return outOfTime(job, ended, failure, moment, events, verdict.deadLetter, failure)
+  if (verdict.kind === 'discard') {
+    const gone = discarded(ended, job, verdict.deadLetter, moment, facts.isTimeout && job.hold?.onTimeout.mode === 'discard')
+    return { before: job, job: gone, events: [...events, ...discardEvents(gone, failure, now)] }
+  }
+  const why = { why: failure.type, ...softMark(job, now) }
+  if (facts.lapsed) {
+    const back = moved(ended, { at: now, to: 'available', ...why }, { enqueuedAt: now, seq: TAIL, nextRetryAt: null })
+    return { before: job, job: back, events: [...events, retryingEvent(back, failure, now, now), enqueued(back, now)] }
+  }
+  const nextRetryAt = after(now, verdict.delayMs)
+  const waiting = moved(ended, { at: now, to: 'retryable', backoff: verdict.delayMs, ...why }, { nextRetryAt, retryDelayMs: verdict.delayMs })
+  return { before: job, job: waiting, events: [...events, retryingEvent(waiting, failure, nextRetryAt, now)] }
+}
+
+/** Another attempt could not end inside the total: given up now instead of then. */
+function outOfTime(
+  job: Job,
+  ended: Job,
+  failure: Failure | null,
+  moment: Moment,
+  events: NewEvent[],
+  deadLetter: boolean,
+  lastError: Failure | null = failure,
+): Step {
+  const { now } = moment
+  const total = effectiveTotal(job)
+  if (total === null) throw broken(`job ${job.id} does not fit a total it does not have`)
+  const base = limitFailure(
+    job,
+    {
+      type: 'total_timeout',
+      kind: 'total',
+      message: `Another attempt could not end within the total timeout of ${inWords(total.ms)}`,
+      limitMs: total.ms,
+      source: total.source,
+      since: job.anchorAt,
+      deadlineAt: total.at,
+      setAt: job.limitsSetAt,
+      retryable: false,
+      details: { predicted: true, ...(lastError === null ? {} : { last_error: lastError }) },
+    },
+    moment.upAt,
+    now,
+  )
+  const { deadline: _deadline, overshoot_ms: _overshoot, ...foreseen } = base
+  const gone = discarded(withFailure(ended, foreseen), job, deadLetter, moment)
+  return {
+    before: job,
+    job: gone,
+    events: [...events, timeoutEvent('job.total_timeout', gone, foreseen, now), ...discardEvents(gone, foreseen, now)],
+    expired: { kind: 'total', overshootMs: null },
+  }
+}
+
+function discarded(ended: Job, before: Job, deadLetter: boolean, { now, retention }: Moment, likeCompleted = false): Job {
+  const keptMs = deadLetter ? retention.deadLetterMs : likeCompleted ? retention.completedMs : retention.discardedMs
+  return moved(
+    ended,
+    { at: now, to: 'discarded', ...softMark(before, now) },
+    {
+      discardedAt: now,
+      completedAt: before.attempt > 0 ? now : null,
+      nextRetryAt: null,
+      deadLetter,
+      purgeAt: after(now, keptMs),
+    },
+  )
+}
+
+function discardEvents(job: Job, failure: Failure, now: Instant): NewEvent[] {
+  const events = [jobEvent('job.discarded', job, now, { total_attempts: job.attempt, last_error: brief(failure) })]
+  if (job.deadLetter) events.push(jobEvent('dead_letter.added', job, now, { last_error: brief(failure) }))
+  return events
+}
+
+/** Where the handler was asked to stop, when the attempt lived beyond it: the grace it used. */
+function softMark(job: Job, now: Instant): { soft?: Instant } {
+  const soft = job.hold === null ? null : softDeadlineAt(job)
+  return soft !== null && soft < now ? { soft } : {}
+}
+
+function told(job: Job, reason: Notice['reason'], now: Instant): { notice?: { workerId: string; notice: Notice } } {
+  const workerId = job.hold?.workerId ?? null
+  return workerId === null ? {} : { notice: { workerId, notice: { jobId: job.id, lease: job.lease, reason, at: now } } }
+}
+
+const enqueued = (job: Job, now: Instant): NewEvent => jobEvent('job.enqueued', job, now, { priority: job.priority })
+
+const durationMs = (job: Job, now: Instant): Millis => (job.startedAt === null ? millis(0) : elapsed(job.startedAt, now))
+
+const brief = ({ code, type, message, retryable }: Failure): Record<string, unknown> => ({ code, type, message, retryable })
+
+function failedEvent(job: Job, failure: Failure, now: Instant): NewEvent {
+  return jobEvent('job.failed', job, now, { attempt: job.attempt, error: brief(failure), duration_ms: durationMs(job, now) })
+}
+
+function retryingEvent(job: Job, failure: Failure, nextAt: Instant, now: Instant): NewEvent {
+  return jobEvent('job.retrying', job, now, {
+    attempt: job.attempt,
+    max_attempts: job.retry.maxAttempts,
+    next_retry_at: iso(nextAt),
+    error: brief(failure),
+  })
+}
+
+function timeoutEvent(type: EventType, job: Job, failure: Failure, now: Instant): NewEvent {
+  return jobEvent(type, job, now, {
+    timeout_kind: failure.timeout_kind,
+    limit_seconds: failure.limit_seconds,
+    elapsed_seconds: failure.elapsed_seconds,
+    attempt: job.attempt,
+  })
+}
+
+function inWords(ms: Millis): string {
+  const inSeconds = ms / 1000
+  return `${String(inSeconds)} second${inSeconds === 1 ? '' : 's'}`
+}
+
+function wrongState(job: Job, expected: string, what: string): OjsError {
+  return new OjsError('conflict', `A job that is ${job.state} cannot be ${what}.`, {
+    details: { job_id: job.id, current_state: job.state, expected_state: expected },
+  })
+}

@@ -1,0 +1,327 @@
+/**
+ * Limits: how long things may take, and who said so.
+ *
+ * Per field the first of these that speaks wins, then caps clamp it:
+ *
+ *   publish > handler > type > (fetch, visibility only) > queue > server default
+ *
+ * Publish, type, queue and default values are settled at enqueue and stored with their source; a handler's values come
+ * with the worker and are settled at each claim, for that attempt. Nothing is derived again later, so a change of
+ * policy cannot reshape a job in flight and the row explains itself.
+ */
+import { badField, badPolicy } from './errors.ts'
+import { millis, seconds, minutes, type Millis } from './clock.ts'
+import { LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from './shape.ts'
+
+export type LimitSource =
+  | 'publish'
+  | 'handler'
+  | 'type'
+  | 'queue'
+  | 'fetch'
+  | 'default'
+  | 'cap'
+  | 'parent'
+  | 'workflow'
+
+export interface Limit {
+  readonly ms: Millis
+  readonly source: LimitSource
+}
+
+export type TimeoutMode = 'retry' | 'discard'
+
+export interface OnTimeout {
+  readonly mode: TimeoutMode
+  readonly source: LimitSource
+}
+
+/** The lengths a job can be given, by our names. */
+export const LIMIT_NAMES = ['timeout', 'total', 'ttl', 'grace', 'heartbeat', 'visibility'] as const
+export type LimitName = (typeof LIMIT_NAMES)[number]
+
+/** Lengths somebody asked for: at publish, in a type policy, in a queue's configuration, with a handler. */
+export type AskedLimits = { readonly [name in LimitName]?: Millis } & { readonly onTimeout?: TimeoutMode }
+
+export type Caps = { readonly [name in LimitName]?: Millis }
+
+/** What was settled at enqueue. Grace, stall clock and visibility may still change with the worker that claims. */
+export interface Limits {
+  readonly timeout: Limit
+  readonly grace: Limit
+  readonly heartbeat: Limit
+  /** Null: decided at the claim (fetch, or the default, which follows timeout and grace). */
+  readonly visibility: Limit | null
+  readonly total: Limit | null
+  readonly ttl: Limit | null
+  readonly onTimeout: OnTimeout
+  /** Caps that held at enqueue, for the values a handler brings. */
+  readonly caps: Caps
+}
+
+/** The server's own defaults and caps. Every one is configurable. */
+export interface LimitSettings {
+  readonly defaults: {
+    readonly timeout: Millis
+    readonly grace: Millis
+    readonly heartbeat: Millis
+    readonly visibility: Millis
+    readonly total: Millis | null
+    readonly ttl: Millis | null
+    readonly onTimeout: TimeoutMode
+  }
+  readonly caps: Caps
+  /** Judge workers that never registered nor beat by the default stall clock as well (OJS timeouts §5.5, literally). */
+  readonly judgeUnknownWorkers: boolean
+}
+
+export const DEFAULT_LIMITS: LimitSettings = {
+  defaults: {
+    timeout: minutes(30), // OJS timeouts §5.1
+    grace: seconds(30), // §5.4
+    heartbeat: seconds(60), // §5.5
+    visibility: minutes(30), // OJS worker protocol §5.2
+    total: null,
+    ttl: null,
+    onTimeout: 'retry',
+  },
+  caps: {},
+  judgeUnknownWorkers: false,
+}
+
+/** What may speak for a limit at enqueue, most specific first. */
+export interface Speakers {
+  readonly publish: AskedLimits
+  readonly type: (AskedLimits & { readonly caps: Caps }) | null
+  readonly queue: AskedLimits | null
+  readonly server: LimitSettings
+}
+
+export function settleAtEnqueue({ publish, type, queue, server }: Speakers): Limits {
+  const caps = smallest(type?.caps ?? {}, server.caps)
+  const first = (name: LimitName, fallback: Millis | null): Limit | null => {
+    const asked: Limit | null =
+      publish[name] !== undefined
+        ? { ms: publish[name], source: 'publish' }
+        : type?.[name] !== undefined
+          ? { ms: type[name], source: 'type' }
+          : queue?.[name] !== undefined
+            ? { ms: queue[name], source: 'queue' }
+            : fallback === null
+              ? null
+              : { ms: fallback, source: 'default' }
+    return clamp(asked, caps[name])
+  }
+  const required = (name: 'timeout' | 'grace' | 'heartbeat'): Limit => {
+    const limit = first(name, server.defaults[name])
+    if (limit === null) throw new Error(`no default for ${name}`)
+    return limit
+  }
+  const total = first('total', server.defaults.total) ?? capAsLimit(caps.total)
+  const onTimeout: OnTimeout =
+    publish.onTimeout !== undefined
+      ? { mode: publish.onTimeout, source: 'publish' }
+      : type?.onTimeout !== undefined
+        ? { mode: type.onTimeout, source: 'type' }
+        : queue?.onTimeout !== undefined
+          ? { mode: queue.onTimeout, source: 'queue' }
+          : { mode: server.defaults.onTimeout, source: 'default' }
+  return {
+    timeout: withinTotal(required('timeout'), total),
+    grace: required('grace'),
+    heartbeat: required('heartbeat'),
+    // A queue's visibility ranks after the one a FETCH may bring, so it is kept apart from publish and type by source.
+    visibility: first('visibility', null),
+    total,
+    ttl: first('ttl', server.defaults.ttl) ?? capAsLimit(caps.ttl),
+    onTimeout,
+    caps,
+  }
+}
+
+/** The limits of one attempt: what was settled at enqueue, and what the claiming worker brings. */
+export interface AttemptLimits {
+  readonly timeout: Limit
+  readonly grace: Limit
+  readonly heartbeat: Limit | null
+  readonly visibility: Limit
+  readonly onTimeout: OnTimeout
+}
+
+export interface Claimant {
+  readonly handler: AskedLimits | null
+  readonly known: boolean
+  /** Visibility sent with FETCH. */
+  readonly fetchVisibilityMs: Millis | null
+}
+
+export function settleAtClaim(limits: Limits, claimant: Claimant, server: LimitSettings): AttemptLimits {
+  const handler = claimant.handler ?? {}
+  const pick = (stored: Limit, name: 'timeout' | 'grace' | 'heartbeat'): Limit => {
+    const asked = handler[name]
+    if (asked === undefined || stored.source === 'publish') return stored
+    return clamp({ ms: asked, source: 'handler' }, limits.caps[name])
+  }
+  const timeout = withinTotal(pick(limits.timeout, 'timeout'), limits.total)
+  const grace = pick(limits.grace, 'grace')
+  // A worker that never introduced itself cannot be sent a soft signal, so the default grace is not its due (C04).
+  const effectiveGrace = grace.source === 'default' && !claimant.known ? { ...grace, ms: millis(0) } : grace
+  const heartbeat = pick(limits.heartbeat, 'heartbeat')
+  const judged = claimant.known || heartbeat.source !== 'default' || server.judgeUnknownWorkers
+  const onTimeout: OnTimeout =
+    handler.onTimeout !== undefined && limits.onTimeout.source !== 'publish'
+      ? { mode: handler.onTimeout, source: 'handler' }
+      : limits.onTimeout
+  return {
+    timeout,
+    grace: effectiveGrace,
+    heartbeat: judged ? heartbeat : null,
+    visibility: visibilityFor(limits, claimant, timeout, effectiveGrace, server),
+    onTimeout,
+  }
+}
+
+function visibilityFor(
+  { visibility, caps }: Limits,
+  { fetchVisibilityMs }: Claimant,
+  timeout: Limit,
+  grace: Limit,
+  server: LimitSettings,
+): Limit {
+  if (visibility !== null && visibility.source !== 'queue') return visibility
+  if (fetchVisibilityMs !== null) return clamp({ ms: fetchVisibilityMs, source: 'fetch' }, caps.visibility)
+  if (visibility !== null) return visibility
+  // The larger of the two, so that an untouched job is never requeued before its execution deadline (C06).
+  const ms = millis(Math.max(server.defaults.visibility, timeout.ms + grace.ms))
+  return clamp({ ms, source: 'default' }, caps.visibility)
+}
+
+function clamp(limit: Limit, cap: Millis | undefined): Limit
+function clamp(limit: Limit | null, cap: Millis | undefined): Limit | null
+function clamp(limit: Limit | null, cap: Millis | undefined): Limit | null {
+  return limit !== null && cap !== undefined && limit.ms > cap ? { ms: cap, source: 'cap' } : limit
+}
+
+/** A total given alone also bounds each attempt (C29). The source stays that of the timeout itself. */
+function withinTotal(timeout: Limit, total: Limit | null): Limit {
+  return total !== null && total.ms < timeout.ms ? { ms: total.ms, source: timeout.source } : timeout
+}
+
+function capAsLimit(cap: Millis | undefined): Limit | null {
+  return cap === undefined ? null : { ms: cap, source: 'cap' }
+}
+
+function smallest(a: Caps, b: Caps): Caps {
+  const caps: { [name in LimitName]?: Millis } = {}
+  for (const name of LIMIT_NAMES) {
+    const [x, y] = [a[name], b[name]]
+    const cap = x === undefined ? y : y === undefined ? x : millis(Math.min(x, y))
+    if (cap !== undefined) caps[name] = cap
+  }
+  return caps
+}
+
+// ---- Reading limits off the wire: one table for enqueue, PATCH, type policies, queue defaults and handlers ----
+
+export const LIMIT_FIELDS: Readonly<Record<LimitName, string>> = {
+  timeout: 'timeout',
+  total: 'total_timeout',
+  ttl: 'enqueue_ttl',
+  grace: 'grace_period',
+  heartbeat: 'heartbeat_timeout',
+  visibility: 'visibility_timeout',
+}
+export const ON_TIMEOUT_FIELD = 'x_on_timeout'
+
+const LONGEST_SECONDS = LONGEST_MS / 1000
+const isoSeconds = {
+  json: { type: 'string', format: 'duration' },
+  read(value: unknown, at: string): number {
+    const ms = parseIsoDuration(String(value))
+    if (ms === null || ms <= 0 || ms > LONGEST_MS) throw badPolicy(at, `${at} must be a positive ISO 8601 duration or whole seconds.`)
+    return ms / 1000
+  },
+}
+
+/** Whole seconds under the plain name, whole milliseconds with `_ms`. */
+function secondsShape(name: LimitName): Shape<number> {
+  const inSeconds = policy(whole(name === 'grace' ? 0 : 1, LONGEST_SECONDS))
+  return name === 'visibility' ? either(isoSeconds, inSeconds, (value) => typeof value === 'string') : inSeconds
+}
+const millisShape = policy(whole(0, LONGEST_MS))
+
+/** The shapes of every key under which a limit may arrive. */
+export function limitShapes(prefix = '', names: readonly LimitName[] = LIMIT_NAMES): Record<string, Shape<unknown>> {
+  const shapes: Record<string, Shape<unknown>> = {}
+  for (const name of names) {
+    shapes[`${prefix}${LIMIT_FIELDS[name]}`] = secondsShape(name)
+    shapes[`${prefix}${LIMIT_FIELDS[name]}_ms`] = millisShape
+  }
+  return shapes
+}
+
+export function onTimeoutShape(): Shape<TimeoutMode> {
+  return policy(oneOf('retry', 'discard'))
+}
+
+export function limitKeys(prefix = '', names: readonly LimitName[] = LIMIT_NAMES): string[] {
+  return [...Object.keys(limitShapes(prefix, names)), `${prefix}${ON_TIMEOUT_FIELD}`]
+}
+
+const SECONDS_SHAPES = Object.fromEntries(LIMIT_NAMES.map((name) => [name, secondsShape(name)])) as Record<LimitName, Shape<number>>
+const MODE_SHAPE = onTimeoutShape()
+
+/** Reads the limits out of a body. `null` means not sent. Values out of range are refused with 422, naming the field. */
+export function readLimits(fields: Fields, prefix = ''): AskedLimits {
+  const asked: { [name in LimitName]?: Millis } & { onTimeout?: TimeoutMode } = {}
+  for (const name of LIMIT_NAMES) {
+    const ms = readLength(fields, `${prefix}${LIMIT_FIELDS[name]}`, name)
+    if (ms !== undefined) asked[name] = ms
+  }
+  refuseShortTotal(asked, prefix)
+  const mode = fields[`${prefix}${ON_TIMEOUT_FIELD}`]
+  if (mode !== undefined && mode !== null) asked.onTimeout = MODE_SHAPE.read(mode, `${prefix}${ON_TIMEOUT_FIELD}`)
+  return asked
+}
+
+/** Within one source, a total shorter than the timeout is a mistake; across sources the total clamps. */
+function refuseShortTotal({ total, timeout }: AskedLimits, prefix: string): void {
+  if (total === undefined || timeout === undefined || total >= timeout) return
+  throw badPolicy(
+    `${prefix}total_timeout`,
+    `${prefix}total_timeout (${String(total / 1000)} s) must not be shorter than ${prefix}timeout (${String(timeout / 1000)} s).`,
+  )
+}
+
+/** Caps are lengths under the same names, without a mode. */
+export function readCaps(value: unknown, at: string): Caps {
+  if (value === undefined || value === null) return {}
+  const fields = anyObject().read(value, at)
+  const known = Object.keys(limitShapes())
+  for (const key of Object.keys(fields)) {
+    if (!known.includes(key)) throw badField(`${at}.${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
+  }
+  const caps: { [name in LimitName]?: Millis } = {}
+  for (const name of LIMIT_NAMES) {
+    const ms = readLength(fields, LIMIT_FIELDS[name], name)
+    if (ms !== undefined) caps[name] = ms
+  }
+  return caps
+}
+
+function readLength(fields: Fields, key: string, name: LimitName): Millis | undefined {
+  const inSeconds = fields[key] ?? undefined
+  const inMillis = fields[`${key}_ms`] ?? undefined
+  const fromSeconds = inSeconds === undefined ? undefined : seconds(SECONDS_SHAPES[name].read(inSeconds, key))
+  const fromMillis = inMillis === undefined ? undefined : millisOf(millisShape.read(inMillis, `${key}_ms`), name)
+  if (fromSeconds !== undefined && fromMillis !== undefined && fromSeconds !== fromMillis) {
+    throw badPolicy(key, `${key} and ${key}_ms are both given and differ; send one of them.`)
+  }
+  return fromSeconds ?? fromMillis
+}
+
+/** Zero means "not set", except for grace, where it means "none". */
+function millisOf(value: number, name: LimitName): Millis | undefined {
+  return value === 0 && name !== 'grace' ? undefined : millis(value)
+}

@@ -1,0 +1,140 @@
+/**
+ * Foresight: what the limits of a job mean together, before anything runs. Which limit ends each stage, which attempts
+ * can still fit, and what can never happen. `jobs/plan` shows it, and an enqueue that cannot succeed is told so.
+ */
+import { millis, type Instant, type Millis, type Random } from './clock.ts'
+import { after, effectiveTotal, elapsed, expiryAt, totalAt, ttlAt } from './deadlines.ts'
+import type { Job } from './job.ts'
+import { settleAtClaim, type AttemptLimits, type LimitSettings } from './limits.ts'
+import { limitsView, type LimitsView } from './render.ts'
+import { backoffMs } from './retry.ts'
+
+export interface Winner {
+  readonly stage: 'waiting' | 'attempt' | 'life'
+  readonly limit: string
+  readonly source: string
+  readonly after_ms: number
+}
+
+export interface PlannedAttempt {
+  readonly attempt: number
+  readonly starts_after_ms: number
+  readonly fits: boolean
+}
+
+export interface Plan {
+  readonly limits: LimitsView
+  readonly wins: readonly Winner[]
+  readonly attempts: readonly PlannedAttempt[]
+  readonly warnings: readonly string[]
+}
+
+/** No more attempts than this are spelled out. */
+const SHOWN_ATTEMPTS = 50
+const middling: Random = () => 0.5
+
+/** `job` as it would be admitted now. The plan takes a registered worker that starts it at once and always times out. */
+export function planFor(job: Job, settings: LimitSettings, now: Instant): Plan {
+  const attempt = settleAtClaim(job.limits, { handler: null, known: true, fetchVisibilityMs: null }, settings)
+  const attempts = plannedAttempts(job, attempt, now)
+  const warnings = [...impossibilities(job), ...doubts(job, attempt, attempts)]
+  return { limits: limitsView(job), wins: winners(job, attempt, attempts, now), attempts, warnings }
+}
+
+/** What makes sure that the job never runs. */
+export function impossibilities(job: Job): string[] {
+  const warnings: string[] = []
+  const startsAt = job.scheduledAt
+  if (startsAt === null || startsAt <= job.createdAt) return warnings
+  const ends = (at: Instant | null, name: string): void => {
+    if (at !== null && at <= startsAt) warnings.push(`${name} ends before scheduled_at: the job will expire without ever starting.`)
+  }
+  ends(ttlAt(job), 'enqueue_ttl')
+  ends(expiryAt(job), 'expires_at')
+  ends(totalAt(job), 'total_timeout')
+  return warnings
+}
+
+function plannedAttempts(job: Job, { timeout, grace }: AttemptLimits, now: Instant): PlannedAttempt[] {
+  const total = totalAt(job)
+  const firstStart = job.scheduledAt !== null && job.scheduledAt > now ? job.scheduledAt : now
+  const neededMs = timeout.source === 'default' ? millis(0) : timeout.ms
+  const planned: PlannedAttempt[] = []
+  let startsAt = firstStart
+  let open = [total, ttlAt(job), expiryAt(job)].every((at) => at === null || firstStart < at)
+  const count = Math.min(Math.max(1, job.retry.maxAttempts), SHOWN_ATTEMPTS)
+  for (let attempt = 1; attempt <= count; attempt += 1) {
+    if (attempt > 1) {
+      const hardAt = after(after(startsAt, timeout.ms), grace.ms)
+      startsAt = after(hardAt, backoffMs({ ...job.retry, jitter: false }, attempt - 1, middling))
+      open &&= job.limits.onTimeout.mode === 'retry' && (total === null || (total > startsAt && total >= after(startsAt, neededMs)))
+    }
+    planned.push({ attempt, starts_after_ms: elapsed(now, startsAt), fits: open })
+  }
+  return planned
+}
+
+function winners(job: Job, { timeout, grace }: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): Winner[] {
+  const wins: Winner[] = []
+  const total = effectiveTotal(job)
+  const waiting: [string, Instant | null, string][] = [
+    ['total_timeout', total?.at ?? null, total?.source ?? ''],
+    ['enqueue_ttl', ttlAt(job), job.limits.ttl?.source ?? ''],
+    ['expires_at', expiryAt(job), 'publish'],
+  ]
+  let first: Winner | null = null
+  for (const [limit, at, source] of waiting) {
+    if (at === null) continue
+    const afterMs = elapsed(now, at)
+    if (first === null || afterMs < first.after_ms) first = { stage: 'waiting', limit, source, after_ms: afterMs }
+  }
+  if (first !== null) wins.push(first)
+  const hardMs = timeout.ms + grace.ms
+  wins.push(
+    total !== null && total.ms < hardMs
+      ? { stage: 'attempt', limit: 'total_timeout', source: total.source, after_ms: total.ms }
+      : { stage: 'attempt', limit: 'timeout', source: timeout.source, after_ms: hardMs },
+  )
+  if (total !== null) wins.push({ stage: 'life', limit: 'total_timeout', source: total.source, after_ms: elapsed(now, total.at) })
+  else {
+    const last = attempts.at(-1)
+    if (last !== undefined) {
+      wins.push({ stage: 'life', limit: 'max_attempts', source: 'publish', after_ms: last.starts_after_ms + hardMs })
+    }
+  }
+  return wins
+}
+
+function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAttempt[]): string[] {
+  const warnings: string[] = []
+  const total = effectiveTotal(job)
+  const hardMs = millis(attempt.timeout.ms + attempt.grace.ms)
+  const lost = attempts.filter(({ fits }) => !fits)
+  const discards = job.limits.onTimeout.mode === 'discard'
+  if (lost.length > 0 && attempts[0]?.fits === true && !discards) {
+    warnings.push(
+      `${String(lost.length)} of ${String(attempts.length)} attempts cannot fit into total_timeout if the ones before them time out.`,
+    )
+  }
+  if (discards && job.retry.maxAttempts > 1) {
+    warnings.push('x_on_timeout is "discard": an attempt that times out is the last, whatever max_attempts says.')
+  }
+  if (total !== null && total.ms < hardMs && total.ms > attempt.timeout.ms) {
+    warnings.push('grace_period cannot be used in full: total_timeout ends the attempt sooner.')
+  }
+  if (total !== null && total.ms <= attempt.timeout.ms && attempt.grace.ms > 0 && attempt.grace.source !== 'default') {
+    warnings.push('grace_period can never be used: total_timeout ends the attempt no later than timeout does.')
+  }
+  if (attempt.heartbeat !== null && attempt.heartbeat.source !== 'default' && attempt.heartbeat.ms >= hardMs) {
+    warnings.push('heartbeat_timeout can never fire: the attempt ends by its timeout first.')
+  }
+  if (attempt.visibility.ms < attempt.timeout.ms) {
+    warnings.push('visibility_timeout is shorter than timeout: without beats or progress the job is handed out again before it times out.')
+  }
+  for (const [name, limit] of Object.entries({ timeout: job.limits.timeout, grace_period: job.limits.grace, total_timeout: job.limits.total, enqueue_ttl: job.limits.ttl })) {
+    if (limit?.source === 'cap') warnings.push(`${name} is held down to ${inSeconds(limit.ms)} s by a cap.`)
+  }
+  return warnings
+}
+
+const inSeconds = (ms: Millis): string => String(ms / 1000)

@@ -1,0 +1,160 @@
+/**
+ * The OJS envelope, outwards. A job is written as text: the server's own fields are put together here, and what the
+ * client sent is laid in between as it was written, without being parsed.
+ *
+ * `x_limits` goes with every job: the effective lengths, where each came from, and the deadlines that follow. To
+ * workers we also send lengths counted from this very answer (`soft_ms`, `hard_ms`, `beat_ms`), so that a worker needs
+ * no clock that agrees with ours.
+ */
+import { iso, type Instant, type Millis } from './clock.ts'
+import {
+  effectiveTotal,
+  elapsed,
+  hardDeadlineAt,
+  softDeadlineAt,
+  stallAt,
+  totalAt,
+  ttlAt,
+  visibilityAt,
+  ROW_ALONE,
+  type Liveness,
+} from './deadlines.ts'
+import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
+import { isTerminal } from './job.ts'
+
+export interface LimitsView {
+  readonly timeout_ms: number
+  readonly grace_ms?: number
+  readonly heartbeat_timeout_ms?: number
+  readonly visibility_ms?: number
+  readonly total_ms?: number
+  readonly enqueue_ttl_ms?: number
+  readonly on_timeout: string
+  readonly soft_deadline?: string
+  readonly hard_deadline?: string
+  readonly visibility_deadline?: string
+  readonly total_deadline?: string
+  readonly ttl_deadline?: string
+  readonly sources: Readonly<Record<string, string>>
+  readonly soft_ms?: number
+  readonly hard_ms?: number
+  readonly beat_ms?: number
+}
+
+export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Instant | null = null): LimitsView {
+  const { limits, hold } = job
+  const total = effectiveTotal(job)
+  const timeout = hold?.timeout ?? limits.timeout
+  const onTimeout = hold?.onTimeout ?? limits.onTimeout
+  // Before a claim, what depends on the worker is left out unless somebody set it.
+  const grace = hold?.grace ?? (limits.grace.source === 'default' ? null : limits.grace)
+  const heartbeat = hold !== null ? hold.heartbeat : limits.heartbeat.source === 'default' ? null : limits.heartbeat
+  const visibility = hold?.visibility ?? limits.visibility
+  const at = (key: string, deadline: Instant | null): Record<string, string> => (deadline === null ? {} : { [key]: iso(deadline) })
+  const left = (key: string, deadline: Instant | null): Record<string, Millis> =>
+    deadline === null || answeredAt === null ? {} : { [key]: elapsed(answeredAt, deadline) }
+  return {
+    timeout_ms: timeout.ms,
+    ...(grace === null ? {} : { grace_ms: grace.ms }),
+    ...(heartbeat === null ? {} : { heartbeat_timeout_ms: heartbeat.ms }),
+    ...(visibility === null ? {} : { visibility_ms: visibility.ms }),
+    ...(total === null ? {} : { total_ms: total.ms }),
+    ...(limits.ttl === null ? {} : { enqueue_ttl_ms: limits.ttl.ms }),
+    on_timeout: onTimeout.mode,
+    ...at('soft_deadline', softDeadlineAt(job)),
+    ...(hold === null ? {} : at('hard_deadline', hardDeadlineAt(job))),
+    ...at('visibility_deadline', visibilityAt(job, life)),
+    ...at('total_deadline', totalAt(job)),
+    ...(isTerminal(job.state) ? {} : at('ttl_deadline', ttlAt(job))),
+    sources: {
+      timeout: timeout.source,
+      ...(grace === null ? {} : { grace: grace.source }),
+      ...(heartbeat === null ? {} : { heartbeat: heartbeat.source }),
+      ...(visibility === null ? {} : { visibility: visibility.source }),
+      ...(total === null ? {} : { total: total.source }),
+      ...(limits.ttl === null ? {} : { ttl: limits.ttl.source }),
+      on_timeout: onTimeout.source,
+    },
+    ...(hold === null
+      ? {}
+      : {
+          ...left('soft_ms', softDeadlineAt(job)),
+          ...left('hard_ms', hardDeadlineAt(job)),
+          ...left('beat_ms', stallAt(job, life)),
+        }),
+  }
+}
+
+/** A job as one JSON object in text. `extra` is laid in at the end. */
+export function renderJob(job: Job, life: Liveness = ROW_ALONE, extra: Fragment = ''): Json {
+  return write(job, job.given, limitsView(job, life), extra)
+}
+
+export interface HandedOut {
+  readonly answeredAt: Instant
+  readonly checkpoint: Checkpoint | null
+  /** The request carried `visibility_timeout_ms`: an official SDK that takes `timeout` for milliseconds. */
+  readonly withoutSeconds: boolean
+}
+
+/** A job as it is handed to a worker. */
+export function renderHandedOut(job: Job, { answeredAt, checkpoint, withoutSeconds }: HandedOut): Json {
+  const extra = [`"x_lease":${String(job.lease)}`]
+  if (checkpoint !== null) {
+    extra.push(`"last_checkpoint":${checkpoint.state}`)
+    extra.push(`"checkpoint":{"state":${checkpoint.state},"sequence":${String(checkpoint.sequence)}}`)
+  }
+  const given = withoutSeconds ? inMillis(job.given) : job.given
+  return write(job, given, limitsView(job, ROW_ALONE, answeredAt), extra.join(','))
+}
+
+export function renderProgress(job: Job): Json {
+  const { progress } = job
+  return (
+    `{"job_id":"${job.id}","state":"${job.state}","progress":${JSON.stringify(progress?.value ?? null)},` +
+    `"message":${JSON.stringify(progress?.message ?? null)},"data":${progress?.data ?? 'null'},` +
+    `"updated_at":${progress === null ? 'null' : JSON.stringify(iso(progress.updatedAt))}}`
+  )
+}
+
+function write(job: Job, given: Fragment, limits: LimitsView, extra: Fragment): Json {
+  let out =
+    `{"specversion":"1.0","id":"${job.id}","type":"${job.type}","queue":"${job.queue}",${job.body},` +
+    `"priority":${String(job.priority)},"state":"${job.state}","attempt":${String(job.attempt)},` +
+    `"max_attempts":${String(job.retry.maxAttempts)},"created_at":"${iso(job.createdAt)}"`
+  if (given !== '') out += `,${given}`
+  if (job.enqueuedAt !== null) out += `,"enqueued_at":"${iso(job.enqueuedAt)}"`
+  if (job.activatedAt !== null) out += `,"activated_at":"${iso(job.activatedAt)}"`
+  if (job.startedAt !== null) out += `,"started_at":"${iso(job.startedAt)}"`
+  if (job.completedAt !== null) out += `,"completed_at":"${iso(job.completedAt)}"`
+  if (job.cancelledAt !== null) out += `,"cancelled_at":"${iso(job.cancelledAt)}"`
+  if (job.cancelReason !== null) out += `,"cancel_reason":${JSON.stringify(job.cancelReason)}`
+  if (job.discardedAt !== null) out += `,"discarded_at":"${iso(job.discardedAt)}"`
+  if (job.reenqueuedAt !== null) out += `,"re_enqueued_at":"${iso(job.reenqueuedAt)}"`
+  if (job.retryDelayMs !== null) out += `,"retry_delay_ms":${String(job.retryDelayMs)}`
+  if (job.nextRetryAt !== null) out += `,"next_retry_at":"${iso(job.nextRetryAt)}"`
+  if (job.hold !== null && job.hold.workerId !== null) out += `,"worker_id":${JSON.stringify(job.hold.workerId)}`
+  if (job.error !== null) out += `,"error":${job.error}`
+  if (job.errors !== '') out += `,"errors":[${job.errors}]`
+  if (job.result !== null) out += `,"result":${job.result}`
+  if (job.progress !== null) out += progressFields(job.progress)
+  if (job.interruptions > 0) out += `,"x_interruptions":${String(job.interruptions)}`
+  if (job.purgeAt !== null) out += `,"x_purge_at":"${iso(job.purgeAt)}"`
+  out += `,"x_limits":${JSON.stringify(limits)}`
+  if (extra !== '') out += `,${extra}`
+  return `${out}}`
+}
+
+function progressFields({ value, message, data }: Progress): Fragment {
+  const parts = [`,"progress":${JSON.stringify(value)}`]
+  if (message !== null) parts.push(`"progress_message":${JSON.stringify(message)}`)
+  if (data !== null) parts.push(`"progress_data":${data}`)
+  return parts.join(',')
+}
+
+function inMillis(given: Fragment): Fragment {
+  if (!given.includes('"timeout":')) return given
+  const fields = JSON.parse(`{${given}}`) as Record<string, unknown>
+  const { timeout, ...rest } = fields
+  return JSON.stringify({ ...rest, timeout_ms: Number(timeout) * 1000 }).slice(1, -1)
+}

@@ -1,0 +1,59 @@
+/**
+ * The Worker record. One row per worker process, written once per beat however many jobs it runs: the liveness clocks
+ * of those jobs are derived from `beat` when they come due (`deadlines.ts`).
+ */
+import type { Instant, Millis } from './clock.ts'
+import type { AskedLimits } from './limits.ts'
+
+export const WORKER_STATES = ['running', 'quiet', 'terminate'] as const
+export type WorkerState = (typeof WORKER_STATES)[number]
+
+/** The last beat: which jobs it listed, and whose stall clocks it resets. */
+export interface Beat {
+  readonly at: Instant
+  readonly jobs: ReadonlySet<string>
+  /** Null: every listed job; otherwise only these are proven not to be stuck (`x_beats`). */
+  readonly proofs: ReadonlySet<string> | null
+  readonly leases: Readonly<Record<string, number>>
+  /** The extension this beat asked for; null = each job's own visibility. */
+  readonly visibilityMs: Millis | null
+}
+
+/** Why a worker should stop a job, told with its beats until it has surely heard. */
+export interface Notice {
+  readonly jobId: string
+  readonly lease: number
+  readonly reason: 'timeout' | 'cancelled' | 'lost'
+  readonly at: Instant
+}
+
+export interface Worker {
+  readonly id: string
+  readonly hostname: string | null
+  readonly pid: number | null
+  readonly queues: readonly string[]
+  readonly concurrency: number | null
+  readonly labels: readonly string[]
+  /** As the worker wrote it. */
+  readonly startedAt: string | null
+  readonly state: WorkerState
+  /** It reported `drain`: treated as quiet, shown as `drain`. */
+  readonly draining: boolean
+  /** What an operator asked of it. */
+  readonly directive: 'continue' | 'quiet' | 'terminate'
+  readonly registered: boolean
+  /** It registered or has beaten: it is judged by its silence, and can be sent a soft signal. */
+  readonly known: boolean
+  readonly createdAt: Instant
+  readonly lastSeenAt: Instant
+  readonly lastBeatAt: Instant | null
+  /** Number of jobs it says it runs. */
+  readonly activeJobs: number
+  readonly beat: Beat | null
+  readonly beatSeq: number | null
+  readonly handlers: Readonly<Record<string, AskedLimits>>
+  readonly notices: readonly Notice[]
+  readonly diedAt: Instant | null
+  readonly wakeAt: Instant | null
+  readonly version: number
+}
