@@ -23,6 +23,7 @@ export default defineConfig({
         test: {
           name: 'process',
           include: ['tests/process/**/*.test.ts'],
+          globalSetup: ['tests/process/build.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           fileParallelism: false,

@@ -16,6 +16,7 @@
  */
 import { instant, millis, seconds, type Instant, type Millis } from './clock.ts'
 import { isTerminal, type Job } from './job.ts'
+import { speakerFor } from './limits.ts'
 import type { Beat, Worker } from './worker.ts'
 
 /** The one addition. */
@@ -54,7 +55,8 @@ export function effectiveTotal(job: Job): { ms: Millis; source: string; at: Inst
   const at = totalAt(job)
   if (at === null) return null
   const own = ownTotalAt(job)
-  const source = own !== null && own <= at && job.limits.total !== null ? job.limits.total.source : (job.ceiling?.source ?? 'parent')
+  const source =
+    own !== null && own <= at && job.limits.total !== null ? job.limits.total.source : (job.ceiling?.source ?? 'parent')
   return { ms: elapsed(job.anchorAt, at), source, at }
 }
 
@@ -153,7 +155,7 @@ export function deathAt(worker: Worker, { outages, workerTimeoutMs }: Omit<Liven
 
 /** A job whose stall clock somebody chose is left to that clock alone (C09). */
 export function deathEndsIt(job: Job): boolean {
-  return job.hold !== null && (job.hold.heartbeat === null || job.hold.heartbeat.source === 'default')
+  return job.hold !== null && (job.hold.heartbeat === null || speakerFor(job.hold.heartbeat) === 'default')
 }
 
 // ---- What is due first ----

@@ -8,11 +8,24 @@ import { badField, OjsError } from './errors.ts'
 import { seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
-import type { Fragment, Parent } from './job.ts'
+import type { Fragment, Json, Parent } from './job.ts'
 import { elementsOf, membersOf, type Member } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
-import { anyList, anyObject, flag, list, object, policy, text, utf8Length, whole, type Fields, type Shape } from './shape.ts'
+import {
+  anyList,
+  anyObject,
+  anything,
+  flag,
+  list,
+  object,
+  policy,
+  text,
+  utf8Length,
+  whole,
+  type Fields,
+  type Shape,
+} from './shape.ts'
 
 export const TYPE_SHAPE = text({
   pattern: /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/,
@@ -40,7 +53,10 @@ export const WORKER_ID_SHAPE = text({
   expected: 'a worker id: 1 to 255 bytes without control characters',
 })
 
-const momentShape = { json: { type: 'string', description: 'RFC 3339 with a zone, or relative: +PT2S' }, read: (value: unknown): unknown => value }
+const momentShape = {
+  json: { type: 'string', description: 'RFC 3339 with a zone, or relative: +PT2S' },
+  read: (value: unknown): unknown => value,
+}
 
 /** Fields that may stand at the top or in `options`; a top-level value wins. */
 const OPTION_SHAPES = {
@@ -78,10 +94,12 @@ export const ENQUEUE_SHAPE = object(
 
 /** Kept by the server: silently ignored when a client sends them. */
 const SYSTEM_FIELDS = new Set(
-  ('state attempt max_attempts created_at enqueued_at started_at completed_at discarded_at cancelled_at activated_at ' +
+  (
+    'state attempt max_attempts created_at enqueued_at started_at completed_at discarded_at cancelled_at activated_at ' +
     're_enqueued_at error errors retry_delay_ms next_retry_at next_attempt_at result worker_id workflow_id workflow_step ' +
-    'parent_results progress checkpoint last_checkpoint cancel_reason previous_state deduplicated x_lease x_limits ' +
-    'x_interruptions x_purge_at x_warnings').split(' '),
+    'parent_results progress progress_message progress_data checkpoint last_checkpoint cancel_reason previous_state deduplicated x_lease x_limits ' +
+    'x_interruptions x_purge_at x_warnings'
+  ).split(' '),
 )
 const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES), 'options', ...SYSTEM_FIELDS])
 /** Not offered yet, and refused rather than silently ignored. */
@@ -113,7 +131,8 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   const members = membersOf(source)
   const optionMember = members.get('options')
   const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
-  const optionMembers = optionMember === undefined || !isGiven(top['options']) ? new Map<string, Member>() : membersOf(optionMember.value)
+  const optionMembers =
+    optionMember === undefined || !isGiven(top['options']) ? new Map<string, Member>() : membersOf(optionMember.value)
   const merged: Record<string, unknown> = {}
   for (const key of Object.keys(OPTION_SHAPES)) {
     const value = isGiven(top[key]) ? top[key] : Object.hasOwn(options, key) ? options[key] : undefined
@@ -121,7 +140,9 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   }
   for (const key of NOT_OFFERED) {
     if (isGiven(top[key]) || isGiven(options[key])) {
-      throw new OjsError('unsupported', `${key} is not supported by this server; remove it.`, { details: { field: key } })
+      throw new OjsError('unsupported', `${key} is not supported by this server; remove it.`, {
+        details: { field: key },
+      })
     }
   }
   for (const key of ['type', 'args']) if (!isGiven(top[key])) throw badField(key, `${key} is required.`)
@@ -149,17 +170,26 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   const parent = isGiven(merged['x_parent']) ? readParent(merged['x_parent']) : null
   const inheritDeadline = read<boolean>(OPTION_SHAPES, merged, 'x_inherit_deadline') ?? false
   if (inheritDeadline && parent === null) {
-    throw new OjsError('validation_error', 'x_inherit_deadline needs x_parent with exactly one of job_id, journey_id or workflow_id.', {
-      details: { field: 'x_inherit_deadline' },
-    })
+    throw new OjsError(
+      'validation_error',
+      'x_inherit_deadline needs x_parent with exactly one of job_id, journey_id or workflow_id.',
+      {
+        details: { field: 'x_inherit_deadline' },
+      },
+    )
   }
 
-  const metaText = metadata === undefined ? (meta === undefined ? '{}' : (members.get('meta')?.value ?? '{}')) : JSON.stringify({ ...metadata, ...meta })
-  if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
-    throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, { details: { field: 'meta' } })
-  }
   const rawOption = (key: string): string | undefined =>
     isGiven(top[key]) ? members.get(key)?.value : isGiven(options[key]) ? optionMembers.get(key)?.value : undefined
+  const metaText = mergedText(
+    isGiven(merged['metadata']) ? rawOption('metadata') : undefined,
+    meta === undefined ? undefined : members.get('meta')?.value,
+  )
+  if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
+    throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, {
+      details: { field: 'meta' },
+    })
+  }
   const parts = [`"args":${members.get('args')?.value ?? '[]'}`, `"meta":${metaText}`]
   if (tags !== undefined) parts.push(`"tags":${rawOption('tags') ?? '[]'}`)
   if (isGiven(top['schema'])) parts.push(`"schema":${members.get('schema')?.value ?? 'null'}`)
@@ -194,11 +224,11 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
 export function readBatch(source: string, fields: unknown, now: Instant): EnqueueRequest[] {
   const jobs = anyObject().read(fields, '')['jobs']
   if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
-  const entries = list(anyObject(), 1, 10_000).read(jobs, 'jobs')
+  const entries = list(anything(), 1, 10_000).read(jobs, 'jobs')
   const texts = elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
   return entries.map((entry, index) => {
     try {
-      return readEnqueue(texts[index] ?? '{}', entry, now)
+      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
     } catch (error) {
       throw atIndex(error, index)
     }
@@ -214,16 +244,23 @@ export function atIndex(error: unknown, index: number): unknown {
   })
 }
 
+/** Two objects in one, as written; what the second says wins. */
+function mergedText(under: string | undefined, over: string | undefined): Json {
+  if (under === undefined) return over ?? '{}'
+  const members = new Map([...membersOf(under), ...(over === undefined ? [] : membersOf(over))])
+  return `{${[...members.values()].map(({ rawKey, value }) => `${rawKey}:${value}`).join(',')}}`
+}
+
 // ---- PATCH ----
 
 const PATCH_KEYS = [...LIMIT_KEYS, 'priority', 'scheduled_at', 'delay_until', 'expires_at']
 
 /** The documented form of a change of limits. `null` removes what was given. */
 export const PATCH_SHAPE = object(
-  Object.fromEntries([...PATCH_KEYS.map((key) => [key, OPTION_SHAPES[key as keyof typeof OPTION_SHAPES]]), ['options', anyObject()]]) as Record<
-    string,
-    Shape<unknown>
-  >,
+  Object.fromEntries([
+    ...PATCH_KEYS.map((key) => [key, OPTION_SHAPES[key as keyof typeof OPTION_SHAPES]]),
+    ['options', anyObject()],
+  ]) as Record<string, Shape<unknown>>,
   { unknown: 'refuse' },
 )
 
@@ -240,7 +277,10 @@ export function patchGiven(given: Fragment, sent: unknown, now: Instant): Patche
   const top = anyObject().read(sent, '')
   const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
   const changes: Record<string, unknown> = {}
-  for (const [from, prefix] of [[options, 'options.'], [top, '']] as const) {
+  for (const [from, prefix] of [
+    [options, 'options.'],
+    [top, ''],
+  ] as const) {
     for (const [key, value] of Object.entries(from)) {
       if (key === 'options' && prefix === '') continue
       if (!PATCH_KEYS.includes(key)) {
@@ -297,7 +337,10 @@ function readMoment(fields: Fields, key: string, now: Instant, allowBareDuration
   if (!isGiven(value)) return null
   const moment = typeof value === 'string' ? parseMoment(value, now, allowBareDuration) : null
   if (moment === null) {
-    throw badField(key, `${key} must be an RFC 3339 timestamp with a zone ("2030-01-01T00:00:00Z") or relative ("+PT5M").`)
+    throw badField(
+      key,
+      `${key} must be an RFC 3339 timestamp with a zone ("2030-01-01T00:00:00Z") or relative ("+PT5M").`,
+    )
   }
   return moment
 }
@@ -309,7 +352,7 @@ function readParent(value: unknown): Parent {
   const keys = Object.keys(fields).filter((key) => isGiven(fields[key]))
   const key = keys[0]
   const id = key === undefined ? undefined : fields[key]
-  if (keys.length !== 1 || key === undefined || !(key in PARENTS) || typeof id !== 'string') {
+  if (keys.length !== 1 || key === undefined || !Object.hasOwn(PARENTS, key) || typeof id !== 'string') {
     throw new OjsError('validation_error', 'x_parent must name exactly one of job_id, journey_id or workflow_id.', {
       details: { field: 'x_parent' },
     })

@@ -3,7 +3,7 @@
  * read by poll and by stream. `job.heartbeat` and `worker.heartbeat` go to live streams only.
  */
 import type { Instant } from './clock.ts'
-import type { Job } from './job.ts'
+import type { Fragment, Job, Json } from './job.ts'
 
 export const EVENT_TYPES = [
   'job.enqueued',
@@ -23,12 +23,14 @@ export const EVENT_TYPES = [
   'job.expired',
   'job.progress',
   'job.checkpointed',
+  'job.heartbeat',
   'queue.paused',
   'queue.resumed',
   'worker.started',
   'worker.stopped',
   'worker.quiet',
   'worker.died',
+  'worker.heartbeat',
   'dead_letter.added',
   'dead_letter.retried',
   'dead_letter.deleted',
@@ -45,6 +47,14 @@ export interface NewEvent {
   readonly queue: string | null
   readonly jobType: string | null
   readonly data: Readonly<Record<string, unknown>>
+  /** More of `data` that is JSON text already, and stays as it was written. */
+  readonly more?: Fragment
+}
+
+/** `data` as text. */
+export function eventData({ data, more }: NewEvent): Json {
+  const text = JSON.stringify(data)
+  return more === undefined ? text : `${text.slice(0, -1)},${more}}`
 }
 
 export function jobEvent(type: EventType, job: Job, at: Instant, data: Record<string, unknown> = {}): NewEvent {
@@ -68,6 +78,11 @@ export function queueEvent(type: EventType, queue: string, at: Instant): NewEven
   return { type, at, subject: queue, queue, jobType: null, data: { queue } }
 }
 
-export function workerEvent(type: EventType, workerId: string, at: Instant, data: Record<string, unknown> = {}): NewEvent {
+export function workerEvent(
+  type: EventType,
+  workerId: string,
+  at: Instant,
+  data: Record<string, unknown> = {},
+): NewEvent {
   return { type, at, subject: workerId, queue: null, jobType: null, data: { worker_id: workerId, ...data } }
 }

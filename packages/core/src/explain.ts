@@ -8,7 +8,7 @@ import type { Job } from './job.ts'
 import { isTerminal } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
 import { limitsView, type LimitsView } from './render.ts'
-import type { Liveness } from './deadlines.ts'
+import { effectiveTotal, type Liveness } from './deadlines.ts'
 
 export interface Span {
   readonly kind: 'waiting' | 'attempt' | 'backoff' | 'grace'
@@ -44,7 +44,12 @@ export interface Explanation {
 
 export function explain(job: Job, life: Liveness): Explanation {
   const entries = readLife(job)
-  const spans = entries.flatMap((entry, index) => spansOf(job, entry, entries[index + 1]))
+  let started = false
+  const spans = entries.flatMap((entry, index) => {
+    if (entry.to === 'active') started = true
+    if (entry.why === 'retried by hand') started = false
+    return spansOf(job, entry, entries[index + 1], started)
+  })
   const endings = endingsOf(job)
   return {
     job_id: job.id,
@@ -56,7 +61,7 @@ export function explain(job: Job, life: Liveness): Explanation {
   }
 }
 
-function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined): Span[] {
+function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined, started: boolean): Span[] {
   const to = next === undefined ? {} : { to: iso(next.at) }
   switch (entry.to) {
     case 'active': {
@@ -80,20 +85,31 @@ function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined): Span[
       ]
     }
     case 'retryable':
-      return [{ kind: 'backoff', from: iso(entry.at), ...to, limit: `backoff ${seconds(entry.backoff ?? 0)}`, source: 'retry' }]
+      return [
+        {
+          kind: 'backoff',
+          from: iso(entry.at),
+          ...to,
+          limit: `backoff ${seconds(entry.backoff ?? 0)}`,
+          source: 'retry',
+        },
+      ]
     case 'scheduled':
     case 'available':
     case 'pending':
-      return [{ kind: 'waiting', from: iso(entry.at), ...to, ...waitingLimit(job) }]
+      return [{ kind: 'waiting', from: iso(entry.at), ...to, ...waitingLimit(job, started) }]
     default:
       return []
   }
 }
 
-function waitingLimit({ limits }: Job): { limit?: string; source?: string } {
-  if (limits.ttl !== null) return { limit: `enqueue_ttl ${seconds(limits.ttl.ms)}`, source: limits.ttl.source }
-  if (limits.total !== null) return { limit: `total_timeout ${seconds(limits.total.ms)}`, source: limits.total.source }
-  return {}
+/** The TTL binds until the first start; after that only the total bounds a wait. */
+/** TTL binds until the first start; the total, its own or handed down, always. */
+function waitingLimit(job: Job, hasStarted: boolean): { limit?: string; source?: string } {
+  const { ttl } = job.limits
+  if (ttl !== null && !hasStarted) return { limit: `enqueue_ttl ${seconds(ttl.ms)}`, source: ttl.source }
+  const total = effectiveTotal(job)
+  return total === null ? {} : { limit: `total_timeout ${seconds(total.ms)}`, source: total.source }
 }
 
 function endingsOf(job: Job): Ending[] {
@@ -115,7 +131,11 @@ function endingsOf(job: Job): Ending[] {
   })
   if (job.state === 'completed') endings.push({ attempt: job.attempt, type: 'completed' })
   if (job.state === 'cancelled') {
-    endings.push({ attempt: job.attempt, type: 'cancelled', ...(job.cancelReason === null ? {} : { cause: job.cancelReason }) })
+    endings.push({
+      attempt: job.attempt,
+      type: 'cancelled',
+      ...(job.cancelReason === null ? {} : { cause: job.cancelReason }),
+    })
   }
   return endings
 }
@@ -126,10 +146,15 @@ function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Endi
   if (isTerminal(job.state) && last !== undefined && last.type !== 'completed') {
     const late = last.overshoot_ms === undefined ? '' : `, decided ${String(last.overshoot_ms)} ms after the deadline`
     const limit =
-      last.limit_seconds === undefined ? '' : ` (limit ${String(last.limit_seconds)} s from ${last.source ?? 'default'}, ${String(last.elapsed_seconds)} s passed${late})`
+      last.limit_seconds === undefined
+        ? ''
+        : ` (limit ${String(last.limit_seconds)} s from ${last.source ?? 'default'}, ${String(last.elapsed_seconds)} s passed${late})`
     lines.push(`Ended ${job.state}: ${last.type}${limit}.`)
   } else if (job.state === 'completed') lines.push(`Ended completed, in attempt ${String(job.attempt)}.`)
-  else lines.push(`Now ${job.state}${job.wakeAt === null ? '' : `; something will happen at ${iso(job.wakeAt)} if nobody speaks`}.`)
+  else
+    lines.push(
+      `Now ${job.state}${job.wakeAt === null ? '' : `; something will happen at ${iso(job.wakeAt)} if nobody speaks`}.`,
+    )
   return lines.join('\n')
 }
 
@@ -152,5 +177,5 @@ function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
 }
 
 const seconds = (ms: number): string => `${String(ms / 1000)} s`
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
-
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -106,7 +106,8 @@ export function reportedTimeout(job: Job, error: ReportedError, retryable: boole
   const failure = reportedFailure(job, error, retryable, now)
   if (limit === undefined || job.startedAt === null) return failure
   const passed = elapsed(job.startedAt, now)
-  const details = typeof error.details === 'object' && error.details !== null && !Array.isArray(error.details) ? error.details : {}
+  const details =
+    typeof error.details === 'object' && error.details !== null && !Array.isArray(error.details) ? error.details : {}
   return {
     ...failure,
     type: 'timeout',
@@ -131,7 +132,12 @@ export const KEPT_ERRORS = 25
 export function withFailure(job: Job, failure: Failure): Job {
   const text: Json = JSON.stringify(failure)
   if (job.errorCount < KEPT_ERRORS) {
-    return { ...job, error: text, errors: job.errors === '' ? text : `${job.errors},${text}`, errorCount: job.errorCount + 1 }
+    return {
+      ...job,
+      error: text,
+      errors: job.errors === '' ? text : `${job.errors},${text}`,
+      errorCount: job.errorCount + 1,
+    }
   }
   const kept = (JSON.parse(`[${job.errors}]`) as unknown[]).slice(1 - KEPT_ERRORS).map((entry) => JSON.stringify(entry))
   return { ...job, error: text, errors: [...kept, text].join(','), errorCount: KEPT_ERRORS }

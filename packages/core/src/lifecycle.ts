@@ -18,9 +18,11 @@ import {
   effectiveTotal,
   elapsed,
   fitsTotal,
+  hardDeadlineAt,
   isDue,
   lastSignAt,
   nextDue,
+  ROW_ALONE,
   softDeadlineAt,
   visibilityClock,
   wakeAtOf,
@@ -40,7 +42,7 @@ import {
   type LimitEnding,
   type ReportedError,
 } from './failures.ts'
-import { isTerminal, TAIL, type Job, type JobState, type Json, type Progress } from './job.ts'
+import { isTerminal, TAIL, type Hold, type Job, type JobState, type Json, type Progress } from './job.ts'
 import { appendLife, type LifeEntry } from './life.ts'
 import { settleAtClaim, type Claimant, type Limits, type LimitSettings } from './limits.ts'
 import { isNonRetryable, verdictOn, type FailureFacts } from './retry.ts'
@@ -64,7 +66,8 @@ export interface Moment {
   readonly retention: Retention
 }
 
-export type LimitKind = 'execution' | 'total' | 'enqueue_ttl' | 'expires_at' | 'stalled' | 'visibility' | 'worker_death' | 'workflow'
+export type LimitKind =
+  'execution' | 'total' | 'enqueue_ttl' | 'expires_at' | 'stalled' | 'visibility' | 'worker_death' | 'workflow'
 
 export interface Transition {
   /** Null when the job is new. */
@@ -74,8 +77,8 @@ export interface Transition {
   readonly events: readonly NewEvent[]
   /** What the worker that held the job must be told. */
   readonly notice?: { readonly workerId: string; readonly notice: Notice }
-  /** A limit that ran out, and how late that was decided (null: foreseen, or reported by the worker). */
-  readonly expired?: { readonly kind: LimitKind; readonly overshootMs: Millis | null }
+  /** Limits that ran out, and how late that was decided (null: foreseen, or reported by the worker). */
+  readonly expired?: readonly { readonly kind: LimitKind; readonly overshootMs: Millis | null }[]
 }
 
 /** The same with the job surely there. */
@@ -103,7 +106,11 @@ export type NewJob = Pick<
 > & { readonly pending: boolean }
 
 export function admit({ pending, ...asked }: NewJob, { now }: Moment): Step {
-  const state: JobState = pending ? 'pending' : asked.scheduledAt !== null && asked.scheduledAt > now ? 'scheduled' : 'available'
+  const state: JobState = pending
+    ? 'pending'
+    : asked.scheduledAt !== null && asked.scheduledAt > now
+      ? 'scheduled'
+      : 'available'
   const job = armed({
     ...asked,
     state,
@@ -138,12 +145,7 @@ export function admit({ pending, ...asked }: NewJob, { now }: Moment): Step {
     wakeAt: null,
     version: 0,
   })
-  const events =
-    state === 'available'
-      ? [enqueued(job, now)]
-      : state === 'scheduled' && job.scheduledAt !== null
-        ? [jobEvent('job.scheduled', job, now, { scheduled_at: iso(job.scheduledAt) })]
-        : []
+  const events = state === 'available' ? [enqueued(job, now)] : state === 'scheduled' ? scheduledEvent(job, now) : []
   return { before: null, job, events }
 }
 
@@ -195,7 +197,11 @@ export function start(job: Job, claim: Claim, moment: Moment): Step {
       },
     },
   )
-  return { before: job, job: active, events: [jobEvent('job.started', active, now, { worker_id: claim.workerId, attempt })] }
+  return {
+    before: job,
+    job: active,
+    events: [jobEvent('job.started', active, now, { worker_id: claim.workerId, attempt })],
+  }
 }
 
 // ---- The fence ----
@@ -211,11 +217,14 @@ export type StaleReason = 'not_active' | 'not_owner' | 'stale_attempt'
 
 export function staleReason(job: Job, fence: Fence, requireOwner = false): StaleReason | null {
   if (job.hold === null) return 'not_active'
-  if (fence.workerId !== undefined ? fence.workerId !== job.hold.workerId : requireOwner) return 'not_owner'
+  if (fence.workerId === undefined ? requireOwner : isForeign(job.hold, fence.workerId)) return 'not_owner'
   if (fence.attempt !== undefined && fence.attempt !== job.attempt) return 'stale_attempt'
   if (fence.lease !== undefined && fence.lease !== job.lease) return 'stale_attempt'
   return null
 }
+
+/** An anonymous reservation belongs to whoever speaks for it. */
+const isForeign = ({ workerId }: Hold, asker: string): boolean => workerId !== null && workerId !== asker
 
 const STALE_TEXT: Readonly<Record<StaleReason, string>> = {
   not_active: 'The job is not active: its attempt is over, and this report came too late or was a repeat.',
@@ -262,9 +271,8 @@ export function complete(job: Job, result: Json | null, { now, retention }: Mome
   const event = jobEvent('job.completed', done, now, {
     attempt: job.attempt,
     duration_ms: durationMs(job, now),
-    ...(result === null ? {} : { result: JSON.parse(result) as unknown }),
   })
-  return { before: job, job: done, events: [event] }
+  return { before: job, job: done, events: [result === null ? event : { ...event, more: `"result":${result}` }] }
 }
 
 /** A worker reports that its attempt failed. */
@@ -278,7 +286,7 @@ export function fail(job: Job, error: ReportedError, moment: Moment): Step {
   const facts: FailureFacts = { names, retryable: error.retryable, word: error.code, isTimeout, lapsed: false }
   const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, moment.now)] : []
   const step = endAttempt(job, failure, facts, moment, lead, true)
-  return isTimeout ? { ...step, expired: { kind: 'execution', overshootMs: null } } : step
+  return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
 }
 
 /** Handed back untouched (`requeue`): straight to the tail, and the attempt is refunded. */
@@ -286,7 +294,14 @@ export function interrupt(job: Job, error: ReportedError | null, moment: Moment)
   const { now } = moment
   if (!fitsTotal(job, now, millis(0))) {
     const lastError = error === null ? null : reportedFailure(job, error, true, now)
-    return outOfTime(job, { ...job, ...over(job, true) }, lastError, moment, [], job.retry.onExhaustion === 'dead_letter')
+    return outOfTime(
+      job,
+      { ...job, ...over(job, true) },
+      lastError,
+      moment,
+      [],
+      job.retry.onExhaustion === 'dead_letter',
+    )
   }
   const back = moved(
     job,
@@ -368,12 +383,24 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
   const setAt = startedAt
   const base = { deadlineAt: due.at, setAt }
   const named = (ending: Omit<LimitEnding, 'retryable' | 'deadlineAt' | 'setAt'>): Failure =>
-    limitFailure(job, { ...ending, ...base, retryable: !isNonRetryable(job.retry, ending.type) }, moment.upAt, moment.now)
-  const ended = (failure: Failure, facts: FailureFacts, lead: NewEvent[], reason: Notice['reason'], kind: LimitKind): Step => ({
-    ...endAttempt(job, failure, facts, moment, lead, false),
-    ...told(job, reason, moment.now),
-    expired: { kind, overshootMs: millis(failure.overshoot_ms ?? 0) },
-  })
+    limitFailure(
+      job,
+      // Lapses (they have no kind) are retried whatever the list says (C22).
+      { ...ending, ...base, retryable: ending.kind === undefined || !isNonRetryable(job.retry, ending.type) },
+      moment.upAt,
+      moment.now,
+    )
+  const ended = (
+    failure: Failure,
+    facts: FailureFacts,
+    lead: NewEvent[],
+    reason: Notice['reason'],
+    kind: LimitKind,
+  ): Step => {
+    const step = endAttempt(job, failure, facts, moment, lead, false)
+    const expired = [{ kind, overshootMs: millis(failure.overshoot_ms ?? 0) }, ...(step.expired ?? [])]
+    return { ...step, ...told(job, reason, moment.now), expired }
+  }
   switch (due.kind) {
     case 'execution': {
       const failure = named({
@@ -461,7 +488,7 @@ function endByTotal(job: Job, due: Due, moment: Moment): Step {
     job: ended,
     events,
     ...told(job, 'timeout', moment.now),
-    expired: { kind: 'total', overshootMs: millis(failure.overshoot_ms ?? 0) },
+    expired: [{ kind: 'total', overshootMs: millis(failure.overshoot_ms ?? 0) }],
   }
 }
 
@@ -497,8 +524,12 @@ function endUnstarted(job: Job, due: Due, moment: Moment): Step {
   return {
     before: job,
     job: ended,
-    events: [...(isTtl ? [timeoutEvent('job.ttl_expired', ended, failure, now)] : []), expired, ...discardEvents(ended, failure, now)],
-    expired: { kind: isTtl ? 'enqueue_ttl' : 'expires_at', overshootMs: millis(failure.overshoot_ms ?? 0) },
+    events: [
+      ...(isTtl ? [timeoutEvent('job.ttl_expired', ended, failure, now)] : []),
+      expired,
+      ...discardEvents(ended, failure, now),
+    ],
+    expired: [{ kind: isTtl ? 'enqueue_ttl' : 'expires_at', overshootMs: millis(failure.overshoot_ms ?? 0) }],
   }
 }
 
@@ -506,7 +537,8 @@ function endUnstarted(job: Job, due: Due, moment: Moment): Step {
 
 /** By an operator's hand: limits settled anew, clocks from now, history and lease kept. */
 export function retryByHand(job: Job, limits: Limits, given: string, { now }: Moment): Step {
-  if (job.state !== 'discarded' && job.state !== 'cancelled') throw wrongState(job, 'discarded or cancelled', 'retried by hand')
+  if (job.state !== 'discarded' && job.state !== 'cancelled')
+    throw wrongState(job, 'discarded or cancelled', 'retried by hand')
   const again = moved(
     job,
     { at: now, to: 'available', why: 'retried by hand' },
@@ -554,7 +586,9 @@ const PATCHABLE: readonly JobState[] = ['scheduled', 'available', 'pending', 're
 export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step {
   if (!PATCHABLE.includes(job.state)) throw wrongState(job, PATCHABLE.join(', '), 'changed')
   const { now } = moment
-  const rescheduled = job.state === 'scheduled' || (job.state === 'available' && job.attempt === 0 && changes.scheduledAt !== job.scheduledAt)
+  const rescheduled =
+    job.state === 'scheduled' ||
+    (job.state === 'available' && job.attempt === 0 && changes.scheduledAt !== job.scheduledAt)
   const state: JobState = !rescheduled
     ? job.state
     : changes.scheduledAt !== null && changes.scheduledAt > now
@@ -576,7 +610,7 @@ export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step
     return { before: job, job: step.job, events: [event, ...step.events] }
   }
   const later = moved(changed, { at: now, to: 'scheduled' }, { enqueuedAt: null })
-  return { before: job, job: later, events: [event] }
+  return { before: job, job: later, events: [event, ...scheduledEvent(later, now)] }
 }
 
 // ---- Signs of life ----
@@ -637,28 +671,51 @@ function moved(job: Job, entry: LifeEntry, changes: Partial<Job>): Job {
   return armed({ ...job, ...changes, state: entry.to, life: appendLife(job.life, entry) })
 }
 
+/** A beat may also bring a deadline nearer (a shorter reservation): then the row must be woken earlier. */
+export function wokenInTime(job: Job, life: Liveness): Job {
+  return rearmedLazily(job, job, life)
+}
+
 /** An earlier `wakeAt` is kept: it will find the renewed clock when it comes, and costs no index change now. */
-function rearmedLazily(before: Job, next: Job): Job {
-  const wakeAt = wakeAtOf(next)
-  return { ...next, wakeAt: before.wakeAt !== null && wakeAt !== null && before.wakeAt <= wakeAt ? before.wakeAt : wakeAt }
+function rearmedLazily(before: Job, next: Job, life: Liveness = ROW_ALONE): Job {
+  const wakeAt = wakeAtOf(next, life)
+  return {
+    ...next,
+    wakeAt: before.wakeAt !== null && wakeAt !== null && before.wakeAt <= wakeAt ? before.wakeAt : wakeAt,
+  }
 }
 
 /** The attempt is over: nobody holds the job. `reported`: by an accepted ACK or FAIL of its holder. */
 function over(job: Job, reported: boolean): Pick<Job, 'hold' | 'closedBy'> {
   return {
     hold: null,
-    closedBy: reported ? { workerId: job.hold?.workerId ?? null, attempt: job.attempt, lease: job.lease } : job.closedBy,
+    closedBy: reported
+      ? { workerId: job.hold?.workerId ?? null, attempt: job.attempt, lease: job.lease }
+      : job.closedBy,
   }
 }
 
-function endAttempt(job: Job, failure: Failure, facts: FailureFacts, moment: Moment, lead: NewEvent[], reported: boolean): Step {
+function endAttempt(
+  job: Job,
+  failure: Failure,
+  facts: FailureFacts,
+  moment: Moment,
+  lead: NewEvent[],
+  reported: boolean,
+): Step {
   const { now } = moment
   const verdict = verdictOn(job, facts, now, moment.random)
   const ended = withFailure({ ...job, ...over(job, reported) }, failure)
   const events = [...lead, failedEvent(job, failure, now)]
   if (verdict.kind === 'out-of-time') return outOfTime(job, ended, failure, moment, events, verdict.deadLetter, failure)
   if (verdict.kind === 'discard') {
-    const gone = discarded(ended, job, verdict.deadLetter, moment, facts.isTimeout && job.hold?.onTimeout.mode === 'discard')
+    const gone = discarded(
+      ended,
+      job,
+      verdict.deadLetter,
+      moment,
+      facts.isTimeout && job.hold?.onTimeout.mode === 'discard',
+    )
     return { before: job, job: gone, events: [...events, ...discardEvents(gone, failure, now)] }
   }
   const why = { why: failure.type, ...softMark(job, now) }
@@ -667,7 +724,11 @@ function endAttempt(job: Job, failure: Failure, facts: FailureFacts, moment: Mom
     return { before: job, job: back, events: [...events, retryingEvent(back, failure, now, now), enqueued(back, now)] }
   }
   const nextRetryAt = after(now, verdict.delayMs)
-  const waiting = moved(ended, { at: now, to: 'retryable', backoff: verdict.delayMs, ...why }, { nextRetryAt, retryDelayMs: verdict.delayMs })
+  const waiting = moved(
+    ended,
+    { at: now, to: 'retryable', backoff: verdict.delayMs, ...why },
+    { nextRetryAt, retryDelayMs: verdict.delayMs },
+  )
   return { before: job, job: waiting, events: [...events, retryingEvent(waiting, failure, nextRetryAt, now)] }
 }
 
@@ -682,7 +743,8 @@ function outOfTime(
   lastError: Failure | null = failure,
 ): Step {
   const { now } = moment
-  const total = effectiveTotal(job)
+  // A workflow's ceiling takes no part in the fit test, so it cannot be the limit that was missed.
+  const total = effectiveTotal(job.ceiling?.source === 'workflow' ? { ...job, ceiling: null } : job)
   if (total === null) throw broken(`job ${job.id} does not fit a total it does not have`)
   const base = limitFailure(
     job,
@@ -707,11 +769,17 @@ function outOfTime(
     before: job,
     job: gone,
     events: [...events, timeoutEvent('job.total_timeout', gone, foreseen, now), ...discardEvents(gone, foreseen, now)],
-    expired: { kind: 'total', overshootMs: null },
+    expired: [{ kind: 'total', overshootMs: null }],
   }
 }
 
-function discarded(ended: Job, before: Job, deadLetter: boolean, { now, retention }: Moment, likeCompleted = false): Job {
+function discarded(
+  ended: Job,
+  before: Job,
+  deadLetter: boolean,
+  { now, retention }: Moment,
+  likeCompleted = false,
+): Job {
   const keptMs = deadLetter ? retention.deadLetterMs : likeCompleted ? retention.completedMs : retention.discardedMs
   return moved(
     ended,
@@ -734,8 +802,8 @@ function discardEvents(job: Job, failure: Failure, now: Instant): NewEvent[] {
 
 /** Where the handler was asked to stop, when the attempt lived beyond it: the grace it used. */
 function softMark(job: Job, now: Instant): { soft?: Instant } {
-  const soft = job.hold === null ? null : softDeadlineAt(job)
-  return soft !== null && soft < now ? { soft } : {}
+  const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
+  return soft !== null && hard !== null && soft < hard && soft < now ? { soft } : {}
 }
 
 function told(job: Job, reason: Notice['reason'], now: Instant): { notice?: { workerId: string; notice: Notice } } {
@@ -743,14 +811,27 @@ function told(job: Job, reason: Notice['reason'], now: Instant): { notice?: { wo
   return workerId === null ? {} : { notice: { workerId, notice: { jobId: job.id, lease: job.lease, reason, at: now } } }
 }
 
+const scheduledEvent = (job: Job, now: Instant): NewEvent[] =>
+  job.scheduledAt === null ? [] : [jobEvent('job.scheduled', job, now, { scheduled_at: iso(job.scheduledAt) })]
+
 const enqueued = (job: Job, now: Instant): NewEvent => jobEvent('job.enqueued', job, now, { priority: job.priority })
 
-const durationMs = (job: Job, now: Instant): Millis => (job.startedAt === null ? millis(0) : elapsed(job.startedAt, now))
+const durationMs = (job: Job, now: Instant): Millis =>
+  job.startedAt === null ? millis(0) : elapsed(job.startedAt, now)
 
-const brief = ({ code, type, message, retryable }: Failure): Record<string, unknown> => ({ code, type, message, retryable })
+const brief = ({ code, type, message, retryable }: Failure): Record<string, unknown> => ({
+  code,
+  type,
+  message,
+  retryable,
+})
 
 function failedEvent(job: Job, failure: Failure, now: Instant): NewEvent {
-  return jobEvent('job.failed', job, now, { attempt: job.attempt, error: brief(failure), duration_ms: durationMs(job, now) })
+  return jobEvent('job.failed', job, now, {
+    attempt: job.attempt,
+    error: brief(failure),
+    duration_ms: durationMs(job, now),
+  })
 }
 
 function retryingEvent(job: Job, failure: Failure, nextAt: Instant, now: Instant): NewEvent {

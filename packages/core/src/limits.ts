@@ -14,21 +14,17 @@ import { millis, seconds, minutes, type Millis } from './clock.ts'
 import { LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from './shape.ts'
 
-export type LimitSource =
-  | 'publish'
-  | 'handler'
-  | 'type'
-  | 'queue'
-  | 'fetch'
-  | 'default'
-  | 'cap'
-  | 'parent'
-  | 'workflow'
+export type LimitSource = 'publish' | 'handler' | 'type' | 'queue' | 'fetch' | 'default' | 'cap' | 'parent' | 'workflow'
 
 export interface Limit {
   readonly ms: Millis
   readonly source: LimitSource
+  /** Who had spoken, where a cap overruled them: a cap lowers what they asked for, not their rank. */
+  readonly asked?: LimitSource
 }
+
+/** Who spoke for a limit, capped or not. */
+export const speakerFor = ({ source, asked }: Limit): LimitSource => asked ?? source
 
 export type TimeoutMode = 'retry' | 'discard'
 
@@ -160,15 +156,15 @@ export function settleAtClaim(limits: Limits, claimant: Claimant, server: LimitS
   const handler = claimant.handler ?? {}
   const pick = (stored: Limit, name: 'timeout' | 'grace' | 'heartbeat'): Limit => {
     const asked = handler[name]
-    if (asked === undefined || stored.source === 'publish') return stored
+    if (asked === undefined || speakerFor(stored) === 'publish') return stored
     return clamp({ ms: asked, source: 'handler' }, limits.caps[name])
   }
   const timeout = withinTotal(pick(limits.timeout, 'timeout'), limits.total)
   const grace = pick(limits.grace, 'grace')
   // A worker that never introduced itself cannot be sent a soft signal, so the default grace is not its due (C04).
-  const effectiveGrace = grace.source === 'default' && !claimant.known ? { ...grace, ms: millis(0) } : grace
+  const effectiveGrace = speakerFor(grace) === 'default' && !claimant.known ? { ...grace, ms: millis(0) } : grace
   const heartbeat = pick(limits.heartbeat, 'heartbeat')
-  const judged = claimant.known || heartbeat.source !== 'default' || server.judgeUnknownWorkers
+  const judged = claimant.known || speakerFor(heartbeat) !== 'default' || server.judgeUnknownWorkers
   const onTimeout: OnTimeout =
     handler.onTimeout !== undefined && limits.onTimeout.source !== 'publish'
       ? { mode: handler.onTimeout, source: 'handler' }
@@ -189,7 +185,7 @@ function visibilityFor(
   grace: Limit,
   server: LimitSettings,
 ): Limit {
-  if (visibility !== null && visibility.source !== 'queue') return visibility
+  if (visibility !== null && speakerFor(visibility) !== 'queue') return visibility
   if (fetchVisibilityMs !== null) return clamp({ ms: fetchVisibilityMs, source: 'fetch' }, caps.visibility)
   if (visibility !== null) return visibility
   // The larger of the two, so that an untouched job is never requeued before its execution deadline (C06).
@@ -200,12 +196,12 @@ function visibilityFor(
 function clamp(limit: Limit, cap: Millis | undefined): Limit
 function clamp(limit: Limit | null, cap: Millis | undefined): Limit | null
 function clamp(limit: Limit | null, cap: Millis | undefined): Limit | null {
-  return limit !== null && cap !== undefined && limit.ms > cap ? { ms: cap, source: 'cap' } : limit
+  return limit !== null && cap !== undefined && limit.ms > cap ? { ms: cap, source: 'cap', asked: limit.source } : limit
 }
 
 /** A total given alone also bounds each attempt (C29). The source stays that of the timeout itself. */
 function withinTotal(timeout: Limit, total: Limit | null): Limit {
-  return total !== null && total.ms < timeout.ms ? { ms: total.ms, source: timeout.source } : timeout
+  return total !== null && total.ms < timeout.ms ? { ...timeout, ms: total.ms } : timeout
 }
 
 function capAsLimit(cap: Millis | undefined): Limit | null {
@@ -239,7 +235,8 @@ const isoSeconds = {
   json: { type: 'string', format: 'duration' },
   read(value: unknown, at: string): number {
     const ms = parseIsoDuration(String(value))
-    if (ms === null || ms <= 0 || ms > LONGEST_MS) throw badPolicy(at, `${at} must be a positive ISO 8601 duration or whole seconds.`)
+    if (ms === null || ms <= 0 || ms > LONGEST_MS)
+      throw badPolicy(at, `${at} must be a positive ISO 8601 duration or whole seconds.`)
     return ms / 1000
   },
 }
@@ -269,7 +266,10 @@ export function limitKeys(prefix = '', names: readonly LimitName[] = LIMIT_NAMES
   return [...Object.keys(limitShapes(prefix, names)), `${prefix}${ON_TIMEOUT_FIELD}`]
 }
 
-const SECONDS_SHAPES = Object.fromEntries(LIMIT_NAMES.map((name) => [name, secondsShape(name)])) as Record<LimitName, Shape<number>>
+const SECONDS_SHAPES = Object.fromEntries(LIMIT_NAMES.map((name) => [name, secondsShape(name)])) as Record<
+  LimitName,
+  Shape<number>
+>
 const MODE_SHAPE = onTimeoutShape()
 
 /** Reads the limits out of a body. `null` means not sent. Values out of range are refused with 422, naming the field. */
@@ -300,7 +300,8 @@ export function readCaps(value: unknown, at: string): Caps {
   const fields = anyObject().read(value, at)
   const known = Object.keys(limitShapes())
   for (const key of Object.keys(fields)) {
-    if (!known.includes(key)) throw badField(`${at}.${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
+    if (!known.includes(key))
+      throw badField(`${at}.${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
   }
   const caps: { [name in LimitName]?: Millis } = {}
   for (const name of LIMIT_NAMES) {
@@ -313,7 +314,8 @@ export function readCaps(value: unknown, at: string): Caps {
 function readLength(fields: Fields, key: string, name: LimitName): Millis | undefined {
   const inSeconds = fields[key] ?? undefined
   const inMillis = fields[`${key}_ms`] ?? undefined
-  const fromSeconds = inSeconds === undefined ? undefined : seconds(SECONDS_SHAPES[name].read(inSeconds, key))
+  const fromSeconds =
+    inSeconds === undefined ? undefined : millis(Math.round(seconds(SECONDS_SHAPES[name].read(inSeconds, key))))
   const fromMillis = inMillis === undefined ? undefined : millisOf(millisShape.read(inMillis, `${key}_ms`), name)
   if (fromSeconds !== undefined && fromMillis !== undefined && fromSeconds !== fromMillis) {
     throw badPolicy(key, `${key} and ${key}_ms are both given and differ; send one of them.`)

@@ -37,7 +37,7 @@ const middling: Random = () => 0.5
 export function planFor(job: Job, settings: LimitSettings, now: Instant): Plan {
   const attempt = settleAtClaim(job.limits, { handler: null, known: true, fetchVisibilityMs: null }, settings)
   const attempts = plannedAttempts(job, attempt, now)
-  const warnings = [...impossibilities(job), ...doubts(job, attempt, attempts)]
+  const warnings = [...impossibilities(job), ...doubts(job, attempt, attempts, now)]
   return { limits: limitsView(job), wins: winners(job, attempt, attempts, now), attempts, warnings }
 }
 
@@ -47,7 +47,8 @@ export function impossibilities(job: Job): string[] {
   const startsAt = job.scheduledAt
   if (startsAt === null || startsAt <= job.createdAt) return warnings
   const ends = (at: Instant | null, name: string): void => {
-    if (at !== null && at <= startsAt) warnings.push(`${name} ends before scheduled_at: the job will expire without ever starting.`)
+    if (at !== null && at <= startsAt)
+      warnings.push(`${name} ends before scheduled_at: the job will expire without ever starting.`)
   }
   ends(ttlAt(job), 'enqueue_ttl')
   ends(expiryAt(job), 'expires_at')
@@ -67,14 +68,21 @@ function plannedAttempts(job: Job, { timeout, grace }: AttemptLimits, now: Insta
     if (attempt > 1) {
       const hardAt = after(after(startsAt, timeout.ms), grace.ms)
       startsAt = after(hardAt, backoffMs({ ...job.retry, jitter: false }, attempt - 1, middling))
-      open &&= job.limits.onTimeout.mode === 'retry' && (total === null || (total > startsAt && total >= after(startsAt, neededMs)))
+      open &&=
+        job.limits.onTimeout.mode === 'retry' &&
+        (total === null || (total > startsAt && total >= after(startsAt, neededMs)))
     }
     planned.push({ attempt, starts_after_ms: elapsed(now, startsAt), fits: open })
   }
   return planned
 }
 
-function winners(job: Job, { timeout, grace }: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): Winner[] {
+function winners(
+  job: Job,
+  { timeout, grace }: AttemptLimits,
+  attempts: readonly PlannedAttempt[],
+  now: Instant,
+): Winner[] {
   const wins: Winner[] = []
   const total = effectiveTotal(job)
   const waiting: [string, Instant | null, string][] = [
@@ -90,12 +98,14 @@ function winners(job: Job, { timeout, grace }: AttemptLimits, attempts: readonly
   }
   if (first !== null) wins.push(first)
   const hardMs = timeout.ms + grace.ms
+  const leftMs = leftAtFirstStart(job, attempts, now)
   wins.push(
-    total !== null && total.ms < hardMs
-      ? { stage: 'attempt', limit: 'total_timeout', source: total.source, after_ms: total.ms }
+    total !== null && leftMs !== null && leftMs <= hardMs
+      ? { stage: 'attempt', limit: 'total_timeout', source: total.source, after_ms: leftMs }
       : { stage: 'attempt', limit: 'timeout', source: timeout.source, after_ms: hardMs },
   )
-  if (total !== null) wins.push({ stage: 'life', limit: 'total_timeout', source: total.source, after_ms: elapsed(now, total.at) })
+  if (total !== null)
+    wins.push({ stage: 'life', limit: 'total_timeout', source: total.source, after_ms: elapsed(now, total.at) })
   else {
     const last = attempts.at(-1)
     if (last !== undefined) {
@@ -105,9 +115,15 @@ function winners(job: Job, { timeout, grace }: AttemptLimits, attempts: readonly
   return wins
 }
 
-function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAttempt[]): string[] {
+/** What is left of the total when the first attempt starts: a schedule uses some of it up. */
+function leftAtFirstStart(job: Job, attempts: readonly PlannedAttempt[], now: Instant): Millis | null {
+  const total = totalAt(job)
+  return total === null ? null : millis(Math.max(0, elapsed(now, total) - (attempts[0]?.starts_after_ms ?? 0)))
+}
+
+function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): string[] {
   const warnings: string[] = []
-  const total = effectiveTotal(job)
+  const leftMs = leftAtFirstStart(job, attempts, now)
   const hardMs = millis(attempt.timeout.ms + attempt.grace.ms)
   const lost = attempts.filter(({ fits }) => !fits)
   const discards = job.limits.onTimeout.mode === 'discard'
@@ -119,19 +135,26 @@ function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAtte
   if (discards && job.retry.maxAttempts > 1) {
     warnings.push('x_on_timeout is "discard": an attempt that times out is the last, whatever max_attempts says.')
   }
-  if (total !== null && total.ms < hardMs && total.ms > attempt.timeout.ms) {
+  if (leftMs !== null && leftMs < hardMs && leftMs > attempt.timeout.ms) {
     warnings.push('grace_period cannot be used in full: total_timeout ends the attempt sooner.')
   }
-  if (total !== null && total.ms <= attempt.timeout.ms && attempt.grace.ms > 0 && attempt.grace.source !== 'default') {
+  if (leftMs !== null && leftMs <= attempt.timeout.ms && attempt.grace.ms > 0 && attempt.grace.source !== 'default') {
     warnings.push('grace_period can never be used: total_timeout ends the attempt no later than timeout does.')
   }
   if (attempt.heartbeat !== null && attempt.heartbeat.source !== 'default' && attempt.heartbeat.ms >= hardMs) {
     warnings.push('heartbeat_timeout can never fire: the attempt ends by its timeout first.')
   }
   if (attempt.visibility.ms < attempt.timeout.ms) {
-    warnings.push('visibility_timeout is shorter than timeout: without beats or progress the job is handed out again before it times out.')
+    warnings.push(
+      'visibility_timeout is shorter than timeout: without beats or progress the job is handed out again before it times out.',
+    )
   }
-  for (const [name, limit] of Object.entries({ timeout: job.limits.timeout, grace_period: job.limits.grace, total_timeout: job.limits.total, enqueue_ttl: job.limits.ttl })) {
+  for (const [name, limit] of Object.entries({
+    timeout: job.limits.timeout,
+    grace_period: job.limits.grace,
+    total_timeout: job.limits.total,
+    enqueue_ttl: job.limits.ttl,
+  })) {
     if (limit?.source === 'cap') warnings.push(`${name} is held down to ${inSeconds(limit.ms)} s by a cap.`)
   }
   return warnings

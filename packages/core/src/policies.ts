@@ -15,7 +15,13 @@ export interface TypePolicy {
 
 export function readTypePolicy(type: string, fields: Fields, now: Instant): TypePolicy {
   refuseUnknown(fields, [...limitKeys(), 'caps'], '')
-  return { type, asked: readLimits(fields), caps: readCaps(fields['caps'], 'caps'), sent: withoutNulls(fields), updatedAt: now }
+  return {
+    type,
+    asked: readLimits(fields),
+    caps: readCaps(fields['caps'], 'caps'),
+    sent: withoutNulls(fields),
+    updatedAt: now,
+  }
 }
 
 /** Handlers may bound one attempt; the whole job's life belongs to whoever publishes it. */
@@ -57,7 +63,8 @@ export function queueLimits(config: Fields): AskedLimits {
 
 function refuseUnknown(fields: Fields, known: readonly string[], prefix: string): void {
   for (const key of Object.keys(fields)) {
-    if (!known.includes(key)) throw badField(`${prefix}${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
+    if (!known.includes(key))
+      throw badField(`${prefix}${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
   }
 }
 

@@ -21,6 +21,7 @@ import {
 } from './deadlines.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
 import { isTerminal } from './job.ts'
+import { speakerFor } from './limits.ts'
 
 export interface LimitsView {
   readonly timeout_ms: number
@@ -47,10 +48,12 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
   const timeout = hold?.timeout ?? limits.timeout
   const onTimeout = hold?.onTimeout ?? limits.onTimeout
   // Before a claim, what depends on the worker is left out unless somebody set it.
-  const grace = hold?.grace ?? (limits.grace.source === 'default' ? null : limits.grace)
-  const heartbeat = hold !== null ? hold.heartbeat : limits.heartbeat.source === 'default' ? null : limits.heartbeat
+  const grace = hold?.grace ?? (speakerFor(limits.grace) === 'default' ? null : limits.grace)
+  const heartbeat =
+    hold !== null ? hold.heartbeat : speakerFor(limits.heartbeat) === 'default' ? null : limits.heartbeat
   const visibility = hold?.visibility ?? limits.visibility
-  const at = (key: string, deadline: Instant | null): Record<string, string> => (deadline === null ? {} : { [key]: iso(deadline) })
+  const at = (key: string, deadline: Instant | null): Record<string, string> =>
+    deadline === null ? {} : { [key]: iso(deadline) }
   const left = (key: string, deadline: Instant | null): Record<string, Millis> =>
     deadline === null || answeredAt === null ? {} : { [key]: elapsed(answeredAt, deadline) }
   return {

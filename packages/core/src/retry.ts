@@ -102,24 +102,36 @@ const STRATEGIES: Readonly<Record<string, BackoffStrategy>> = {
 
 /** Reads a retry policy in either spelling; what is left out takes the default, what is unknown is ignored. */
 export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badPolicy(at, `${at} must be an object.`)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw badPolicy(at, `${at} must be an object.`)
   const fields = value as Fields
   const pick = (...names: string[]): { name: string; value: unknown } | null => {
-    for (const name of names) if (fields[name] !== undefined && fields[name] !== null) return { name, value: fields[name] }
+    for (const name of names)
+      if (fields[name] !== undefined && fields[name] !== null) return { name, value: fields[name] }
     return null
   }
   const maxAttempts = pick('max_attempts', 'maxAttempts')
-  if (maxAttempts !== null && !(isWhole(maxAttempts.value) && maxAttempts.value >= 0 && maxAttempts.value <= 1_000_000)) {
+  if (
+    maxAttempts !== null &&
+    !(isWhole(maxAttempts.value) && maxAttempts.value >= 0 && maxAttempts.value <= 1_000_000)
+  ) {
     throw badPolicy(`${at}.${maxAttempts.name}`, `${at}.max_attempts must be a whole number, 0 or more.`)
   }
   const coefficient = pick('backoff_coefficient', 'backoffCoefficient')
-  if (coefficient !== null && !(typeof coefficient.value === 'number' && coefficient.value >= 1 && coefficient.value <= 1_000)) {
+  if (
+    coefficient !== null &&
+    !(typeof coefficient.value === 'number' && coefficient.value >= 1 && coefficient.value <= 1_000)
+  ) {
     throw badPolicy(`${at}.${coefficient.name}`, `${at}.backoff_coefficient must be a number, 1.0 or more.`)
   }
   const jitter = pick('jitter')
-  if (jitter !== null && typeof jitter.value !== 'boolean') throw badPolicy(`${at}.jitter`, `${at}.jitter must be true or false.`)
+  if (jitter !== null && typeof jitter.value !== 'boolean')
+    throw badPolicy(`${at}.jitter`, `${at}.jitter must be true or false.`)
   const nonRetryable = pick('non_retryable_errors', 'nonRetryableErrors')
-  if (nonRetryable !== null && !(Array.isArray(nonRetryable.value) && nonRetryable.value.every((e) => typeof e === 'string'))) {
+  if (
+    nonRetryable !== null &&
+    !(Array.isArray(nonRetryable.value) && nonRetryable.value.every((e) => typeof e === 'string'))
+  ) {
     throw badPolicy(`${at}.${nonRetryable.name}`, `${at}.non_retryable_errors must be a list of error types.`)
   }
   const onExhaustion = pick('on_exhaustion', 'onExhaustion')
@@ -127,11 +139,22 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
     throw badPolicy(`${at}.${onExhaustion.name}`, `${at}.on_exhaustion must be "discard" or "dead_letter".`)
   }
   const strategy = pick('backoff_strategy', 'backoff_type', 'backoff', 'strategy')
-  const known = strategy === null ? 'exponential' : typeof strategy.value === 'string' ? STRATEGIES[strategy.value] : undefined
+  const known =
+    strategy === null
+      ? 'exponential'
+      : typeof strategy.value === 'string' && Object.hasOwn(STRATEGIES, strategy.value)
+        ? STRATEGIES[strategy.value]
+        : undefined
   if (known === undefined) {
-    throw badPolicy(`${at}.${strategy?.name ?? 'backoff_strategy'}`, `${at}.backoff_strategy must be one of ${Object.keys(STRATEGIES).join(', ')}.`)
+    throw badPolicy(
+      `${at}.${strategy?.name ?? 'backoff_strategy'}`,
+      `${at}.backoff_strategy must be one of ${Object.keys(STRATEGIES).join(', ')}.`,
+    )
   }
-  const initialMs = readInterval(pick('initial_interval', 'initialInterval', 'initial_interval_ms', 'initial_delay_ms'), at)
+  const initialMs = readInterval(
+    pick('initial_interval', 'initialInterval', 'initial_interval_ms', 'initial_delay_ms'),
+    at,
+  )
   const givenMaxMs = readInterval(pick('max_interval', 'maxInterval', 'max_interval_ms'), at)
   if (initialMs !== null && givenMaxMs !== null && givenMaxMs < initialMs) {
     throw badPolicy(`${at}.max_interval`, `${at}.max_interval must not be shorter than initial_interval.`)
@@ -144,7 +167,8 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
     maxMs: givenMaxMs ?? millis(Math.max(DEFAULT_RETRY.maxMs, first)),
     jitter: jitter === null ? DEFAULT_RETRY.jitter : (jitter.value as boolean),
     nonRetryable: nonRetryable === null ? [] : (nonRetryable.value as string[]),
-    onExhaustion: onExhaustion === null ? DEFAULT_RETRY.onExhaustion : (onExhaustion.value as 'discard' | 'dead_letter'),
+    onExhaustion:
+      onExhaustion === null ? DEFAULT_RETRY.onExhaustion : (onExhaustion.value as 'discard' | 'dead_letter'),
     strategy: known,
   }
 }

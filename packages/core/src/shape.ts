@@ -63,7 +63,8 @@ export function text(rules: TextRules = {}): Shape<string> {
       if (typeof value !== 'string' || value.length < min || (pattern !== undefined && !pattern.test(value))) {
         throw refuse(at, expected)
       }
-      if (value.length > maxBytes || utf8Length(value) > maxBytes) throw refuse(at, `at most ${String(maxBytes)} bytes long`)
+      if (value.length > maxBytes || utf8Length(value) > maxBytes)
+        throw refuse(at, `at most ${String(maxBytes)} bytes long`)
       return value
     },
   }
@@ -74,7 +75,8 @@ export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): Shape
   return {
     json: { type: 'integer', minimum: min, ...(max === Number.MAX_SAFE_INTEGER ? {} : { maximum: max }) },
     read(value, at) {
-      if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) throw refuse(at, expected)
+      if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
+        throw refuse(at, expected)
       return value
     },
   }
@@ -141,7 +143,8 @@ export function list<T>(of: Shape<T>, min = 0, max = 10_000): Shape<T[]> {
     json: { type: 'array', items: of.json, ...(min === 0 ? {} : { minItems: min }), maxItems: max },
     read(value, at) {
       if (!Array.isArray(value)) throw refuse(at, 'an array')
-      if (value.length < min) throw refuse(at, `an array with at least ${String(min)} ${min === 1 ? 'entry' : 'entries'}`)
+      if (value.length < min)
+        throw refuse(at, `an array with at least ${String(min)} ${min === 1 ? 'entry' : 'entries'}`)
       if (value.length > max) throw refuse(at, `an array with at most ${String(max)} entries`)
       return value.map((entry, index) => of.read(entry, `${at}[${String(index)}]`))
     },
@@ -155,7 +158,8 @@ export function mapOf<T>(of: Shape<T>): Shape<Record<string, T>> {
     read(value, at) {
       const read: Record<string, T> = {}
       for (const [key, entry] of Object.entries(anyObject().read(value, at))) {
-        if (entry !== null) Object.defineProperty(read, key, { value: of.read(entry, `${at}.${key}`), enumerable: true })
+        if (entry !== null)
+          Object.defineProperty(read, key, { value: of.read(entry, `${at}.${key}`), enumerable: true })
       }
       return read
     },
@@ -164,12 +168,17 @@ export function mapOf<T>(of: Shape<T>): Shape<Record<string, T>> {
 
 /** One of several forms told apart by JSON type. */
 export function either<A, B>(a: Shape<A>, b: Shape<B>, isA: (value: unknown) => boolean): Shape<A | B> {
-  return { json: { anyOf: [a.json, b.json] }, read: (value, at) => (isA(value) ? a.read(value, at) : b.read(value, at)) }
+  return {
+    json: { anyOf: [a.json, b.json] },
+    read: (value, at) => (isA(value) ? a.read(value, at) : b.read(value, at)),
+  }
 }
 
 type Described = Readonly<Record<string, Shape<unknown>>>
 type Read<S extends Described> = { readonly [K in keyof S]?: S[K] extends Shape<infer T> ? T : never }
-type With<S extends Described, R extends keyof S> = Read<S> & { readonly [K in R]-?: S[K] extends Shape<infer T> ? T : never }
+type With<S extends Described, R extends keyof S> = Read<S> & {
+  readonly [K in R]-?: S[K] extends Shape<infer T> ? T : never
+}
 
 /** An object with known fields. Unknown ones are ignored, or refused where the caller says so. */
 export function object<S extends Described, R extends keyof S & string = never>(
@@ -199,7 +208,8 @@ export function object<S extends Described, R extends keyof S & string = never>(
       for (const name of names) {
         const field = Object.hasOwn(given, name) ? given[name] : undefined
         if (field !== undefined && field !== null) read[name] = fields[name]?.read(field, `${prefix}${name}`)
-        else if (required.includes(name as R)) throw refuser.current(`${prefix}${name}`, `${prefix}${name} is required.`)
+        else if (required.includes(name as R))
+          throw refuser.current(`${prefix}${name}`, `${prefix}${name} is required.`)
       }
       return read as With<S, R>
     },

@@ -1,0 +1,114 @@
+/**
+ * The file: how it is opened, who may open it, and what its errors mean.
+ *
+ * One server per file. A lock on `<file>.lock` is held for the store's life; it is the operating system's, so it dies
+ * with the process, however that ends. The database itself stays open to others: an operator may read it, and may even
+ * lock it for a while; then we answer that we cannot serve, and go on when it is free.
+ */
+import { accessSync, constants, existsSync, realpathSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import Database, { type Database as Connection } from 'better-sqlite3'
+import { StoreUnavailable } from '../store.ts'
+import { migrate, refuseNewer } from './migrations/migrate.ts'
+
+export const IN_MEMORY = ':memory:'
+
+/**
+ * `full`: what was answered survives a power cut. `normal`: faster where commits are not shared; a power cut may lose
+ * the last moments, a crash of the process loses nothing.
+ */
+export type Durability = 'full' | 'normal'
+
+/** How long to wait for somebody else's lock. Short: nothing else is served meanwhile. */
+const BUSY_MS = 100
+
+export function connect(file: string, durability: Durability, mustExist = false): Connection {
+  refuseReadOnly(file)
+  const db = new Database(file, { timeout: BUSY_MS, fileMustExist: mustExist && file !== IN_MEMORY })
+  try {
+    refuseNewer(db, file)
+    const mode = db.pragma('journal_mode = WAL', { simple: true })
+    if (mode !== 'wal' && file !== IN_MEMORY) {
+      throw new Error(`${file} lies where SQLite cannot keep a write-ahead log (${String(mode)}); use a local disk.`)
+    }
+    db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`)
+    db.pragma('cache_size = -65536') // 64 MiB
+    db.pragma('temp_store = MEMORY')
+    db.pragma('foreign_keys = OFF')
+    db.pragma('wal_autocheckpoint = 1000')
+    db.pragma('journal_size_limit = 67108864') // a log that grew while somebody read for long is cut back to 64 MiB
+    migrate(db)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** SQLite would open it, and leave a log beside it that stays read-only when the file no longer is. */
+function refuseReadOnly(file: string): void {
+  if (file !== IN_MEMORY && existsSync(file)) accessSync(file, constants.W_OK)
+}
+
+/**
+ * Takes the file for this process, or refuses. The lock is an open transaction on an empty database beside the file.
+ * Trap: POSIX drops a process's locks on a file when it closes any descriptor of it, so nobody here may read `.lock`.
+ */
+export function lockFile(file: string): Connection {
+  const lock = new Database(`${realPath(file)}.lock`, { timeout: 0 })
+  try {
+    lock.exec('BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock.close()
+    if (codeOf(error)?.startsWith('SQLITE_BUSY')) {
+      throw new Error(`${file} is in use by another Curfew server; one file serves one server.`, { cause: error })
+    }
+    throw error
+  }
+}
+
+/** One name for one file, by whatever links it is called. */
+function realPath(file: string): string {
+  try {
+    return realpathSync(file)
+  } catch {
+    // Not there yet: its directory has to be.
+    return join(realpathSync(dirname(file)), basename(file))
+  }
+}
+
+interface Trouble {
+  readonly reason: string
+  /** Whether SQLite wants a fresh connection when the cause is gone. */
+  readonly reconnect: boolean
+}
+
+const TROUBLES: Readonly<Record<string, Trouble>> = {
+  SQLITE_FULL: { reason: 'the disk is full', reconnect: false },
+  SQLITE_BUSY: { reason: 'the database is locked by another process', reconnect: false },
+  SQLITE_LOCKED: { reason: 'the database is locked by another process', reconnect: false },
+  SQLITE_PROTOCOL: { reason: 'the database is locked by another process', reconnect: false },
+  SQLITE_READONLY: { reason: 'the database file is read-only', reconnect: true },
+  EACCES: { reason: 'the database file is read-only', reconnect: true },
+  EROFS: { reason: 'the database file is read-only', reconnect: true },
+  SQLITE_IOERR: { reason: 'disk I/O error', reconnect: true },
+  SQLITE_CANTOPEN: { reason: 'the database file cannot be opened', reconnect: true },
+  SQLITE_NOMEM: { reason: 'out of memory', reconnect: true },
+}
+
+/** What hinders the database, if that is what the error tells. Extended codes (SQLITE_IOERR_WRITE) count as their kind. */
+export function troubleOf(error: unknown): Trouble | null {
+  const kind = codeOf(error)?.split('_', 2).join('_')
+  return kind === undefined ? null : (TROUBLES[kind] ?? null)
+}
+
+export function unavailable(error: unknown): unknown {
+  const trouble = troubleOf(error)
+  return trouble === null ? error : new StoreUnavailable(trouble.reason, error)
+}
+
+/** SQLite's code, or the operating system's. */
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}

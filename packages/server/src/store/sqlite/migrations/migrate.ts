@@ -1,0 +1,38 @@
+/**
+ * Brings a file's schema up to date. Migrations are numbered by their place in this list, applied one transaction each,
+ * and never edited: a file remembers how many it has seen (`PRAGMA user_version`).
+ */
+import type { Database } from 'better-sqlite3'
+import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
+
+const MIGRATIONS: readonly string[] = [jobsWorkersEvents]
+
+export const SCHEMA_VERSION = MIGRATIONS.length
+
+/** Refuses a file that a later version of the program has written. */
+export function refuseNewer(db: Database, file: string): void {
+  const version = schemaVersion(db)
+  if (version <= SCHEMA_VERSION) return
+  throw new Error(
+    `${file} was written by a newer version of Curfew: its schema is ${String(version)}, this program knows ` +
+      `${String(SCHEMA_VERSION)}. Start the newer version; the file was left as it is.`,
+  )
+}
+
+export function migrate(db: Database): void {
+  for (let done = schemaVersion(db); done < SCHEMA_VERSION; done = schemaVersion(db)) {
+    db.exec('BEGIN IMMEDIATE')
+    try {
+      db.exec(MIGRATIONS[done] ?? '')
+      db.pragma(`user_version = ${String(done + 1)}`)
+      db.exec('COMMIT')
+    } catch (error) {
+      if (db.inTransaction) db.exec('ROLLBACK')
+      throw error
+    }
+  }
+}
+
+function schemaVersion(db: Database): number {
+  return db.pragma('user_version', { simple: true }) as number
+}

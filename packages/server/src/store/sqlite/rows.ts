@@ -1,0 +1,451 @@
+/**
+ * Records to rows and back. Rows are arrays in the order of the table's columns (a test holds them against the schema).
+ *
+ * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
+ * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
+ */
+import type { Beat, Checkpoint, Hold, Instant, Job, JobState, TypePolicy, Worker } from '@curfew/core'
+import type { Queue, StoredEvent } from '../store.ts'
+import type { TextRef, Texts } from './texts.ts'
+
+// ---- Text ----
+
+const json = (value: object | string | null): string | null => (value === null ? null : JSON.stringify(value))
+const parsed = <Value>(text: string | null): Value | null => (text === null ? null : (JSON.parse(text) as Value))
+
+/** With the flag `u` a whole pair is one character, so only halves match. */
+const HALF_PAIR = /\p{Surrogate}/u
+const ESCAPED = '\u0001'
+
+/** An identifier as SQLite can hold it: itself, unless it has half a surrogate pair (or looks escaped). */
+export function exact(id: string): string {
+  return HALF_PAIR.test(id) || id.startsWith(ESCAPED) ? ESCAPED + JSON.stringify(id) : id
+}
+
+function original(text: string): string {
+  return text.startsWith(ESCAPED) ? (JSON.parse(text.slice(1)) as string) : text
+}
+
+// ---- Jobs ----
+
+export type JobRow = readonly [
+  body: string,
+  place: number,
+  id: string,
+  version: number,
+  state: JobState,
+  queue: string,
+  type: string,
+  priority: number,
+  seq: number,
+  wakeAt: Instant | null,
+  workerId: string | null,
+  deadLetter: number,
+  attempt: number,
+  lease: number,
+  interruptions: number,
+  createdAt: Instant,
+  anchorAt: Instant,
+  limitsSetAt: Instant,
+  scheduledAt: Instant | null,
+  expiresAt: Instant | null,
+  enqueuedAt: Instant | null,
+  activatedAt: Instant | null,
+  startedAt: Instant | null,
+  completedAt: Instant | null,
+  cancelledAt: Instant | null,
+  discardedAt: Instant | null,
+  reenqueuedAt: Instant | null,
+  nextRetryAt: Instant | null,
+  retryDelayMs: Job['retryDelayMs'],
+  resultTtlMs: Job['resultTtlMs'],
+  purgeAt: Instant | null,
+  errorCount: number,
+  checkpointSeq: number,
+  limits: TextRef,
+  retry: TextRef,
+  ceiling: string | null,
+  parent: string | null,
+  hold: string | null,
+  closedBy: string | null,
+  progress: string | null,
+  traceId: string | null,
+  cancelReason: string | null,
+  error: string | null,
+  errors: string,
+  result: string | null,
+  given: string,
+  life: string,
+]
+
+export function toJob(row: JobRow, texts: Texts): Job {
+  return {
+    body: row[0],
+    id: row[2],
+    version: row[3],
+    state: row[4],
+    queue: row[5],
+    type: row[6],
+    priority: row[7],
+    seq: row[8],
+    wakeAt: row[9],
+    deadLetter: row[11] === 1,
+    attempt: row[12],
+    lease: row[13],
+    interruptions: row[14],
+    createdAt: row[15],
+    anchorAt: row[16],
+    limitsSetAt: row[17],
+    scheduledAt: row[18],
+    expiresAt: row[19],
+    enqueuedAt: row[20],
+    activatedAt: row[21],
+    startedAt: row[22],
+    completedAt: row[23],
+    cancelledAt: row[24],
+    discardedAt: row[25],
+    reenqueuedAt: row[26],
+    nextRetryAt: row[27],
+    retryDelayMs: row[28],
+    resultTtlMs: row[29],
+    purgeAt: row[30],
+    errorCount: row[31],
+    checkpointSeq: row[32],
+    limits: texts.value(row[33]),
+    retry: texts.value(row[34]),
+    ceiling: parsed(row[35]),
+    parent: parsed(row[36]),
+    hold: row[37] === null ? null : toHold(row[37], row[10], texts),
+    closedBy: parsed(row[38]),
+    progress: parsed(row[39]),
+    traceId: parsed(row[40]),
+    cancelReason: parsed(row[41]),
+    error: row[42],
+    errors: row[43],
+    result: row[44],
+    given: row[45],
+    life: row[46],
+  }
+}
+
+/** A job as it begins, in the order in which INSERT_JOB names it. */
+export function firstValues(job: Job, version: number, seq: number, texts: Texts): unknown[] {
+  return [
+    job.id,
+    version,
+    job.state,
+    job.queue,
+    job.type,
+    job.priority,
+    seq,
+    job.wakeAt,
+    job.createdAt,
+    job.anchorAt,
+    job.limitsSetAt,
+    job.scheduledAt,
+    job.expiresAt,
+    job.enqueuedAt,
+    job.resultTtlMs,
+    texts.ref(job.limits),
+    texts.ref(job.retry),
+    json(job.ceiling),
+    json(job.parent),
+    json(job.traceId),
+    job.given,
+    job.life,
+  ]
+}
+
+/** Whether `firstValues` tell all of it. */
+export function onlyBegins(job: Job): boolean {
+  return (
+    job.attempt === 0 &&
+    job.lease === 0 &&
+    job.interruptions === 0 &&
+    job.hold === null &&
+    job.closedBy === null &&
+    job.activatedAt === null &&
+    job.startedAt === null &&
+    job.completedAt === null &&
+    job.cancelledAt === null &&
+    job.discardedAt === null &&
+    job.reenqueuedAt === null &&
+    job.nextRetryAt === null &&
+    job.retryDelayMs === null &&
+    job.purgeAt === null &&
+    job.error === null &&
+    job.errors === '' &&
+    job.errorCount === 0 &&
+    job.result === null &&
+    job.progress === null &&
+    job.checkpointSeq === 0 &&
+    !job.deadLetter &&
+    job.cancelReason === null
+  )
+}
+
+/** What a claim, a result or a sign of life changes, in the order in which MOVE_JOB names it. */
+export function movingValues(job: Job, seq: number, texts: Texts): unknown[] {
+  const { hold } = job
+  return [
+    job.state,
+    seq,
+    job.wakeAt,
+    hold === null || hold.workerId === null ? null : exact(hold.workerId),
+    job.attempt,
+    job.lease,
+    job.enqueuedAt,
+    job.startedAt,
+    job.completedAt,
+    job.purgeAt,
+    hold === null ? null : holdText(hold, texts),
+    json(job.closedBy),
+    json(job.progress),
+    job.result,
+    job.life,
+  ]
+}
+
+/** The rest of what may change, in the order in which UPDATE_JOB names it after that. */
+export function otherValues(job: Job, texts: Texts): unknown[] {
+  return [
+    job.priority,
+    job.deadLetter ? 1 : 0,
+    job.interruptions,
+    job.anchorAt,
+    job.limitsSetAt,
+    job.scheduledAt,
+    job.expiresAt,
+    job.activatedAt,
+    job.cancelledAt,
+    job.discardedAt,
+    job.reenqueuedAt,
+    job.nextRetryAt,
+    job.retryDelayMs,
+    job.resultTtlMs,
+    job.errorCount,
+    job.checkpointSeq,
+    texts.ref(job.limits),
+    texts.ref(job.retry),
+    json(job.ceiling),
+    json(job.cancelReason),
+    job.error,
+    job.errors,
+    job.given,
+  ]
+}
+
+/** Whether `otherValues` are the same before and after. (A record that was copied counts as changed.) */
+export function onlyMoves(before: Job, after: Job): boolean {
+  return (
+    before.priority === after.priority &&
+    before.deadLetter === after.deadLetter &&
+    before.interruptions === after.interruptions &&
+    before.anchorAt === after.anchorAt &&
+    before.limitsSetAt === after.limitsSetAt &&
+    before.scheduledAt === after.scheduledAt &&
+    before.expiresAt === after.expiresAt &&
+    before.activatedAt === after.activatedAt &&
+    before.cancelledAt === after.cancelledAt &&
+    before.discardedAt === after.discardedAt &&
+    before.reenqueuedAt === after.reenqueuedAt &&
+    before.nextRetryAt === after.nextRetryAt &&
+    before.retryDelayMs === after.retryDelayMs &&
+    before.resultTtlMs === after.resultTtlMs &&
+    before.errorCount === after.errorCount &&
+    before.checkpointSeq === after.checkpointSeq &&
+    before.limits === after.limits &&
+    before.retry === after.retry &&
+    before.ceiling === after.ceiling &&
+    before.cancelReason === after.cancelReason &&
+    before.error === after.error &&
+    before.errors === after.errors &&
+    before.given === after.given
+  )
+}
+
+/** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
+type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs'>
+type FlatHold = readonly [terms: TextRef, signAt: Instant, visibleFrom: Instant, visibleMs: Hold['visibleMs']]
+
+function holdText(hold: Hold, texts: Texts): string {
+  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs } = hold
+  const terms: Terms = { known, timeout, grace, heartbeat, visibility, onTimeout }
+  const flat: FlatHold = [texts.refOfText(JSON.stringify(terms)), signAt, visibleFrom, visibleMs]
+  return JSON.stringify(flat)
+}
+
+function toHold(text: string, workerId: string | null, texts: Texts): Hold {
+  const [ref, signAt, visibleFrom, visibleMs] = JSON.parse(text) as FlatHold
+  const { known, timeout, grace, heartbeat, visibility, onTimeout } = texts.value<Terms>(ref)
+  return {
+    workerId: workerId === null ? null : original(workerId),
+    known,
+    timeout,
+    grace,
+    heartbeat,
+    visibility,
+    onTimeout,
+    signAt,
+    visibleFrom,
+    visibleMs,
+  }
+}
+
+export type CheckpointRow = readonly [
+  jobId: string,
+  sequence: number,
+  state: string,
+  stepIndex: number | null,
+  metadata: string | null,
+  createdAt: Instant,
+]
+
+export function toCheckpoint([jobId, sequence, state, stepIndex, metadata, createdAt]: CheckpointRow): Checkpoint {
+  return { jobId, sequence, state, stepIndex, metadata, createdAt }
+}
+
+export function checkpointValues(checkpoint: Checkpoint): CheckpointRow {
+  const { jobId, sequence, state, stepIndex, metadata, createdAt } = checkpoint
+  return [jobId, sequence, state, stepIndex, metadata, createdAt]
+}
+
+// ---- Workers ----
+
+export type WorkerRow = readonly [
+  id: string,
+  version: number,
+  known: number,
+  lastSeenAt: Instant,
+  wakeAt: Instant | null,
+  diedAt: Instant | null,
+  createdAt: Instant,
+  lastBeatAt: Instant | null,
+  state: Worker['state'],
+  draining: number,
+  directive: Worker['directive'],
+  registered: number,
+  activeJobs: number,
+  beatSeq: number | null,
+  pid: number | null,
+  concurrency: number | null,
+  hostname: string | null,
+  startedAt: string | null,
+  queues: TextRef,
+  labels: TextRef,
+  handlers: TextRef,
+  notices: string,
+  beat: string | null,
+]
+
+export function toWorker(row: WorkerRow, texts: Texts): Worker {
+  return {
+    id: original(row[0]),
+    version: row[1],
+    known: row[2] === 1,
+    lastSeenAt: row[3],
+    wakeAt: row[4],
+    diedAt: row[5],
+    createdAt: row[6],
+    lastBeatAt: row[7],
+    state: row[8],
+    draining: row[9] === 1,
+    directive: row[10],
+    registered: row[11] === 1,
+    activeJobs: row[12],
+    beatSeq: row[13],
+    pid: row[14],
+    concurrency: row[15],
+    hostname: parsed(row[16]),
+    startedAt: parsed(row[17]),
+    queues: texts.value(row[18]),
+    labels: texts.value(row[19]),
+    handlers: texts.value(row[20]),
+    notices: JSON.parse(row[21]) as Worker['notices'],
+    beat: row[22] === null ? null : toBeat(row[22]),
+  }
+}
+
+/** All but id and version, in the order in which INSERT_WORKER and UPDATE_WORKER name it. */
+export function workerValues(worker: Worker, texts: Texts): unknown[] {
+  return [
+    worker.known ? 1 : 0,
+    worker.lastSeenAt,
+    worker.wakeAt,
+    worker.diedAt,
+    worker.createdAt,
+    worker.lastBeatAt,
+    worker.state,
+    worker.draining ? 1 : 0,
+    worker.directive,
+    worker.registered ? 1 : 0,
+    worker.activeJobs,
+    worker.beatSeq,
+    worker.pid,
+    worker.concurrency,
+    json(worker.hostname),
+    json(worker.startedAt),
+    texts.ref(worker.queues),
+    texts.ref(worker.labels),
+    texts.ref(worker.handlers),
+    JSON.stringify(worker.notices),
+    worker.beat === null ? null : beatText(worker.beat),
+  ]
+}
+
+type FlatBeat = Omit<Beat, 'jobs' | 'proofs'> & { readonly jobs: string[]; readonly proofs: string[] | null }
+
+function beatText({ jobs, proofs, ...rest }: Beat): string {
+  return JSON.stringify({ ...rest, jobs: [...jobs], proofs: proofs === null ? null : [...proofs] } satisfies FlatBeat)
+}
+
+function toBeat(text: string): Beat {
+  const { jobs, proofs, ...rest } = JSON.parse(text) as FlatBeat
+  return { ...rest, jobs: new Set(jobs), proofs: proofs === null ? null : new Set(proofs) }
+}
+
+// ---- Queues, types, events ----
+
+export type QueueRow = readonly [name: string, createdAt: Instant, pausedAt: Instant | null, config: string]
+
+export function toQueue([name, createdAt, pausedAt, config]: QueueRow): Queue {
+  return { name, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
+}
+
+export function queueValues({ name, createdAt, pausedAt, config }: Queue): QueueRow {
+  return [name, createdAt, pausedAt, JSON.stringify(config)]
+}
+
+export type TypeRow = readonly [type: string, asked: string, caps: string, sent: string, updatedAt: Instant]
+
+export function toTypePolicy([type, asked, caps, sent, updatedAt]: TypeRow): TypePolicy {
+  return {
+    type,
+    asked: JSON.parse(asked) as TypePolicy['asked'],
+    caps: JSON.parse(caps) as TypePolicy['caps'],
+    sent: JSON.parse(sent) as TypePolicy['sent'],
+    updatedAt,
+  }
+}
+
+export function typeValues({ type, asked, caps, sent, updatedAt }: TypePolicy): TypeRow {
+  return [type, JSON.stringify(asked), JSON.stringify(caps), JSON.stringify(sent), updatedAt]
+}
+
+export type EventRow = readonly [
+  sequence: number,
+  type: string,
+  at: Instant,
+  subject: string,
+  queue: string | null,
+  jobType: string | null,
+  data: string,
+]
+
+export function toEvent([sequence, type, at, subject, queue, jobType, data]: EventRow): StoredEvent {
+  return { sequence, type, at, subject: original(subject), queue, jobType, data }
+}
+
+export function eventValues({ sequence, type, at, subject, queue, jobType, data }: StoredEvent): EventRow {
+  return [sequence, type, at, exact(subject), queue, jobType, data]
+}

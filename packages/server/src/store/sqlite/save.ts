@@ -1,0 +1,198 @@
+/** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
+import Database from 'better-sqlite3'
+import { broken, eventData, JOB_STATES, TAIL, type Job, type JobState, type NewEvent, type Worker } from '@curfew/core'
+import type { Change, Changes, EventRetention, StoredEvent } from '../store.ts'
+import { checkpointValues, eventValues, exact, queueValues, typeValues, workerValues } from './rows.ts'
+import { firstValues, movingValues, onlyBegins, onlyMoves, otherValues } from './rows.ts'
+import type { Numbers, Session } from './session.ts'
+import type { Statements } from './statements.ts'
+
+/** How many removed jobs are remembered. */
+export const TOMBSTONES = 100_000
+
+/** How many places in the queues are reserved at once. */
+const BLOCK = 10_000
+
+export function saveChanges(session: Session, retention: EventRetention, changes: Changes): StoredEvent[] {
+  const { statements, numbers } = session
+  saveJobs(session, changes.jobs)
+  for (const change of changes.workers) saveWorker(session, change)
+  for (const queue of changes.queues) statements.putQueue.run(queueValues(queue))
+  for (const { type, policy } of changes.types) {
+    if (policy === null) statements.deleteType.run(type)
+    else statements.putType.run(typeValues(policy))
+  }
+  for (const { jobId, checkpoint } of changes.checkpoints) {
+    if (checkpoint === null) statements.deleteCheckpoint.run(jobId)
+    else statements.putCheckpoint.run(checkpointValues(checkpoint))
+  }
+  if (changes.aliveAt !== null) statements.putMeta.run('alive_at', changes.aliveAt)
+  if (changes.outages !== null) statements.putMeta.run('outages', JSON.stringify(changes.outages))
+  const stored = appendEvents(statements, numbers, changes.events)
+  pruneEvents(statements, numbers, retention, stored)
+  return stored
+}
+
+// ---- Jobs ----
+
+function saveJobs(session: Session, changes: Changes['jobs']): void {
+  if (changes.length === 0) return
+  const { statements, numbers } = session
+  const tally = new Tally()
+  const lastTombstone = numbers.tombstone
+  for (const { before, after } of changes) {
+    if (after === null) removeJob(session, before)
+    else if (before === null) insertJob(session, after)
+    else updateJob(session, before, after)
+    tally.count(before, after)
+  }
+  tally.write(statements)
+  if (numbers.seq > numbers.seqReserved) {
+    numbers.seqReserved = Math.ceil(numbers.seq / BLOCK) * BLOCK
+    statements.putMeta.run('seq_reserved', numbers.seqReserved)
+  }
+  if (numbers.tombstone > lastTombstone) statements.deleteTombstones.run(numbers.tombstone - TOMBSTONES)
+}
+
+function placeOf(job: Job, numbers: Numbers): number {
+  return job.seq === TAIL ? ++numbers.seq : job.seq
+}
+
+function insertJob(session: Session, job: Job): void {
+  const { statements, texts, numbers } = session
+  const seq = placeOf(job, numbers)
+  const begins = onlyBegins(job)
+  try {
+    const { lastInsertRowid } = statements.insertJob.run(...firstValues(job, begins ? 1 : 0, seq, texts))
+    statements.insertBody.run(lastInsertRowid, job.body)
+  } catch (error) {
+    throw duplicateOr(error, 'job', job)
+  }
+  // Nothing of ours adds a job that has already lived; should one come, the rest of it follows.
+  if (!begins) statements.updateJob.run(...movingValues(job, seq, texts), ...otherValues(job, texts), job.id, 0)
+}
+
+function updateJob({ statements, texts, numbers }: Session, before: Job, after: Job): void {
+  if (before.queue !== after.queue || before.type !== after.type || before.body !== after.body) {
+    throw broken(`job ${before.id} cannot change its queue, type or body`)
+  }
+  const moving = movingValues(after, placeOf(after, numbers), texts)
+  const { changes } = onlyMoves(before, after)
+    ? statements.moveJob.run(...moving, before.id, before.version)
+    : statements.updateJob.run(...moving, ...otherValues(after, texts), before.id, before.version)
+  if (changes !== 1) throw movedOn('job', before)
+}
+
+function removeJob({ statements, numbers }: Session, job: Job | null): void {
+  if (job === null) throw broken('a change of nothing into nothing')
+  const place = statements.deleteJob.get(job.id, job.version)
+  if (place === undefined) throw movedOn('job', job)
+  statements.deleteBody.run(place)
+  statements.deleteCheckpoint.run(job.id)
+  statements.insertTombstone.run(++numbers.tombstone, job.id)
+}
+
+const STATE_INDEX = Object.fromEntries(JOB_STATES.map((state, index) => [state, index])) as Record<JobState, number>
+const DEAD_LETTER_INDEX = JOB_STATES.length
+const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
+
+/** By how much a save changes the counts: summed here, written once per queue and state. */
+class Tally {
+  readonly #queues = new Map<string, number[]>()
+
+  count(before: Job | null, after: Job | null): void {
+    if (before?.state === after?.state && before?.deadLetter === after?.deadLetter) return
+    if (before !== null) this.#add(before, -1)
+    if (after !== null) this.#add(after, 1)
+  }
+
+  #add({ queue, state, deadLetter }: Job, n: number): void {
+    let numbers = this.#queues.get(queue)
+    if (numbers === undefined) this.#queues.set(queue, (numbers = COUNTED.map(() => 0)))
+    numbers[STATE_INDEX[state]]! += n
+    if (deadLetter) numbers[DEAD_LETTER_INDEX]! += n
+  }
+
+  write({ addToCount }: Statements): void {
+    for (const [queue, numbers] of this.#queues) {
+      for (const [index, n] of numbers.entries()) if (n !== 0) addToCount.run(COUNTED[index], queue, n)
+    }
+  }
+}
+
+// ---- Workers ----
+
+function saveWorker({ statements, texts }: Session, { before, after }: Change<Worker>): void {
+  if (before === null) {
+    if (after === null) throw broken('a change of nothing into nothing')
+    try {
+      statements.insertWorker.run(workerValues(after, texts), exact(after.id))
+    } catch (error) {
+      throw duplicateOr(error, 'worker', after)
+    }
+    return
+  }
+  const { changes } =
+    after === null
+      ? statements.deleteWorker.run(exact(before.id), before.version)
+      : statements.updateWorker.run(workerValues(after, texts), exact(before.id), before.version)
+  if (changes !== 1) throw movedOn('worker', before)
+}
+
+function movedOn(what: string, { id, version }: { id: string; version: number }): Error {
+  return broken(`${what} ${id} is gone or no longer in version ${String(version)}`)
+}
+
+function isDuplicate(error: unknown): boolean {
+  return error instanceof Database.SqliteError && /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(error.code)
+}
+
+function duplicateOr(error: unknown, what: string, { id }: { id: string }): unknown {
+  if (!isDuplicate(error)) return error
+  const told = broken(`${what} ${id} is there already and cannot be added`)
+  told.cause = error
+  return told
+}
+
+// ---- Events ----
+
+function appendEvents({ insertEvent }: Statements, numbers: Numbers, events: readonly NewEvent[]): StoredEvent[] {
+  return events.map((event) => {
+    const { type, at, subject, queue, jobType } = event
+    const stored = {
+      sequence: ++numbers.lastEvent,
+      type,
+      at,
+      subject,
+      queue,
+      jobType,
+      data: eventData(event),
+    }
+    insertEvent.run(...eventValues(stored))
+    return stored
+  })
+}
+
+/** The most that one save takes away is a little more than it brought: the log shrinks, and nobody has to wait for it. */
+const PRUNED_MORE = 16
+
+/** Removes the oldest events that are too many, or too old beside the newest. The newest itself stays. */
+function pruneEvents(
+  statements: Statements,
+  numbers: Numbers,
+  { maxAgeMs, maxCount }: EventRetention,
+  appended: readonly StoredEvent[],
+): void {
+  const newest = appended.at(-1)
+  if (newest === undefined) return
+  if (numbers.firstEvent === appended[0]?.sequence) numbers.firstEventAt = appended[0].at
+  const keptSince = newest.at - maxAgeMs
+  const tooMany = Math.min(newest.sequence, newest.sequence - maxCount + 1)
+  if (numbers.firstEvent >= tooMany && numbers.firstEventAt >= keptSince) return
+  const most = Math.min(newest.sequence, numbers.firstEvent + 2 * appended.length + PRUNED_MORE)
+  const tooOld = statements.firstEventSince.get(most, keptSince) ?? most
+  statements.deleteEvents.run(Math.min(most, Math.max(tooMany, tooOld)))
+  const first = statements.firstEvent.get() ?? [newest.sequence, newest.at]
+  numbers.firstEvent = first[0]
+  numbers.firstEventAt = first[1]
+}

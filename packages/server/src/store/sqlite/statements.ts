@@ -1,0 +1,465 @@
+/**
+ * Every statement, whole, ready to paste into a console. None asks for the time, adds to one, or chooses a state.
+ *
+ * "Locks" here means nothing by itself: writing happens in one `BEGIN IMMEDIATE` at a time, so whatever a transaction
+ * finds stays as it is until it ends. The indexes of the paths that must not slow down with the depth of a queue are
+ * named (`INDEXED BY`): should one ever not fit its query, the store refuses to open rather than scan.
+ *
+ * Trap: it is `LIMIT +?`, not `LIMIT ?`. SQLite looks at a bare parameter there while planning, and so would plan the
+ * statement anew at each execution, which costs more than finding fifty jobs.
+ */
+import type { Database, Statement } from 'better-sqlite3'
+import type { Instant, JobState } from '@curfew/core'
+import type { CheckpointRow, EventRow, JobRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import { WideRows } from './wide-rows.ts'
+
+// ---- Jobs ----
+
+export const FIND_JOB = `
+-- Finds the job with this id.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.place = j.place
+WHERE j.id = ?`
+
+export const FIND_CLAIMABLE = `
+-- Finds the available jobs of a queue in the order in which they are handed out.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.queue = ?
+ORDER BY j.priority DESC, j.seq
+LIMIT +?`
+
+export const FIND_HELD_BY = `
+-- Finds the active jobs whose reservation names this worker.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_held CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'active' AND j.worker_id = ?
+ORDER BY j.place`
+
+export const FIND_DUE_JOBS = `
+-- Finds the jobs to which something must happen by this instant, earliest first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_wake CROSS JOIN bodies b ON b.place = j.place
+WHERE j.wake_at IS NOT NULL AND j.wake_at <= ?
+ORDER BY j.wake_at, j.place
+LIMIT +?`
+
+export const FIND_OLDEST_DEAD_LETTERS = `
+-- Finds the members of the dead-letter list, oldest first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_dead_letter CROSS JOIN bodies b ON b.place = j.place
+WHERE j.dead_letter = 1
+ORDER BY j.discarded_at, j.place
+LIMIT +?`
+
+export const INSERT_JOB = `
+-- Adds a job as it begins: nobody has claimed it, nothing has happened to it.
+INSERT INTO jobs (
+  id, version, state, queue, type, priority, seq, wake_at,
+  created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+  limits, retry, ceiling, parent, trace_id, given, life,
+  dead_letter, attempt, lease, interruptions, error_count, checkpoint_seq, errors
+) VALUES (
+  ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?, ?, ?,
+  0, 0, 0, 0, 0, 0, ''
+)`
+
+export const INSERT_BODY = `
+-- Adds what the client sent with the job at this place.
+INSERT INTO bodies (place, body) VALUES (?, ?)`
+
+export const UPDATE_JOB = `
+-- Rewrites the job with this id, if it is still in the version that was read.
+UPDATE jobs SET
+  state = ?, seq = ?, wake_at = ?, worker_id = ?, attempt = ?, lease = ?, enqueued_at = ?, started_at = ?, completed_at = ?, purge_at = ?,
+  hold = ?, closed_by = ?, progress = ?, result = ?, life = ?,
+  priority = ?, dead_letter = ?, interruptions = ?, anchor_at = ?, limits_set_at = ?, scheduled_at = ?, expires_at = ?, activated_at = ?, cancelled_at = ?,
+  discarded_at = ?, reenqueued_at = ?, next_retry_at = ?, retry_delay_ms = ?, result_ttl_ms = ?, error_count = ?, checkpoint_seq = ?, limits = ?, retry = ?,
+  ceiling = ?, cancel_reason = ?, error = ?, errors = ?, given = ?,
+  version = version + 1
+WHERE id = ? AND version = ?`
+
+export const MOVE_JOB = `
+-- Rewrites what a claim, a result or a sign of life changes in the job with this id, if it is still in the version that was read.
+UPDATE jobs SET
+  state = ?, seq = ?, wake_at = ?, worker_id = ?, attempt = ?, lease = ?, enqueued_at = ?, started_at = ?, completed_at = ?, purge_at = ?,
+  hold = ?, closed_by = ?, progress = ?, result = ?, life = ?,
+  version = version + 1
+WHERE id = ? AND version = ?`
+
+export const DELETE_JOB = `
+-- Removes the job with this id, if it is still in the version that was read, and tells its place.
+DELETE FROM jobs WHERE id = ? AND version = ? RETURNING place`
+
+export const DELETE_BODY = `
+-- Removes what the client sent with the job at this place.
+DELETE FROM bodies WHERE place = ?`
+
+export const LIST_JOBS = `
+-- Finds jobs by queue, state and type (null: any) below a cursor, newest id first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_id CROSS JOIN bodies b ON b.place = j.place
+WHERE j.id < @before
+  AND (@queue IS NULL OR j.queue = @queue)
+  AND (@state IS NULL OR j.state = @state)
+  AND (@type IS NULL OR j.type = @type)
+ORDER BY j.id DESC
+LIMIT +@limit OFFSET +@offset`
+
+export const COUNT_JOBS_OF_TYPE = `
+-- Counts the jobs of a type, by queue and state (null: any). Reads every job.
+SELECT count(*)
+FROM jobs
+WHERE type = @type
+  AND (@queue IS NULL OR queue = @queue)
+  AND (@state IS NULL OR state = @state)`
+
+export const LIST_DEAD_LETTERS = `
+-- Finds the members of the dead-letter list by queue and type (null: any), newest first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_dead_letter CROSS JOIN bodies b ON b.place = j.place
+WHERE j.dead_letter = 1
+  AND (@queue IS NULL OR j.queue = @queue)
+  AND (@type IS NULL OR j.type = @type)
+ORDER BY j.discarded_at DESC, j.place DESC
+LIMIT +@limit OFFSET +@offset`
+
+export const COUNT_DEAD_LETTERS_OF_TYPE = `
+-- Counts the members of the dead-letter list of a type, by queue (null: any).
+SELECT count(*)
+FROM jobs INDEXED BY jobs_dead_letter
+WHERE dead_letter = 1
+  AND type = @type
+  AND (@queue IS NULL OR queue = @queue)`
+
+export const LIST_ACTIVE_JOBS = `
+-- Finds active jobs.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_held CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'active'
+LIMIT +?`
+
+export const NEXT_JOB_WAKE = `
+-- Finds the nearest instant at which something must happen to a job.
+SELECT wake_at
+FROM jobs INDEXED BY jobs_wake
+WHERE wake_at IS NOT NULL
+ORDER BY wake_at
+LIMIT 1`
+
+// ---- Counts and tombstones ----
+
+export const ADD_TO_COUNT = `
+-- Adds to (or takes from) the number of jobs of a queue in a state.
+INSERT INTO counts (state, queue, n) VALUES (?, ?, ?)
+ON CONFLICT (state, queue) DO UPDATE SET n = n + excluded.n`
+
+export const ALL_COUNTS = `
+-- Finds the numbers of jobs by queue and state, dead letters apart.
+SELECT queue, state, n
+FROM counts
+WHERE state <> 'dead_letter'`
+
+export const DEAD_LETTER_COUNTS = `
+-- Finds how many dead letters each queue has.
+SELECT queue, n AS count
+FROM counts
+WHERE state = 'dead_letter' AND n > 0
+ORDER BY queue`
+
+export const COUNT_JOBS = `
+-- Sums the numbers of jobs by queue and state (null: any).
+SELECT total(n)
+FROM counts
+WHERE (@queue IS NULL OR queue = @queue)
+  AND (@state IS NULL OR state = @state)
+  AND state <> 'dead_letter'`
+
+export const COUNT_DEAD_LETTERS = `
+-- Sums the numbers of dead letters by queue (null: any).
+SELECT total(n)
+FROM counts
+WHERE state = 'dead_letter'
+  AND (@queue IS NULL OR queue = @queue)`
+
+export const INSERT_TOMBSTONE = `
+-- Remembers a job that is removed.
+INSERT INTO tombstones (place, id) VALUES (?, ?)`
+
+export const DELETE_TOMBSTONES = `
+-- Forgets the removed jobs up to this place.
+DELETE FROM tombstones WHERE place <= ?`
+
+export const FIND_TOMBSTONE = `
+-- Finds whether a removed job of this id is remembered.
+SELECT 1 FROM tombstones WHERE id = ? LIMIT 1`
+
+// ---- Checkpoints ----
+
+export const FIND_CHECKPOINT = `
+-- Finds a job's checkpoint.
+SELECT * FROM checkpoints WHERE job_id = ?`
+
+export const PUT_CHECKPOINT = `
+-- Adds or replaces a job's checkpoint.
+INSERT OR REPLACE INTO checkpoints (job_id, sequence, state, step_index, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?)`
+
+export const DELETE_CHECKPOINT = `
+-- Removes a job's checkpoint.
+DELETE FROM checkpoints WHERE job_id = ?`
+
+// ---- Workers ----
+
+export const FIND_WORKER = `
+-- Finds the worker with this id.
+SELECT * FROM workers WHERE id = ?`
+
+export const FIND_DUE_WORKERS = `
+-- Finds the workers to which something must happen by this instant, earliest first.
+SELECT *
+FROM workers INDEXED BY workers_wake
+WHERE wake_at IS NOT NULL AND wake_at <= ?
+ORDER BY wake_at
+LIMIT +?`
+
+export const INSERT_WORKER = `
+-- Adds a worker in its first version.
+INSERT INTO workers (
+  known, last_seen_at, wake_at, died_at, created_at, last_beat_at, state, draining, directive, registered, active_jobs,
+  beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, notices, beat,
+  id, version
+) VALUES (
+  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, 1
+)`
+
+export const UPDATE_WORKER = `
+-- Rewrites the worker with this id, if it is still in the version that was read.
+UPDATE workers SET
+  known = ?, last_seen_at = ?, wake_at = ?, died_at = ?, created_at = ?, last_beat_at = ?, state = ?, draining = ?, directive = ?, registered = ?, active_jobs = ?,
+  beat_seq = ?, pid = ?, concurrency = ?, hostname = ?, started_at = ?, queues = ?, labels = ?, handlers = ?, notices = ?, beat = ?,
+  version = version + 1
+WHERE id = ? AND version = ?`
+
+export const DELETE_WORKER = `
+-- Removes the worker with this id, if it is still in the version that was read.
+DELETE FROM workers WHERE id = ? AND version = ?`
+
+export const LIST_WORKERS = `
+-- Finds all workers.
+SELECT * FROM workers ORDER BY id`
+
+export const NEXT_WORKER_WAKE = `
+-- Finds the nearest instant at which something must happen to a worker.
+SELECT wake_at
+FROM workers INDEXED BY workers_wake
+WHERE wake_at IS NOT NULL
+ORDER BY wake_at
+LIMIT 1`
+
+// ---- Queues and types ----
+
+export const FIND_QUEUE = `
+-- Finds the queue with this name.
+SELECT * FROM queues WHERE name = ?`
+
+export const LIST_QUEUES = `
+-- Finds all queues.
+SELECT * FROM queues ORDER BY name`
+
+export const PUT_QUEUE = `
+-- Adds or replaces a queue.
+INSERT OR REPLACE INTO queues (name, created_at, paused_at, config) VALUES (?, ?, ?, ?)`
+
+export const FIND_TYPE = `
+-- Finds the policy of a type.
+SELECT * FROM types WHERE type = ?`
+
+export const LIST_TYPES = `
+-- Finds the policies of all types.
+SELECT * FROM types ORDER BY type`
+
+export const PUT_TYPE = `
+-- Adds or replaces the policy of a type.
+INSERT OR REPLACE INTO types (type, asked, caps, sent, updated_at) VALUES (?, ?, ?, ?, ?)`
+
+export const DELETE_TYPE = `
+-- Removes the policy of a type.
+DELETE FROM types WHERE type = ?`
+
+// ---- Events ----
+
+export const INSERT_EVENT = `
+-- Appends an event to the log.
+INSERT INTO events (sequence, type, at, subject, queue, job_type, data) VALUES (?, ?, ?, ?, ?, ?, ?)`
+
+export const FIND_EVENT = `
+-- Finds the event at this place of the log.
+SELECT * FROM events WHERE sequence = ?`
+
+export const FIND_EVENTS_AFTER = `
+-- Finds the events after this place of the log, oldest first.
+SELECT * FROM events WHERE sequence > ? ORDER BY sequence LIMIT +?`
+
+export const FIRST_EVENT = `
+-- Finds the oldest event: its place and its instant.
+SELECT sequence, at FROM events ORDER BY sequence LIMIT 1`
+
+export const LAST_EVENT = `
+-- Finds the place of the newest event.
+SELECT max(sequence) FROM events`
+
+export const FIRST_EVENT_SINCE = `
+-- Finds the first place below an end of the log whose event is not from before this instant.
+SELECT sequence FROM events WHERE sequence < ? AND at >= ? ORDER BY sequence LIMIT 1`
+
+export const DELETE_EVENTS = `
+-- Removes the events below this place of the log.
+DELETE FROM events WHERE sequence < ?`
+
+// ---- Shared texts ----
+
+export const ALL_TEXTS = `
+-- Finds the texts that rows have in common.
+SELECT place, text FROM texts`
+
+export const INSERT_TEXT = `
+-- Adds a text that rows have in common.
+INSERT INTO texts (place, text) VALUES (?, ?)`
+
+// ---- What the store and the server remember of themselves ----
+
+export const FIND_META = `
+-- Finds a remembered value.
+SELECT value FROM meta WHERE key = ?`
+
+export const PUT_META = `
+-- Remembers a value.
+INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`
+
+export const LAST_TOMBSTONE = `
+-- Finds the place of the newest tombstone.
+SELECT max(place) FROM tombstones`
+
+export const SQLITE_VERSION = `
+-- Finds the version of SQLite.
+SELECT sqlite_version()`
+
+/** Removes everything, for the test bench. */
+export const RESET = `
+BEGIN IMMEDIATE;
+DELETE FROM jobs;
+DELETE FROM bodies;
+DELETE FROM counts;
+DELETE FROM tombstones;
+DELETE FROM checkpoints;
+DELETE FROM workers;
+DELETE FROM queues;
+DELETE FROM types;
+DELETE FROM events;
+DELETE FROM texts;
+DELETE FROM meta;
+COMMIT;
+`
+
+type Values = readonly unknown[]
+type Finds<Row> = Statement<unknown[], Row>
+type FindsBy<Params, Row> = Statement<[Params], Row>
+type Writes = Statement<unknown[]>
+
+export type Statements = ReturnType<typeof prepare>
+
+/** Prepared once per connection. Rows come as arrays in the order of the table's columns, which is the cheapest. */
+export function prepare(db: Database) {
+  const write = (sql: string): Writes => db.prepare(sql)
+  const rows = <Row extends Values>(sql: string): Finds<Row> => db.prepare<unknown[], Row>(sql).raw()
+  const wide = new WideRows(db)
+  const jobs = <Params extends unknown[]>(sql: string) => wide.prepare<Params, JobRow>(sql)
+  const value = <Value>(sql: string): Finds<Value> => db.prepare<unknown[], Value>(sql).pluck()
+  const valueBy = <Params extends object>(sql: string): FindsBy<Params, number> =>
+    db.prepare<[Params], number>(sql).pluck()
+  return {
+    begin: write('BEGIN IMMEDIATE'),
+    commit: write('COMMIT'),
+    rollback: write('ROLLBACK'),
+
+    findJob: jobs<[id: string]>(FIND_JOB),
+    findClaimable: jobs<[queue: string, limit: number]>(FIND_CLAIMABLE),
+    findHeldBy: jobs<[workerId: string]>(FIND_HELD_BY),
+    findDueJobs: jobs<[now: Instant, limit: number]>(FIND_DUE_JOBS),
+    findOldestDeadLetters: jobs<[limit: number]>(FIND_OLDEST_DEAD_LETTERS),
+    insertJob: write(INSERT_JOB),
+    insertBody: write(INSERT_BODY),
+    updateJob: write(UPDATE_JOB),
+    moveJob: write(MOVE_JOB),
+    deleteJob: value<number>(DELETE_JOB),
+    deleteBody: write(DELETE_BODY),
+    listJobs: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS),
+    countJobsOfType: valueBy<JobsAsked>(COUNT_JOBS_OF_TYPE),
+    listDeadLetters: jobs<[DeadLettersAsked & Slice]>(LIST_DEAD_LETTERS),
+    countDeadLettersOfType: valueBy<DeadLettersAsked>(COUNT_DEAD_LETTERS_OF_TYPE),
+    listActiveJobs: jobs<[limit: number]>(LIST_ACTIVE_JOBS),
+    nextJobWake: value<Instant>(NEXT_JOB_WAKE),
+
+    addToCount: write(ADD_TO_COUNT),
+    allCounts: rows<readonly [queue: string, state: JobState, n: number]>(ALL_COUNTS),
+    deadLetterCounts: rows<readonly [queue: string, count: number]>(DEAD_LETTER_COUNTS),
+    countJobs: valueBy<Pick<JobsAsked, 'queue' | 'state'>>(COUNT_JOBS),
+    countDeadLetters: valueBy<Pick<JobsAsked, 'queue'>>(COUNT_DEAD_LETTERS),
+    insertTombstone: write(INSERT_TOMBSTONE),
+    deleteTombstones: write(DELETE_TOMBSTONES),
+    findTombstone: value<number>(FIND_TOMBSTONE),
+
+    findCheckpoint: rows<CheckpointRow>(FIND_CHECKPOINT),
+    putCheckpoint: write(PUT_CHECKPOINT),
+    deleteCheckpoint: write(DELETE_CHECKPOINT),
+
+    findWorker: rows<WorkerRow>(FIND_WORKER),
+    findDueWorkers: rows<WorkerRow>(FIND_DUE_WORKERS),
+    insertWorker: write(INSERT_WORKER),
+    updateWorker: write(UPDATE_WORKER),
+    deleteWorker: write(DELETE_WORKER),
+    listWorkers: rows<WorkerRow>(LIST_WORKERS),
+    nextWorkerWake: value<Instant>(NEXT_WORKER_WAKE),
+
+    findQueue: rows<QueueRow>(FIND_QUEUE),
+    listQueues: rows<QueueRow>(LIST_QUEUES),
+    putQueue: write(PUT_QUEUE),
+    findType: rows<TypeRow>(FIND_TYPE),
+    listTypes: rows<TypeRow>(LIST_TYPES),
+    putType: write(PUT_TYPE),
+    deleteType: write(DELETE_TYPE),
+
+    insertEvent: write(INSERT_EVENT),
+    findEvent: rows<EventRow>(FIND_EVENT),
+    findEventsAfter: rows<EventRow>(FIND_EVENTS_AFTER),
+    firstEvent: rows<readonly [sequence: number, at: number]>(FIRST_EVENT),
+    lastEvent: value<number | null>(LAST_EVENT),
+    firstEventSince: value<number>(FIRST_EVENT_SINCE),
+    deleteEvents: write(DELETE_EVENTS),
+
+    allTexts: rows<readonly [place: number, text: string]>(ALL_TEXTS),
+    insertText: write(INSERT_TEXT),
+
+    findMeta: value<unknown>(FIND_META),
+    putMeta: write(PUT_META),
+    lastTombstone: value<number | null>(LAST_TOMBSTONE),
+    sqliteVersion: value<string>(SQLITE_VERSION),
+  }
+}
+
+interface JobsAsked {
+  queue: string | null
+  state: string | null
+  type: string | null
+}
+
+type DeadLettersAsked = Pick<JobsAsked, 'queue' | 'type'>
+
+interface Slice {
+  limit: number
+  offset: number
+}

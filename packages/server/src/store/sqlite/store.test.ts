@@ -1,0 +1,379 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database, { type Database as Connection } from 'better-sqlite3'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { DEFAULT_LIMITS, minutes, settleAtEnqueue, type Limits } from '@curfew/core'
+import { admitted, anEvent, at, aWorker, changes, changesOf } from '../builders.suite.ts'
+import { StoreUnavailable, type EventRetention, type Store } from '../store.ts'
+import { storeSuite } from '../store.suite.ts'
+import { connect, IN_MEMORY } from './connection.ts'
+import { SCHEMA_VERSION } from './migrations/migrate.ts'
+import { TOMBSTONES } from './save.ts'
+import * as sql from './statements.ts'
+import { openSqliteStore, SqliteStore } from './store.ts'
+
+const KEPT: EventRetention = { maxAgeMs: minutes(60), maxCount: 1_000 }
+
+const directory = mkdtempSync(join(tmpdir(), 'curfew-store-'))
+afterAll(() => {
+  rmSync(directory, { recursive: true })
+})
+
+let files = 0
+const newFile = (): string => join(directory, `${String(++files)}.db`)
+const openFile = (file: string, events = KEPT): Promise<Store> => openSqliteStore({ file, durability: 'full', events })
+
+storeSuite('SQLite in memory', (events = KEPT) => openSqliteStore({ file: IN_MEMORY, durability: 'full', events }))
+
+{
+  const paths = new WeakMap<Store, string>()
+  const openAt = async (file: string, events?: EventRetention): Promise<Store> => {
+    const store = await openFile(file, events)
+    paths.set(store, file)
+    return store
+  }
+  storeSuite(
+    'SQLite in a file',
+    (events) => openAt(newFile(), events),
+    async (store) => {
+      await store.close()
+      return openAt(paths.get(store) ?? '')
+    },
+  )
+}
+
+describe('the file', () => {
+  test('serves one server at a time, by whatever name it is called', async () => {
+    const file = newFile()
+    const store = await openFile(file)
+    await expect(openFile(file)).rejects.toThrow(`${file} is in use by another Curfew server`)
+    const alias = newFile()
+    symlinkSync(file, alias)
+    await expect(openFile(alias)).rejects.toThrow(`${alias} is in use by another Curfew server`)
+    await store.close()
+    await (await openFile(alias)).close()
+  })
+
+  test('is free again when the process that held it was killed', async () => {
+    const file = newFile()
+    await (await openFile(file)).close()
+    const driver = createRequire(import.meta.url).resolve('better-sqlite3')
+    const hold = `const lock = new (require(${JSON.stringify(driver)}))(process.argv[1]); lock.exec('BEGIN EXCLUSIVE'); console.log('held'); process.stdin.resume()`
+    const holder = spawn(process.execPath, ['-e', hold, `${file}.lock`], { stdio: ['pipe', 'pipe', 'inherit'] })
+    await once(holder.stdout, 'data')
+    await expect(openFile(file)).rejects.toThrow('in use')
+    holder.kill('SIGKILL')
+    await once(holder, 'exit')
+    await (await openFile(file)).close()
+  })
+
+  test('has all that was committed when its server was killed, and nothing else', async () => {
+    const file = newFile()
+    const store = await openFile(file)
+    const [kept, lost] = [admitted(), admitted()]
+    await store.transaction((tx) => tx.save(changesOf(kept)))
+    const copy = newFile()
+    await store
+      .transaction(async (tx) => {
+        await tx.save(changesOf(lost))
+        for (const suffix of ['', '-wal']) execFileSync('cp', [file + suffix, copy + suffix])
+        throw new Error('killed')
+      })
+      .catch(() => {})
+    const found = await openFile(copy)
+    expect((await found.job(kept.job.id))?.state).toBe('available')
+    expect(await found.job(lost.job.id)).toBeNull()
+    expect(await found.eventBounds()).toEqual({ first: 1, last: 1 })
+    await found.close()
+    await store.close()
+  })
+
+  test('is not opened when a newer version has written it', async () => {
+    const file = newFile()
+    await (await openFile(file)).close()
+    const db = new Database(file)
+    expect(db.pragma('user_version', { simple: true })).toBe(SCHEMA_VERSION)
+    db.pragma('user_version = 99')
+    await expect(openFile(file)).rejects.toThrow(`${file} was written by a newer version of Curfew: its schema is 99`)
+    db.pragma(`user_version = ${String(SCHEMA_VERSION)}`)
+    db.close()
+    await (await openFile(file)).close()
+  })
+
+  test('is synced at every commit, unless the faster mode was chosen', () => {
+    for (const [durability, level] of [
+      ['full', 2],
+      ['normal', 1],
+    ] as const) {
+      const db = connect(newFile(), durability)
+      expect(db.pragma('synchronous', { simple: true })).toBe(level)
+      expect(db.pragma('journal_mode', { simple: true })).toBe('wal')
+      db.close()
+    }
+  })
+
+  test('may be read by others while it is served', async () => {
+    const file = newFile()
+    const store = await openFile(file)
+    await store.transaction((tx) => tx.save(changesOf(admitted())))
+    const reader = new Database(file, { readonly: true })
+    expect(reader.prepare('SELECT count(*) FROM jobs').pluck().get()).toBe(1)
+    await store.transaction((tx) => tx.save(changesOf(admitted())))
+    reader.close()
+    await store.close()
+  })
+
+  test('prunes a log that has become far too long bit by bit', async () => {
+    const file = newFile()
+    let store = await openFile(file)
+    await store.transaction((tx) => tx.save(changes({ events: Array.from({ length: 100 }, () => anEvent()) })))
+    await store.close()
+    store = await openFile(file, { ...KEPT, maxCount: 10 })
+    const firsts: number[] = []
+    for (let n = 0; n < 8; n++) {
+      await store.transaction((tx) => tx.save(changes({ events: [anEvent()] })))
+      firsts.push((await store.eventBounds()).first)
+    }
+    expect(firsts).toEqual([19, 37, 55, 73, 91, 97, 98, 99])
+    await store.close()
+  })
+
+  test('remembers only the last removed jobs', async () => {
+    const file = newFile()
+    const db = connect(file, 'normal')
+    const insert = db.prepare('INSERT INTO tombstones (place, id) VALUES (?, ?)')
+    db.transaction(() => {
+      for (let place = 1; place <= TOMBSTONES; place++) insert.run(place, `job-${String(place)}`)
+    })()
+    db.close()
+    const store = await openFile(file)
+    const { job } = admitted()
+    await store.transaction((tx) => tx.save(changes({ jobs: [{ before: null, after: job }] })))
+    await store.transaction((tx) => tx.save(changes({ jobs: [{ before: { ...job, version: 1 }, after: null }] })))
+    expect([await store.wasPurged('job-1'), await store.wasPurged('job-2'), await store.wasPurged(job.id)]).toEqual([
+      false,
+      true,
+      true,
+    ])
+    await store.close()
+  })
+})
+
+describe('texts that repeat', () => {
+  const limitsOf = (n: number): Limits =>
+    settleAtEnqueue({ publish: { timeout: minutes(n) }, type: null, queue: null, server: DEFAULT_LIMITS })
+
+  test('are shared from the second time on, and read the same before and after', async () => {
+    const file = newFile()
+    let store = await openFile(file)
+    const steps = Array.from({ length: 4 }, () => admitted({ limits: limitsOf(7) }))
+    for (const step of steps) await store.transaction((tx) => tx.save(changesOf(step)))
+    await store.close()
+    const db = new Database(file)
+    const stored = db.prepare('SELECT typeof(limits) FROM jobs ORDER BY place').pluck().all()
+    expect(stored).toEqual(['text', 'integer', 'integer', 'integer'])
+    db.close()
+    store = await openFile(file)
+    for (const { job } of steps) expect((await store.job(job.id))?.limits).toEqual(limitsOf(7))
+    await store.close()
+  })
+
+  test('that were shared by a transaction that failed are not referred to', async () => {
+    const store = await openFile(newFile())
+    const steps = () => [1, 1, 2, 2].map((n) => admitted({ limits: limitsOf(n) }))
+    await expect(
+      store.transaction(async (tx) => {
+        await tx.save(changesOf(...steps()))
+        throw new Error('changed my mind')
+      }),
+    ).rejects.toThrow('changed my mind')
+    const kept = steps().reverse()
+    await store.transaction((tx) => tx.save(changesOf(...kept)))
+    for (const { job } of kept) expect((await store.job(job.id))?.limits).toEqual(job.limits)
+    await store.close()
+  })
+
+  test('in any number are read as they were written', async () => {
+    const store = await openFile(newFile())
+    const steps = Array.from({ length: 3_000 }, (_, n) => admitted({ limits: limitsOf(1 + (n % 1_500)) }))
+    await store.transaction((tx) => tx.save(changesOf(...steps)))
+    for (const { job } of steps) expect((await store.job(job.id))?.limits).toEqual(job.limits)
+    await store.close()
+  })
+})
+
+describe('the query plans', () => {
+  const planOf = (query: string, ...params: unknown[]): string => {
+    const db = connect(IN_MEMORY, 'full')
+    const rows = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${query}`).all(...params)
+    db.close()
+    return rows.map(({ detail }) => detail).join('; ')
+  }
+  const page = { queue: null, state: null, type: null, before: '~', limit: 1, offset: 0 }
+
+  test.each([
+    ['claim', sql.FIND_CLAIMABLE, ['default', 1], 'jobs_claim'],
+    ['wake', sql.FIND_DUE_JOBS, [0, 1], 'jobs_wake'],
+    ['next wake', sql.NEXT_JOB_WAKE, [], 'jobs_wake'],
+    ['held', sql.FIND_HELD_BY, ['worker-1'], 'jobs_held'],
+    ['active', sql.LIST_ACTIVE_JOBS, [1], 'jobs_held'],
+    ['by id', sql.FIND_JOB, ['id'], 'jobs_id'],
+    ['list', sql.LIST_JOBS, [page], 'jobs_id'],
+    ['oldest dead letters', sql.FIND_OLDEST_DEAD_LETTERS, [1], 'jobs_dead_letter'],
+    ['dead letters', sql.LIST_DEAD_LETTERS, [{ queue: null, type: null, limit: 1, offset: 0 }], 'jobs_dead_letter'],
+    ['due workers', sql.FIND_DUE_WORKERS, [0, 1], 'workers_wake'],
+    ['tombstone', sql.FIND_TOMBSTONE, ['id'], 'tombstones_id'],
+  ])('%s uses its index and never sorts', (_, query, params, index) => {
+    const plan = planOf(query, ...params)
+    expect(plan).toContain(`INDEX ${index}`)
+    expect(plan).not.toContain('TEMP B-TREE')
+  })
+})
+
+describe('when the database cannot serve', () => {
+  let file: string
+  let store: Store
+  let connections: Connection[]
+  const job = () => admitted({ body: `"args":["${'x'.repeat(50_000)}"]` })
+  const save = (...steps: ReturnType<typeof admitted>[]) => store.transaction((tx) => tx.save(changesOf(...steps)))
+  const reasonOf = async (work: Promise<unknown>): Promise<string> => {
+    const error: unknown = await work.then(
+      () => null,
+      (thrown: unknown) => thrown,
+    )
+    expect(error).toBeInstanceOf(StoreUnavailable)
+    return (error as StoreUnavailable).reason
+  }
+
+  beforeEach(() => {
+    file = newFile()
+    connections = []
+    const opened = (again: boolean): Connection => {
+      const db = connect(file, 'full', again)
+      connections.push(db)
+      return db
+    }
+    store = new SqliteStore(opened, KEPT, null)
+  })
+  afterEach(() => store.close())
+
+  test('because the disk is full, it says so, keeps what it had, and goes on when there is room', async () => {
+    const kept = job()
+    await save(kept)
+    const db = connections[0]
+    db?.pragma(`max_page_count = ${String(Number(db.pragma('page_count', { simple: true })) + 20)}`)
+    const lost = [job(), job(), job()]
+    expect(await reasonOf(save(...lost))).toBe('the disk is full')
+    expect(await store.job(kept.job.id)).not.toBeNull()
+    expect((await store.counts()).get('default')?.available).toBe(1)
+    expect(await store.eventBounds()).toEqual({ first: 1, last: 1 })
+    db?.pragma('max_page_count = 1000000')
+    await save(...lost)
+    expect((await store.counts()).get('default')?.available).toBe(4)
+    expect(await store.eventBounds()).toEqual({ first: 1, last: 4 })
+    expect(connections).toHaveLength(1)
+  })
+
+  test('because somebody has locked it, it still reads, and writes again when it is free', async () => {
+    const other = new Database(file)
+    other.exec('BEGIN IMMEDIATE')
+    expect(await reasonOf(save(job()))).toBe('the database is locked by another process')
+    expect(await reasonOf(store.ping())).toBe('the database is locked by another process')
+    expect(await store.eventBounds()).toEqual({ first: 0, last: 0 })
+    expect((await store.counts()).size).toBe(0)
+    other.exec('ROLLBACK')
+    other.close()
+    await store.ping()
+    await save(job())
+    expect(connections).toHaveLength(1)
+  })
+
+  test('because somebody has it for himself alone, it cannot be opened until it is free', async () => {
+    await store.close()
+    const other = new Database(file)
+    other.pragma('locking_mode = EXCLUSIVE')
+    other.exec('BEGIN EXCLUSIVE')
+    const opening = openFile(file)
+    expect(await reasonOf(opening)).toBe('the database is locked by another process')
+    other.exec('ROLLBACK')
+    other.close()
+    store = await openFile(file)
+    await save(job())
+  })
+
+  test('because it became read-only, it takes a fresh connection', async () => {
+    await save(job())
+    connections[0]?.pragma('query_only = ON')
+    expect(await reasonOf(save(job()))).toBe('the database file is read-only')
+    expect((await store.counts()).get('default')?.available).toBe(1)
+    await save(job())
+    expect(await store.eventBounds()).toEqual({ first: 1, last: 2 })
+    expect(connections).toHaveLength(2)
+  })
+
+  /** The next insert of a job fails as it would on a broken disk. */
+  const breakDisk = (code: string): void => {
+    const db = connections.at(-1)
+    db?.function('fault', () => {
+      throw new Database.SqliteError('disk I/O error', code)
+    })
+    db?.exec('CREATE TEMP TRIGGER broken BEFORE INSERT ON main.jobs BEGIN SELECT fault(); END')
+  }
+
+  test('because the disk failed, nothing of the transaction remains, and a fresh connection goes on', async () => {
+    const kept = job()
+    await save(kept)
+    breakDisk('SQLITE_IOERR_WRITE')
+    const lost = job()
+    expect(await reasonOf(save(lost))).toBe('disk I/O error')
+    expect(await store.job(lost.job.id)).toBeNull()
+    await save(lost)
+    expect((await store.counts()).get('default')?.available).toBe(2)
+    expect(await store.eventBounds()).toEqual({ first: 1, last: 2 })
+    expect(connections).toHaveLength(2)
+  })
+
+  test('because the file is gone, it does not begin an empty one, and goes on when the file is back', async () => {
+    const kept = job()
+    await save(kept)
+    breakDisk('SQLITE_IOERR_READ')
+    expect(await reasonOf(save(job()))).toBe('disk I/O error')
+    renameSync(file, `${file}.away`)
+    expect(await reasonOf(store.counts())).toBe('the database file cannot be opened')
+    expect(await reasonOf(save(job()))).toBe('the database file cannot be opened')
+    renameSync(`${file}.away`, file)
+    expect(await store.job(kept.job.id)).not.toBeNull()
+    await save(job())
+  })
+
+  test('an error that is not the disk’s is passed on as it is', async () => {
+    breakDisk('SQLITE_CORRUPT')
+    await expect(save(job())).rejects.toThrow(Database.SqliteError)
+    expect(connections).toHaveLength(1)
+  })
+})
+
+test('a worker’s row is written small however often it beats', async () => {
+  const file = newFile()
+  const store = await openFile(file)
+  const handlers = Object.fromEntries(
+    Array.from({ length: 50 }, (_, n) => [`type-${String(n)}`, { timeout: minutes(n) }]),
+  )
+  await store.transaction((tx) => tx.save(changes({ workers: [{ before: null, after: aWorker({ handlers }) }] })))
+  for (let beat = 1; beat <= 3; beat++) {
+    const before = await store.worker('worker-1')
+    if (before !== null)
+      await store.transaction((tx) =>
+        tx.save(changes({ workers: [{ before, after: { ...before, lastSeenAt: at(beat) } }] })),
+      )
+  }
+  expect((await store.worker('worker-1'))?.handlers).toEqual(handlers)
+  await store.close()
+  const db = new Database(file)
+  expect(db.prepare('SELECT typeof(handlers) FROM workers').pluck().get()).toBe('integer')
+  db.close()
+})

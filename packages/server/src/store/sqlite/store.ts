@@ -1,0 +1,277 @@
+/**
+ * Curfew's memory in one SQLite file. The port tells what it promises; here is how.
+ *
+ * There is one connection, and everything takes its turn on it: transactions one after another, and reads between
+ * them, so that a read never sees what may still be rolled back. (Hence the one trap: awaiting a read of the store
+ * inside the work of a transaction would wait for ever. A transaction has its own finds.)
+ *
+ * When the database cannot serve (full, locked, read-only, a broken disk), the call ends in StoreUnavailable, nothing
+ * of its transaction remains, and the next call tries again, on a fresh connection if SQLite needs one.
+ */
+import type { Database as Connection } from 'better-sqlite3'
+import { JOB_STATES, type Checkpoint, type Instant, type Job, type JobState } from '@curfew/core'
+import type { Outage, TypePolicy, Worker } from '@curfew/core'
+import { StoreUnavailable } from '../store.ts'
+import type { EventRetention, JobFilter, Page, Queue, StateCounts, Store, StoredEvent } from '../store.ts'
+import type { StoreHealth, Transaction } from '../store.ts'
+import { connect, IN_MEMORY, lockFile, troubleOf, unavailable, type Durability } from './connection.ts'
+import { exact, toCheckpoint, toEvent, toJob, toQueue, toTypePolicy, toWorker } from './rows.ts'
+import { Session } from './session.ts'
+import { RESET, type Statements } from './statements.ts'
+import { SqliteTransaction } from './transaction.ts'
+
+export interface SqliteOptions {
+  /** A path, or `:memory:`. */
+  readonly file: string
+  readonly durability: Durability
+  readonly events: EventRetention
+}
+
+export async function openSqliteStore({ file, durability, events }: SqliteOptions): Promise<Store> {
+  let lock: Connection | null = null
+  try {
+    if (file !== IN_MEMORY) lock = lockFile(file)
+    return new SqliteStore((again) => connect(file, durability, again), events, lock)
+  } catch (error) {
+    lock?.close()
+    throw unavailable(error)
+  }
+}
+
+/** Above every job id: a list without a cursor begins here. */
+const ABOVE_ALL_IDS = '~'
+
+export class SqliteStore implements Store {
+  readonly health: StoreHealth
+  readonly #connect: (again: boolean) => Connection
+  readonly #events: EventRetention
+  readonly #lock: Connection | null
+  readonly #turns = new Turns()
+  #session: Session
+  /** Trouble calls for a fresh connection. */
+  #stale = false
+  #closed = false
+
+  constructor(connect: (again: boolean) => Connection, events: EventRetention, lock: Connection | null) {
+    this.#connect = connect
+    this.#events = events
+    this.#lock = lock
+    this.#session = new Session(connect(false))
+    this.health = { kind: 'sqlite', version: this.#session.statements.sqliteVersion.get() ?? '' }
+  }
+
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#turns.take(async () => {
+      const session = this.#ready()
+      const { begin, commit } = session.statements
+      this.#attempt(() => begin.run())
+      const tx = new SqliteTransaction(session, this.#events, (run) => this.#attempt(run))
+      try {
+        const result = await work(tx)
+        tx.end()
+        this.#attempt(() => commit.run())
+        session.keep()
+        return result
+      } catch (error) {
+        tx.abandon()
+        this.#rollBack(session)
+        throw error
+      }
+    })
+  }
+
+  // ---- Jobs ----
+
+  job(id: string): Promise<Job | null> {
+    return this.#read(({ findJob }, { texts }) => one(findJob.get(id), (row) => toJob(row, texts)))
+  }
+
+  jobs({ queue, state, type }: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
+    return this.#read(({ listJobs, countJobs, countJobsOfType }, { texts }) => ({
+      jobs: listJobs
+        .all({ queue, state, type, before: before ?? ABOVE_ALL_IDS, ...page })
+        .map((row) => toJob(row, texts)),
+      total: (type === null ? countJobs.get({ queue, state }) : countJobsOfType.get({ queue, state, type })) ?? 0,
+    }))
+  }
+
+  deadLetters({ queue, type }: Pick<JobFilter, 'queue' | 'type'>, page: Page): Promise<{ jobs: Job[]; total: number }> {
+    return this.#read(({ listDeadLetters, countDeadLetters, countDeadLettersOfType }, { texts }) => ({
+      jobs: listDeadLetters.all({ queue, type, ...page }).map((row) => toJob(row, texts)),
+      total: (type === null ? countDeadLetters.get({ queue }) : countDeadLettersOfType.get({ queue, type })) ?? 0,
+    }))
+  }
+
+  deadLetterCounts(): Promise<{ queue: string; count: number }[]> {
+    return this.#read(({ deadLetterCounts }) => deadLetterCounts.all().map(([queue, count]) => ({ queue, count })))
+  }
+
+  wasPurged(id: string): Promise<boolean> {
+    return this.#read(({ findTombstone }) => findTombstone.get(id) !== undefined)
+  }
+
+  checkpoint(jobId: string): Promise<Checkpoint | null> {
+    return this.#read(({ findCheckpoint }) => one(findCheckpoint.get(jobId), toCheckpoint))
+  }
+
+  activeJobs(limit: number): Promise<Job[]> {
+    return this.#read(({ listActiveJobs }, { texts }) => listActiveJobs.all(limit).map((row) => toJob(row, texts)))
+  }
+
+  counts(): Promise<Map<string, StateCounts>> {
+    return this.#read(({ allCounts, listQueues }) => {
+      const counts = new Map<string, Record<JobState, number>>()
+      const of = (queue: string): Record<JobState, number> => {
+        const known = counts.get(queue) ?? { ...NO_JOBS }
+        counts.set(queue, known)
+        return known
+      }
+      for (const [name] of listQueues.all()) of(name)
+      for (const [queue, state, n] of allCounts.all()) of(queue)[state] = n
+      return counts
+    })
+  }
+
+  async nextWakeAt(): Promise<Instant | null> {
+    return this.#read(({ nextJobWake, nextWorkerWake }) => earlier(nextJobWake.get(), nextWorkerWake.get()))
+  }
+
+  // ---- Workers, queues, types ----
+
+  workers(): Promise<Worker[]> {
+    return this.#read(({ listWorkers }, { texts }) => listWorkers.all().map((row) => toWorker(row, texts)))
+  }
+
+  worker(id: string): Promise<Worker | null> {
+    return this.#read(({ findWorker }, { texts }) => one(findWorker.get(exact(id)), (row) => toWorker(row, texts)))
+  }
+
+  queues(): Promise<Queue[]> {
+    return this.#read(({ listQueues }) => listQueues.all().map(toQueue))
+  }
+
+  queue(name: string): Promise<Queue | null> {
+    return this.#read(({ findQueue }) => one(findQueue.get(name), toQueue))
+  }
+
+  types(): Promise<TypePolicy[]> {
+    return this.#read(({ listTypes }) => listTypes.all().map(toTypePolicy))
+  }
+
+  // ---- Events, and the server's own life ----
+
+  eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]> {
+    return this.#read(({ findEventsAfter }) => findEventsAfter.all(sequence, limit).map(toEvent))
+  }
+
+  event(sequence: number): Promise<StoredEvent | null> {
+    return this.#read(({ findEvent }) => one(findEvent.get(sequence), toEvent))
+  }
+
+  eventBounds(): Promise<{ first: number; last: number }> {
+    return this.#read((_, { numbers: { firstEvent, lastEvent } }) => ({
+      first: lastEvent === 0 ? 0 : firstEvent,
+      last: lastEvent,
+    }))
+  }
+
+  lastLife(): Promise<{ aliveAt: Instant | null; outages: Outage[]; activeJobs: number }> {
+    return this.#read(({ findMeta, countJobs }) => ({
+      aliveAt: (findMeta.get('alive_at') as Instant | undefined) ?? null,
+      outages: JSON.parse((findMeta.get('outages') as string | undefined) ?? '[]') as Outage[],
+      activeJobs: countJobs.get({ queue: null, state: 'active' }) ?? 0,
+    }))
+  }
+
+  // ---- The store itself ----
+
+  /** Asks for the right to write, because a database that is locked or read-only still answers readers. */
+  ping(): Promise<void> {
+    return this.transaction(async () => {})
+  }
+
+  reset(): Promise<void> {
+    return this.#turns.take(async () => {
+      const session = this.#ready()
+      try {
+        this.#session = this.#attempt(() => new Session(session.db.exec(RESET)))
+      } catch (error) {
+        this.#rollBack(session)
+        throw error
+      }
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#turns.take(async () => {
+      if (this.#closed) return
+      this.#closed = true
+      this.#session.db.close()
+      this.#lock?.close()
+    })
+  }
+
+  #read<T>(run: (statements: Statements, session: Session) => T): Promise<T> {
+    return this.#turns.take(async () => {
+      const session = this.#ready()
+      return this.#attempt(() => run(session.statements, session))
+    })
+  }
+
+  #ready(): Session {
+    if (this.#closed) throw new StoreUnavailable('it is closed', undefined)
+    if (this.#stale) {
+      this.#session.db.close()
+      try {
+        this.#session = new Session(this.#connect(true))
+      } catch (error) {
+        // Whatever hinders opening it, the file was ours a moment ago: it may come back.
+        throw new StoreUnavailable(troubleOf(error)?.reason ?? 'the database file cannot be opened', error)
+      }
+      this.#stale = false
+    }
+    return this.#session
+  }
+
+  #attempt<T>(run: () => T): T {
+    try {
+      return run()
+    } catch (error) {
+      // A database in memory would be lost with its connection.
+      if (troubleOf(error)?.reconnect === true && !this.#session.db.memory) this.#stale = true
+      throw unavailable(error)
+    }
+  }
+
+  /** SQLite may have done it by itself. */
+  #rollBack(session: Session): void {
+    try {
+      if (session.db.inTransaction) session.statements.rollback.run()
+      session.forget()
+    } catch {
+      // Nothing is committed by a connection that is closed, and the next call begins with a fresh one.
+      this.#stale = true
+    }
+  }
+}
+
+/** One at a time, in the order of asking. */
+class Turns {
+  #last: Promise<unknown> = Promise.resolve()
+
+  take<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(work)
+    this.#last = turn.catch(() => {})
+    return turn
+  }
+}
+
+const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
+
+function one<Row, Found>(row: Row | undefined, to: (row: Row) => Found): Found | null {
+  return row === undefined ? null : to(row)
+}
+
+function earlier(a: Instant | undefined, b: Instant | undefined): Instant | null {
+  return a === undefined || b === undefined ? (a ?? b ?? null) : a < b ? a : b
+}

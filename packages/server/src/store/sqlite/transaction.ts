@@ -1,0 +1,110 @@
+/** One transaction's view of the store: finds, and the save. It is over when it ends, or with the first error. */
+import type { Checkpoint, Instant, Job, TypePolicy, Worker } from '@curfew/core'
+import type { Changes, EventRetention, Queue, StoredEvent, Transaction } from '../store.ts'
+import { exact, toCheckpoint, toJob, toQueue, toTypePolicy, toWorker, type JobRow, type WorkerRow } from './rows.ts'
+import { saveChanges } from './save.ts'
+import type { Session } from './session.ts'
+import type { Statements } from './statements.ts'
+
+/** Runs a piece of work on the database and turns its troubles into StoreUnavailable. */
+export type Attempt = <T>(run: () => T) => T
+
+export class SqliteTransaction implements Transaction {
+  readonly #session: Session
+  readonly #events: EventRetention
+  readonly #attempt: Attempt
+  #over: Error | null = null
+
+  constructor(session: Session, events: EventRetention, attempt: Attempt) {
+    this.#session = session
+    this.#events = events
+    this.#attempt = attempt
+  }
+
+  async findJobs(ids: readonly string[]): Promise<Job[]> {
+    return this.#jobs(({ findJob }) => each(ids, (id) => findJob.get(id)))
+  }
+
+  async findClaimable(queue: string, limit: number): Promise<Job[]> {
+    return this.#jobs(({ findClaimable }) => findClaimable.all(queue, limit))
+  }
+
+  async findHeldBy(workerId: string): Promise<Job[]> {
+    return this.#jobs(({ findHeldBy }) => findHeldBy.all(exact(workerId)))
+  }
+
+  async findDueJobs(now: Instant, limit: number): Promise<Job[]> {
+    return this.#jobs(({ findDueJobs }) => findDueJobs.all(now, limit))
+  }
+
+  async findWorkers(ids: readonly string[]): Promise<Worker[]> {
+    return this.#workers(({ findWorker }) => each(ids, (id) => findWorker.get(exact(id))))
+  }
+
+  async findDueWorkers(now: Instant, limit: number): Promise<Worker[]> {
+    return this.#workers(({ findDueWorkers }) => findDueWorkers.all(now, limit))
+  }
+
+  async findQueues(names: readonly string[]): Promise<Queue[]> {
+    return this.#use(({ statements }) => each(names, (name) => statements.findQueue.get(name)).map(toQueue))
+  }
+
+  async findTypes(types: readonly string[]): Promise<TypePolicy[]> {
+    return this.#use(({ statements }) => each(types, (type) => statements.findType.get(type)).map(toTypePolicy))
+  }
+
+  async findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]> {
+    return this.#use(({ statements }) => each(jobIds, (id) => statements.findCheckpoint.get(id)).map(toCheckpoint))
+  }
+
+  async findDeadLettersBeyond(keep: number, limit: number): Promise<Job[]> {
+    return this.#jobs(({ countDeadLetters, findOldestDeadLetters }) => {
+      const beyond = (countDeadLetters.get({ queue: null }) ?? 0) - keep
+      return beyond <= 0 ? [] : findOldestDeadLetters.all(Math.min(beyond, limit))
+    })
+  }
+
+  async save(changes: Changes): Promise<StoredEvent[]> {
+    return this.#use((session) => saveChanges(session, this.#events, changes))
+  }
+
+  /** Nothing may use it any more. Throws what has gone wrong in it, should its work have swallowed that. */
+  end(): void {
+    if (this.#over !== null) throw this.#over
+    this.#over = new Error('the transaction is over')
+  }
+
+  /** It failed, or its work did. */
+  abandon(): void {
+    this.#over ??= new Error('the transaction was rolled back')
+  }
+
+  #jobs(find: (statements: Statements) => JobRow[]): Job[] {
+    return this.#use(({ statements, texts }) => find(statements).map((row) => toJob(row, texts)))
+  }
+
+  #workers(find: (statements: Statements) => WorkerRow[]): Worker[] {
+    return this.#use(({ statements, texts }) => find(statements).map((row) => toWorker(row, texts)))
+  }
+
+  /** After an error SQLite may have rolled back by itself; what came next would then be written without a transaction. */
+  #use<T>(run: (session: Session) => T): T {
+    if (this.#over !== null) throw this.#over
+    try {
+      return this.#attempt(() => run(this.#session))
+    } catch (error) {
+      this.#over = error instanceof Error ? error : new Error(String(error))
+      throw this.#over
+    }
+  }
+}
+
+/** In the order of asking, each once. */
+function each<Key, Row>(keys: readonly Key[], find: (key: Key) => Row | undefined): Row[] {
+  const found: Row[] = []
+  for (const key of keys.length > 1 ? new Set(keys) : keys) {
+    const row = find(key)
+    if (row !== undefined) found.push(row)
+  }
+  return found
+}

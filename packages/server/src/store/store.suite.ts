@@ -1,0 +1,821 @@
+/**
+ * The port's contract. Every store runs it; one that must differ says so by test name, with a reason.
+ *
+ * `open` gives an empty store. `reopen` closes one and opens the same data again, where there is such a thing.
+ */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import fc from 'fast-check'
+import {
+  activate,
+  cancel,
+  complete,
+  fail,
+  JOB_STATES,
+  minutes,
+  release,
+  reportProgress,
+  retryByHand,
+  settleAtEnqueue,
+  DEFAULT_LIMITS,
+  DEFAULT_RETRY,
+  type Checkpoint,
+  type Instant,
+  type Job,
+  type Step,
+  type Worker,
+} from '@curfew/core'
+import { aCheckpoint, admitted, anEvent, aQueue, at, aTypePolicy, aWorker, changes, changesOf } from './builders.suite.ts'
+import { claimed, momentAt } from './builders.suite.ts'
+import { anyJob, anyWorker } from './any-record.suite.ts'
+import type { Changes, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
+
+export type Open = (events?: EventRetention) => Promise<Store>
+export type Reopen = (store: Store) => Promise<Store>
+
+const ANY: JobFilter = { queue: null, state: null, type: null }
+const FIRST_PAGE = { limit: 100, offset: 0 }
+
+export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
+  describe(`${name} keeps the contract of a store:`, () => {
+    let store: Store
+
+    beforeEach(async () => {
+      store = await open()
+    })
+    afterEach(async () => {
+      await store.close()
+    })
+
+    const save = (what: Changes): Promise<StoredEvent[]> => store.transaction((tx) => tx.save(what))
+
+    /** Saves the steps and gives the jobs as they are then stored. */
+    const saved = async (...steps: Step[]): Promise<Job[]> => {
+      await save(changesOf(...steps))
+      return store.transaction((tx) => tx.findJobs(steps.map(({ job }) => job.id)))
+    }
+    const savedOne = async (step: Step): Promise<Job> => {
+      const [job] = await saved(step)
+      if (job === undefined) throw new Error('it was not saved')
+      return job
+    }
+    const remove = (...jobs: Job[]): Promise<StoredEvent[]> =>
+      save(changes({ jobs: jobs.map((before) => ({ before, after: null })) }))
+
+    const claimableIds = (queue = 'default', limit = 100): Promise<string[]> =>
+      store.transaction(async (tx) => idsOf(await tx.findClaimable(queue, limit)))
+    const numbers = async (queue = 'default'): Promise<Partial<StateCounts> | undefined> => {
+      const counts = (await store.counts()).get(queue)
+      return counts && Object.fromEntries(Object.entries(counts).filter(([, n]) => n !== 0))
+    }
+
+    describe('a job', () => {
+      test('comes back as it was saved, whatever its fields hold', async () => {
+        await fc.assert(
+          fc.asyncProperty(anyJob(), async (job) => {
+            await store.reset()
+            const stored = await savedOne({ before: null, job, events: [] })
+            expect(stored).toEqual({ ...job, version: 1 })
+            expect(await store.job(job.id)).toEqual(stored)
+          }),
+          { numRuns: 100 },
+        )
+      })
+
+      test('comes back as it was changed, whatever was changed', async () => {
+        await fc.assert(
+          fc.asyncProperty(anyJob(), anyJob(), async (first, second) => {
+            await store.reset()
+            const before = await savedOne({ before: null, job: first, events: [] })
+            const { id, queue, type, body, createdAt, parent, traceId } = first
+            const after: Job = { ...second, id, queue, type, body, createdAt, parent, traceId }
+            expect(await savedOne({ before, job: after, events: [] })).toEqual({ ...after, version: 2 })
+          }),
+          { numRuns: 100 },
+        )
+      })
+
+      test('comes back after each step of its life', async () => {
+        const scheduled = await savedOne(admitted({ scheduledAt: at(10), traceId: 'trace' }))
+        const available = await savedOne(release(scheduled, momentAt(10)))
+        const active = claimed(available, 'worker-1', 20)
+        expect(await savedOne(active)).toEqual({ ...active.job, version: 3 })
+        const told = reportProgress(
+          await theJob(store, scheduled.id),
+          { value: 0.5, message: 'half', data: '[1]' },
+          at(30),
+        )
+        expect(await savedOne(told)).toEqual({ ...told.job, version: 4 })
+        const failed = fail(await theJob(store, scheduled.id), { type: 'boom', message: 'no' }, momentAt(40))
+        expect(await savedOne(failed)).toEqual({ ...failed.job, version: 5 })
+        const cancelled = cancel(await theJob(store, scheduled.id), momentAt(50), { reason: 'enough' })
+        expect(await savedOne(cancelled)).toEqual({ ...cancelled.job, version: 6 })
+      })
+
+      test('takes no notice of the version it is saved with, only of the one it was found in', async () => {
+        const before = await savedOne(admitted())
+        expect(before.version).toBe(1)
+        const { job } = claimed(before)
+        expect((await savedOne({ before, job: { ...job, version: 77 }, events: [] })).version).toBe(2)
+      })
+
+      test('is not saved over a version that moved on', async () => {
+        const before = await savedOne(admitted())
+        await save(changesOf(claimed(before)))
+        await expect(save(changesOf(cancel(before, momentAt(2))))).rejects.toThrow(`broken promise: job ${before.id}`)
+        await expect(remove(before)).rejects.toThrow(`broken promise: job ${before.id}`)
+        expect((await theJob(store, before.id)).state).toBe('active')
+      })
+
+      test('is not added twice, not even within one save', async () => {
+        const step = admitted()
+        await save(changesOf(step))
+        await expect(save(changesOf(step))).rejects.toThrow(`broken promise: job ${step.job.id}`)
+        const other = admitted()
+        await expect(save(changesOf(other, other))).rejects.toThrow(`broken promise: job ${other.job.id}`)
+        expect(await store.job(other.job.id)).toBeNull()
+      })
+
+      test('is not changed after it was removed', async () => {
+        const before = await savedOne(admitted())
+        await remove(before)
+        await expect(save(changesOf(claimed(before)))).rejects.toThrow('broken promise')
+        await expect(remove(before)).rejects.toThrow('broken promise')
+      })
+
+      test('keeps its queue, type and body for life', async () => {
+        const before = await savedOne(admitted())
+        for (const change of [{ queue: 'other' }, { type: 'other' }, { body: '' }]) {
+          const step = { before, job: { ...before, ...change }, events: [] }
+          await expect(save(changesOf(step))).rejects.toThrow('broken promise')
+        }
+      })
+
+      test('keeps a large body through many changes', async () => {
+        const body = `"args":["${'x'.repeat(1_000_000)}"]`
+        const before = await savedOne(admitted({ body }))
+        const active = await savedOne(claimed(before))
+        expect((await savedOne(complete(active, '{}', momentAt(2)))).body).toBe(body)
+      })
+    })
+
+    describe('finding jobs', () => {
+      test('by id gives those that exist, in the order of asking, each once', async () => {
+        const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
+        const ids = [b.id, 'nobody', a.id, b.id]
+        expect(idsOf(await store.transaction((tx) => tx.findJobs(ids)))).toEqual([b.id, a.id])
+      })
+
+      test('to hand out: by priority, then by place in the queue', async () => {
+        const steps = [0, 5, -3, 5, 0].map((priority) => admitted({ priority }))
+        const [first, high, low, high2, second] = idsOf(await saved(...steps))
+        expect(await claimableIds()).toEqual([high, high2, first, second, low])
+        expect(await claimableIds('default', 2)).toEqual([high, high2])
+      })
+
+      test('to hand out: only available ones of the queue that was asked for', async () => {
+        const [mine] = idsOf(await saved(admitted(), admitted({ queue: 'other' }), admitted({ pending: true })))
+        await save(changesOf(claimed(await savedOne(admitted()))))
+        expect(await claimableIds()).toEqual([mine])
+        expect(await claimableIds('empty')).toEqual([])
+      })
+
+      test('that are due: earliest first, up to and including now', async () => {
+        const steps = [300, 100, 200, 201].map((ms) => admitted({ scheduledAt: at(ms) }))
+        const [, first, second] = idsOf(await saved(...steps, admitted()))
+        const due = (limit: number) => store.transaction((tx) => tx.findDueJobs(at(200), limit))
+        expect(idsOf(await due(10))).toEqual([first, second])
+        expect(idsOf(await due(1))).toEqual([first])
+      })
+
+      test('held by a worker: only active ones that name it', async () => {
+        const jobs = await saved(admitted(), admitted(), admitted(), admitted())
+        const [a, b, c] = jobs as [Job, Job, Job, Job]
+        await save(changesOf(claimed(a, 'worker-1'), claimed(b, 'worker-2'), claimed(c, null)))
+        const held = (id: string) => store.transaction(async (tx) => idsOf(await tx.findHeldBy(id)))
+        expect(await held('worker-1')).toEqual([a.id])
+        await save(changesOf(complete(await theJob(store, a.id), null, momentAt(2))))
+        expect(await held('worker-1')).toEqual([])
+      })
+
+      test('held by a worker whose name has half a surrogate pair', async () => {
+        const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
+        await save(changesOf(claimed(a, 'w\ud800'), claimed(b, 'w\udfff')))
+        const held = await store.transaction((tx) => tx.findHeldBy('w\ud800'))
+        expect(held.map(({ id, hold }) => [id, hold?.workerId])).toEqual([[a.id, 'w\ud800']])
+      })
+    })
+
+    describe('places in the queue', () => {
+      test('at the tail follow the order of the changes, within a save and across saves', async () => {
+        const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
+        const [c] = (await saved(admitted())) as [Job]
+        expect(a.seq).toBeLessThan(b.seq)
+        expect(b.seq).toBeLessThan(c.seq)
+        expect(await claimableIds()).toEqual([a.id, b.id, c.id])
+      })
+
+      test('are lost by going to the tail and kept otherwise', async () => {
+        const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
+        const active = await savedOne(claimed(a))
+        expect(active.seq).toBe(a.seq)
+        const back = fail(active, { type: 'boom', message: 'no' }, momentAt(2))
+        await save(changesOf(release(await savedOne(back), momentAt(5_000))))
+        expect(await claimableIds()).toEqual([b.id, a.id])
+      })
+
+      test('are never given twice, though their jobs are gone', async () => {
+        const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
+        await remove(a, b)
+        expect((await savedOne(admitted())).seq).toBeGreaterThan(b.seq)
+      })
+    })
+
+    describe('counts', () => {
+      test('follow every kind of change', async () => {
+        const [a, b] = (await saved(
+          admitted(),
+          admitted(),
+          admitted({ pending: true }),
+          admitted({ scheduledAt: at(9) }),
+        )) as [Job, Job]
+        expect(await numbers()).toEqual({ available: 2, pending: 1, scheduled: 1 })
+        const active = await savedOne(claimed(a))
+        expect(await numbers()).toEqual({ available: 1, active: 1, pending: 1, scheduled: 1 })
+        const retrying = await savedOne(fail(active, { type: 'boom', message: 'no' }, momentAt(2)))
+        expect(await numbers()).toEqual({ available: 1, retryable: 1, pending: 1, scheduled: 1 })
+        await save(
+          changesOf(cancel(retrying, momentAt(3)), { ...complete(claimed(b).job, null, momentAt(3)), before: b }),
+        )
+        expect(await numbers()).toEqual({ completed: 1, cancelled: 1, pending: 1, scheduled: 1 })
+        await remove(await theJob(store, a.id), await theJob(store, b.id))
+        expect(await numbers()).toEqual({ pending: 1, scheduled: 1 })
+      })
+
+      test('are told by queue, those of queues that had jobs included', async () => {
+        const [a] = (await saved(admitted({ queue: 'a' }), admitted({ queue: 'b' }))) as [Job]
+        await remove(a)
+        expect(await numbers('a')).toEqual({})
+        expect(await numbers('b')).toEqual({ available: 1 })
+        expect(await numbers('c')).toBeUndefined()
+        await save(changes({ queues: [aQueue({ name: 'c' })] }))
+        expect([...(await store.counts()).keys()].sort()).toEqual(['a', 'b', 'c'])
+        expect(Object.keys((await store.counts()).get('c') ?? {}).sort()).toEqual([...JOB_STATES].sort())
+      })
+
+      test('agree with the jobs after any story', async () => {
+        await fc.assert(
+          fc.asyncProperty(fc.array(fc.nat({ max: 1_000 }), { maxLength: 60 }), async (choices) => {
+            await store.reset()
+            const ids: string[] = []
+            for (const [ms, choice] of choices.entries()) {
+              const step = await anyStep(store, ids, choice, ms)
+              if (step !== null) await save(changesOf(step))
+            }
+            await expectCountsToAgree(store)
+          }),
+          { numRuns: 30 },
+        )
+      })
+    })
+
+    describe('lists', () => {
+      test('show jobs newest first, by page and by cursor, with the total', async () => {
+        const jobs = await saved(...Array.from({ length: 5 }, () => admitted()))
+        const newest = idsOf(jobs).sort().reverse()
+        expect((await store.jobs(ANY, null, FIRST_PAGE)).jobs.map(({ id }) => id)).toEqual(newest)
+        const page = await store.jobs(ANY, null, { limit: 2, offset: 1 })
+        expect([idsOf(page.jobs), page.total]).toEqual([newest.slice(1, 3), 5])
+        const next = await store.jobs(ANY, newest[2] ?? null, { limit: 2, offset: 0 })
+        expect([idsOf(next.jobs), next.total]).toEqual([newest.slice(3), 5])
+      })
+
+      test('show jobs by queue, state and type', async () => {
+        await saved(
+          admitted({ queue: 'a', type: 'x' }),
+          admitted({ queue: 'a', type: 'y', pending: true }),
+          admitted({ queue: 'b', type: 'x' }),
+        )
+        const total = async (filter: Partial<JobFilter>) => {
+          const { jobs, total } = await store.jobs({ ...ANY, ...filter }, null, FIRST_PAGE)
+          expect(jobs).toHaveLength(total)
+          return total
+        }
+        expect(await total({})).toBe(3)
+        expect(await total({ queue: 'a' })).toBe(2)
+        expect(await total({ state: 'available' })).toBe(2)
+        expect(await total({ queue: 'a', state: 'pending' })).toBe(1)
+        expect(await total({ type: 'x' })).toBe(2)
+        expect(await total({ type: 'x', queue: 'a', state: 'available' })).toBe(1)
+        expect(await total({ type: 'x', state: 'pending' })).toBe(0)
+      })
+
+      test('show active jobs, as many as asked for', async () => {
+        const jobs = await saved(admitted(), admitted(), admitted())
+        await save(changesOf(...jobs.slice(0, 2).map((job) => claimed(job))))
+        expect(idsOf(await store.activeJobs(10)).sort()).toEqual(idsOf(jobs.slice(0, 2)).sort())
+        expect(await store.activeJobs(1)).toHaveLength(1)
+      })
+    })
+
+    describe('the dead-letter list', () => {
+      const dead = async (queue: string, type: string, ms: number): Promise<Job> => {
+        const retry = { ...DEFAULT_RETRY, maxAttempts: 1, onExhaustion: 'dead_letter' as const }
+        const job = await savedOne(admitted({ queue, type, retry }))
+        const active = await savedOne(claimed(job, 'worker-1', ms))
+        return savedOne(fail(active, { type: 'boom', message: 'no' }, momentAt(ms)))
+      }
+
+      test('shows its members newest first, by queue and type, with the total', async () => {
+        const a = await dead('a', 'x', 10)
+        const b = await dead('b', 'x', 30)
+        const c = await dead('a', 'y', 20)
+        const shown = async (queue: string | null, type: string | null, page = FIRST_PAGE) => {
+          const { jobs, total } = await store.deadLetters({ queue, type }, page)
+          return [idsOf(jobs), total]
+        }
+        expect(await shown(null, null)).toEqual([[b.id, c.id, a.id], 3])
+        expect(await shown('a', null)).toEqual([[c.id, a.id], 2])
+        expect(await shown(null, 'x')).toEqual([[b.id, a.id], 2])
+        expect(await shown('a', 'x')).toEqual([[a.id], 1])
+        expect(await shown(null, null, { limit: 1, offset: 1 })).toEqual([[c.id], 3])
+      })
+
+      test('counts its members by queue, and forgets those that are retried or removed', async () => {
+        const a = await dead('a', 'x', 10)
+        const b = await dead('b', 'x', 20)
+        await dead('b', 'x', 30)
+        expect(byQueue(await store.deadLetterCounts())).toEqual({ a: 1, b: 2 })
+        await save(changesOf(retryByHand(a, a.limits, a.given, momentAt(40))))
+        await remove(b)
+        expect(byQueue(await store.deadLetterCounts())).toEqual({ b: 1 })
+        expect((await store.deadLetters({ queue: null, type: null }, FIRST_PAGE)).total).toBe(1)
+        expect(await numbers('b')).toEqual({ discarded: 1 })
+      })
+
+      test('gives its oldest members beyond the newest so many', async () => {
+        const a = await dead('a', 'x', 10)
+        const c = await dead('a', 'x', 30)
+        const b = await dead('b', 'x', 20)
+        const beyond = (keep: number, limit: number) =>
+          store.transaction(async (tx) => idsOf(await tx.findDeadLettersBeyond(keep, limit)))
+        expect(await beyond(3, 10)).toEqual([])
+        expect(await beyond(2, 10)).toEqual([a.id])
+        expect(await beyond(0, 10)).toEqual([a.id, b.id, c.id])
+        expect(await beyond(0, 2)).toEqual([a.id, b.id])
+      })
+    })
+
+    describe('a removed job', () => {
+      test('is gone with its checkpoint, and remembered as gone', async () => {
+        const job = await savedOne(admitted())
+        await save(changes({ checkpoints: [{ jobId: job.id, checkpoint: aCheckpoint(job.id) }] }))
+        expect(await store.wasPurged(job.id)).toBe(false)
+        await remove(job)
+        expect(await store.job(job.id)).toBeNull()
+        expect(await store.checkpoint(job.id)).toBeNull()
+        expect(await store.wasPurged(job.id)).toBe(true)
+        expect(await store.wasPurged('never')).toBe(false)
+      })
+
+      test('may come again under the same id', async () => {
+        const first = await savedOne(admitted({ body: '"args":[1]' }))
+        await remove(first)
+        const again = await savedOne(admitted({ id: first.id, body: '"args":[2]' }))
+        expect([again.body, again.version]).toEqual(['"args":[2]', 1])
+        await remove(again)
+        expect(await store.job(first.id)).toBeNull()
+        expect(await store.wasPurged(first.id)).toBe(true)
+      })
+    })
+
+    describe('checkpoints, queues and types', () => {
+      test('a checkpoint is replaced, found and removed', async () => {
+        const checkpoint: Checkpoint = { ...aCheckpoint('job'), stepIndex: 3, metadata: '{"a":"\\ud800"}' }
+        const put = (given: Checkpoint | null) => save(changes({ checkpoints: [{ jobId: 'job', checkpoint: given }] }))
+        await put(aCheckpoint('job'))
+        await put(checkpoint)
+        expect(await store.checkpoint('job')).toEqual(checkpoint)
+        expect(await store.transaction((tx) => tx.findCheckpoints(['none', 'job']))).toEqual([checkpoint])
+        await put(null)
+        expect(await store.checkpoint('job')).toBeNull()
+      })
+
+      test('a queue is replaced, found and listed by name', async () => {
+        const config = { default_timeout: 5, order: 'fifo', note: 'a\u0000\ud800', nested: { __proto__x: [1, null] } }
+        const paused = aQueue({ name: 'b', pausedAt: at(5), config })
+        await save(changes({ queues: [aQueue({ name: 'b' }), aQueue({ name: 'a' })] }))
+        await save(changes({ queues: [paused] }))
+        expect(await store.queue('b')).toEqual(paused)
+        expect(await store.queue('c')).toBeNull()
+        expect(await store.queues()).toEqual([aQueue({ name: 'a' }), paused])
+        expect(await store.transaction((tx) => tx.findQueues(['b', 'c']))).toEqual([paused])
+      })
+
+      test('a type policy is replaced, found, listed and removed', async () => {
+        const policy = aTypePolicy({
+          asked: { timeout: minutes(1), onTimeout: 'discard' },
+          caps: { total: minutes(9) },
+          sent: { timeout: 60 },
+        })
+        await save(changes({ types: [{ type: policy.type, policy: aTypePolicy() }] }))
+        await save(changes({ types: [{ type: policy.type, policy }] }))
+        expect(await store.types()).toEqual([policy])
+        expect(await store.transaction((tx) => tx.findTypes(['none', policy.type]))).toEqual([policy])
+        await save(changes({ types: [{ type: policy.type, policy: null }] }))
+        expect(await store.types()).toEqual([])
+      })
+    })
+
+    describe('a worker', () => {
+      const add = (...workers: Worker[]) =>
+        save(changes({ workers: workers.map((after) => ({ before: null, after })) }))
+
+      test('comes back as it was saved and changed, whatever its fields hold', async () => {
+        await fc.assert(
+          fc.asyncProperty(anyWorker(), anyWorker(), async (first, second) => {
+            await store.reset()
+            await add(first)
+            const before = await store.worker(first.id)
+            expect(before).toEqual({ ...first, version: 1 })
+            const after = { ...second, id: first.id }
+            await save(changes({ workers: [{ before, after }] }))
+            expect(await store.worker(first.id)).toEqual({ ...after, version: 2 })
+            expect(await store.workers()).toEqual([{ ...after, version: 2 }])
+            expect(await store.transaction((tx) => tx.findWorkers([first.id]))).toEqual([{ ...after, version: 2 }])
+          }),
+          { numRuns: 50 },
+        )
+      })
+
+      test('is not saved over a version that moved on, nor added twice', async () => {
+        await add(aWorker())
+        const before = await store.worker('worker-1')
+        await save(changes({ workers: [{ before, after: aWorker({ pid: 2 }) }] }))
+        await expect(save(changes({ workers: [{ before, after: aWorker({ pid: 3 }) }] }))).rejects.toThrow(
+          'broken promise: worker worker-1',
+        )
+        await expect(save(changes({ workers: [{ before, after: null }] }))).rejects.toThrow(
+          'broken promise: worker worker-1',
+        )
+        await expect(add(aWorker())).rejects.toThrow('broken promise: worker worker-1')
+        await save(changes({ workers: [{ before: await store.worker('worker-1'), after: null }] }))
+        expect(await store.worker('worker-1')).toBeNull()
+      })
+
+      test('is found when it is due, earliest first', async () => {
+        await add(
+          aWorker({ id: 'c', wakeAt: at(30) }),
+          aWorker({ id: 'a', wakeAt: at(20) }),
+          aWorker({ id: 'b', wakeAt: at(10) }),
+          aWorker({ id: 'd', wakeAt: null }),
+        )
+        const due = (now: Instant, limit: number) => store.transaction((tx) => tx.findDueWorkers(now, limit))
+        expect(idsOf(await due(at(20), 10))).toEqual(['b', 'a'])
+        expect(idsOf(await due(at(99), 1))).toEqual(['b'])
+      })
+    })
+
+    describe('waking', () => {
+      test('is due at the nearest instant of any job or worker', async () => {
+        expect(await store.nextWakeAt()).toBeNull()
+        await save(changes({ workers: [{ before: null, after: aWorker({ wakeAt: at(500) }) }] }))
+        expect(await store.nextWakeAt()).toBe(at(500))
+        const [job] = (await saved(admitted({ scheduledAt: at(100) }), admitted({ scheduledAt: at(200) }))) as [Job]
+        expect(await store.nextWakeAt()).toBe(at(100))
+        await remove(job)
+        expect(await store.nextWakeAt()).toBe(at(200))
+      })
+
+      test('happens anew at the instant a job was re-armed to', async () => {
+        const job = await savedOne(admitted({ scheduledAt: at(100) }))
+        await savedOne({ before: job, job: { ...job, wakeAt: at(50) }, events: [] })
+        expect(await store.nextWakeAt()).toBe(at(50))
+      })
+    })
+
+    describe('the log', () => {
+      test('numbers events in their order and gives them back', async () => {
+        const told = await save(
+          changes({ events: [anEvent({ subject: 'a' }), anEvent({ subject: 'b', data: { x: 'a\u0000\ud800' } })] }),
+        )
+        expect(told.map(({ sequence, subject }) => [sequence, subject])).toEqual([
+          [1, 'a'],
+          [2, 'b'],
+        ])
+        const more = await save(changes({ events: [anEvent({ subject: 'w\ud800', queue: null, at: at(5) })] }))
+        const all = [...told, ...more]
+        expect(await store.eventsAfter(0, 10)).toEqual(all)
+        expect(await store.eventsAfter(1, 1)).toEqual(all.slice(1, 2))
+        expect(await store.event(3)).toEqual(more[0])
+        expect(await store.event(4)).toBeNull()
+        expect(JSON.parse(told[1]?.data ?? '')).toEqual({ x: 'a\u0000\ud800' })
+      })
+
+      test('has bounds', async () => {
+        expect(await store.eventBounds()).toEqual({ first: 0, last: 0 })
+        await save(changes({ events: [anEvent(), anEvent()] }))
+        expect(await store.eventBounds()).toEqual({ first: 1, last: 2 })
+      })
+
+      test('keeps no more events than it may', async () => {
+        await store.close()
+        store = await open({ maxAgeMs: minutes(60), maxCount: 5 })
+        for (let n = 0; n < 20; n++) {
+          await save(changes({ events: [anEvent()] }))
+          expect(await store.eventBounds()).toEqual({ first: Math.max(1, n - 3), last: n + 1 })
+        }
+        await save(changes({ events: Array.from({ length: 50 }, () => anEvent()) }))
+        expect(await store.eventBounds()).toEqual({ first: 66, last: 70 })
+        expect(await store.eventsAfter(0, 100)).toHaveLength(5)
+      })
+
+      test('keeps no events that are too old beside the newest', async () => {
+        await store.close()
+        store = await open({ maxAgeMs: 100, maxCount: 1_000 })
+        for (const ms of [0, 50, 100, 101]) await save(changes({ events: [anEvent({ at: at(ms) })] }))
+        expect(await store.eventBounds()).toEqual({ first: 2, last: 4 })
+        await save(changes({ events: [anEvent({ at: at(9_000) })] }))
+        expect(await store.eventBounds()).toEqual({ first: 5, last: 5 })
+      })
+    })
+
+    describe('the server', () => {
+      test('leaves its sign of life, its outages, and the number of active jobs', async () => {
+        expect(await store.lastLife()).toEqual({ aliveAt: null, outages: [], activeJobs: 0 })
+        const outages = [{ from: at(1), to: at(2) }]
+        await save(changes({ aliveAt: at(5), outages }))
+        await save(changes({ aliveAt: at(6) }))
+        const jobs = await saved(admitted({ queue: 'a' }), admitted({ queue: 'b' }), admitted())
+        await save(changesOf(...jobs.slice(1).map((job) => claimed(job))))
+        expect(await store.lastLife()).toEqual({ aliveAt: at(6), outages, activeJobs: 2 })
+        await save(changes({ outages: [] }))
+        expect((await store.lastLife()).outages).toEqual([])
+      })
+    })
+
+    describe('a transaction', () => {
+      test('sees what it has saved', async () => {
+        await store.transaction(async (tx) => {
+          const step = admitted()
+          await tx.save(changesOf(step))
+          const [job] = (await tx.findClaimable('default', 1)) as [Job]
+          expect(job).toEqual({ ...step.job, seq: job.seq, version: 1 })
+          await tx.save(changesOf(claimed(job, 'worker-1')))
+          expect(await tx.findClaimable('default', 1)).toEqual([])
+          const [held] = await tx.findHeldBy('worker-1')
+          expect([held?.id, held?.version]).toEqual([job.id, 2])
+        })
+      })
+
+      test('leaves nothing when it fails: no rows, no events, no counts, no places', async () => {
+        const kept = await savedOne(admitted())
+        const before = {
+          counts: await store.counts(),
+          bounds: await store.eventBounds(),
+          wakeAt: await store.nextWakeAt(),
+        }
+        const limits = settleAtEnqueue({
+          publish: { timeout: minutes(7) },
+          type: null,
+          queue: null,
+          server: DEFAULT_LIMITS,
+        })
+        const lost = [
+          admitted({ limits, scheduledAt: at(9) }),
+          admitted({ limits, queue: 'lost' }),
+          admitted({ limits }),
+        ]
+        const work = store.transaction(async (tx) => {
+          await tx.save({
+            ...changesOf(...lost, claimed(kept)),
+            workers: [{ before: null, after: aWorker() }],
+            queues: [aQueue({ name: 'lost' })],
+            types: [{ type: 'lost', policy: aTypePolicy({ type: 'lost' }) }],
+            checkpoints: [{ jobId: kept.id, checkpoint: aCheckpoint(kept.id) }],
+            aliveAt: at(1),
+            outages: [{ from: at(1), to: at(2) }],
+          })
+          throw new Error('changed my mind')
+        })
+        await expect(work).rejects.toThrow('changed my mind')
+        expect({
+          counts: await store.counts(),
+          bounds: await store.eventBounds(),
+          wakeAt: await store.nextWakeAt(),
+        }).toEqual(before)
+        expect(await store.job(kept.id)).toEqual(kept)
+        for (const { job } of lost) expect(await store.job(job.id)).toBeNull()
+        expect([
+          await store.workers(),
+          await store.queues(),
+          await store.types(),
+          await store.checkpoint(kept.id),
+        ]).toEqual([[], [], [], null])
+        expect(await store.lastLife()).toEqual({ aliveAt: null, outages: [], activeJobs: 0 })
+        // What comes next is numbered as if nothing had been, and refers to nothing that was lost.
+        const [told] = await save(changes({ events: [anEvent()] }))
+        expect(told?.sequence).toBe(before.bounds.last + 1)
+        const next = await saved(admitted({ limits }), admitted({ limits }), admitted({ limits }))
+        expect(next.map(({ seq }) => seq - kept.seq)).toEqual([1, 2, 3])
+        expect(next.map((job) => job.limits)).toEqual([limits, limits, limits])
+      })
+
+      test('that failed in a save fails as a whole, even if its work goes on', async () => {
+        const job = await savedOne(admitted())
+        const work = store.transaction(async (tx) => {
+          await tx.save(changesOf(admitted({ queue: 'lost' })))
+          await tx.save(changesOf(cancel({ ...job, version: 9 }, momentAt(1)))).catch(() => {})
+          await tx.save(changesOf(admitted({ queue: 'lost' }))).catch(() => {})
+        })
+        await expect(work).rejects.toThrow('broken promise')
+        expect(await claimableIds('lost')).toEqual([])
+      })
+
+      test('cannot be used when it is over', async () => {
+        const tx = await store.transaction((it) => Promise.resolve(it))
+        await expect(tx.findClaimable('default', 1)).rejects.toThrow('over')
+        await expect(tx.save(changesOf(admitted()))).rejects.toThrow('over')
+        expect(await claimableIds()).toEqual([])
+      })
+
+      test('waits for the one before it', async () => {
+        const job = await savedOne(admitted())
+        const order: string[] = []
+        const claim = (worker: string) =>
+          store.transaction(async (tx) => {
+            order.push(`${worker} begins`)
+            const [found] = await tx.findClaimable('default', 1)
+            await Promise.resolve()
+            if (found !== undefined) await tx.save(changesOf(claimed(found, worker)))
+            order.push(`${worker} ends`)
+            return found?.id ?? null
+          })
+        expect(await Promise.all([claim('a'), claim('b')])).toEqual([job.id, null])
+        expect(order).toEqual(['a begins', 'a ends', 'b begins', 'b ends'])
+      })
+
+      test('does not let a read see what may still be rolled back', async () => {
+        const step = admitted()
+        const reads: Promise<unknown>[] = []
+        const work = store.transaction(async (tx) => {
+          await tx.save(changesOf(step))
+          reads.push(store.job(step.job.id), store.counts(), store.eventBounds())
+          await Promise.resolve()
+          throw new Error('changed my mind')
+        })
+        await expect(work).rejects.toThrow('changed my mind')
+        expect(await Promise.all(reads)).toEqual([null, new Map(), { first: 0, last: 0 }])
+      })
+    })
+
+    describe('the store', () => {
+      test('answers a ping and tells what it is', async () => {
+        await store.ping()
+        expect(store.health).toEqual({ kind: expect.any(String), version: expect.stringMatching(/^\d/) })
+      })
+
+      test('is empty after a reset, and begins anew', async () => {
+        const job = await savedOne(admitted())
+        await remove(job)
+        await save({
+          ...changesOf(admitted(), admitted()),
+          queues: [aQueue()],
+          workers: [{ before: null, after: aWorker() }],
+          aliveAt: at(1),
+        })
+        await store.reset()
+        expect((await store.jobs(ANY, null, FIRST_PAGE)).total).toBe(0)
+        expect([await store.counts(), await store.queues(), await store.workers()]).toEqual([new Map(), [], []])
+        expect(await store.wasPurged(job.id)).toBe(false)
+        expect(await store.eventBounds()).toEqual({ first: 0, last: 0 })
+        expect(await store.lastLife()).toEqual({ aliveAt: null, outages: [], activeJobs: 0 })
+        const again = admitted()
+        expect(await savedOne(again)).toEqual({ ...again.job, seq: expect.any(Number), version: 1 })
+      })
+
+      test('refuses everything once it is closed, and may be closed twice', async () => {
+        await store.close()
+        await store.close()
+        await expect(store.ping()).rejects.toThrow('closed')
+        await expect(store.counts()).rejects.toThrow('closed')
+      })
+    })
+
+    describe.skipIf(reopen === undefined)('opened again', () => {
+      const again = async (): Promise<void> => {
+        if (reopen !== undefined) store = await reopen(store)
+      }
+
+      test('has everything it had', async () => {
+        const [a, b, c] = (await saved(admitted(), admitted(), admitted({ queue: 'other' }))) as [Job, Job, Job]
+        await save({
+          ...changesOf(claimed(a), cancel(b, momentAt(2))),
+          workers: [{ before: null, after: aWorker() }],
+          queues: [aQueue()],
+          types: [{ type: 'email.send', policy: aTypePolicy() }],
+          checkpoints: [{ jobId: a.id, checkpoint: aCheckpoint(a.id) }],
+          aliveAt: at(5),
+          outages: [{ from: at(1), to: at(2) }],
+        })
+        await remove(c)
+        const all = async () => ({
+          jobs: await store.jobs(ANY, null, FIRST_PAGE),
+          counts: await store.counts(),
+          workers: await store.workers(),
+          queues: await store.queues(),
+          types: await store.types(),
+          checkpoint: await store.checkpoint(a.id),
+          life: await store.lastLife(),
+          events: await store.eventsAfter(0, 100),
+          bounds: await store.eventBounds(),
+          purged: await store.wasPurged(c.id),
+          wakeAt: await store.nextWakeAt(),
+        })
+        const before = await all()
+        await again()
+        expect(await all()).toEqual(before)
+      })
+
+      test('goes on numbering where it stopped, though the last rows are gone', async () => {
+        const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
+        await remove(b)
+        await again()
+        const [told] = await save(changes({ events: [anEvent()] }))
+        expect(told?.sequence).toBe(3)
+        const c = await savedOne(admitted())
+        expect(c.seq).toBeGreaterThan(b.seq)
+        await remove(c)
+        await again()
+        const d = await savedOne(admitted())
+        expect(d.seq).toBeGreaterThan(c.seq)
+        expect(await claimableIds()).toEqual([a.id, d.id])
+      })
+    })
+  })
+}
+
+// ---- Help ----
+
+const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map(({ id }) => id)
+
+const byQueue = (counts: readonly { queue: string; count: number }[]): Record<string, number> =>
+  Object.fromEntries(counts.map(({ queue, count }) => [queue, count]))
+
+async function theJob(store: Store, id: string): Promise<Job> {
+  const job = await store.job(id)
+  if (job === null) throw new Error(`there is no job ${id}`)
+  return job
+}
+
+/** Something that may happen next, chosen by a number. */
+async function anyStep(
+  store: Store,
+  ids: string[],
+  choice: number,
+  ms: number,
+): Promise<{ before: Job | null; job: Job | null; events: Step['events'] } | null> {
+  const id = ids[choice % (ids.length + 1)]
+  const job = id === undefined ? null : await store.job(id)
+  const moment = momentAt(ms * 1_000)
+  if (job === null) {
+    const retry = {
+      ...DEFAULT_RETRY,
+      maxAttempts: 1 + (choice % 2),
+      onExhaustion: choice % 3 === 0 ? ('dead_letter' as const) : ('discard' as const),
+    }
+    const step = admitted({ queue: `queue-${String(choice % 3)}`, retry, pending: choice % 5 === 0 }, ms * 1_000)
+    ids.push(step.job.id)
+    return step
+  }
+  switch (job.state) {
+    case 'pending':
+      return activate(job, moment)
+    case 'available':
+      return claimed(job, 'worker-1', ms * 1_000)
+    case 'active':
+      return choice % 3 === 0 ? complete(job, null, moment) : fail(job, { type: 'boom', message: 'no' }, moment)
+    case 'retryable':
+      return choice % 2 === 0 ? cancel(job, moment) : release(job, moment)
+    case 'discarded':
+      return choice % 2 === 0 ? retryByHand(job, job.limits, job.given, moment) : { before: job, job: null, events: [] }
+    case 'completed':
+    case 'cancelled':
+    case 'scheduled':
+      return { before: job, job: null, events: [] }
+  }
+}
+
+async function expectCountsToAgree(store: Store): Promise<void> {
+  const { jobs } = await store.jobs(ANY, null, { limit: 1_000, offset: 0 })
+  for (const [queue, counts] of await store.counts()) {
+    for (const state of JOB_STATES) {
+      const listed = jobs.filter((job) => job.queue === queue && job.state === state).length
+      expect([queue, state, counts[state]]).toEqual([queue, state, listed])
+    }
+  }
+  for (const { queue, count } of await store.deadLetterCounts()) {
+    expect([queue, count]).toEqual([queue, jobs.filter((job) => job.queue === queue && job.deadLetter).length])
+  }
+  const dead = await store.deadLetters({ queue: null, type: null }, { limit: 1_000, offset: 0 })
+  expect([dead.total, dead.jobs.length]).toEqual([jobs.filter((job) => job.deadLetter).length, dead.total])
+}
