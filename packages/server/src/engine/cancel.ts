@@ -1,0 +1,29 @@
+/** CANCEL and ACTIVATE: a person, or another service, decides about a job that is waiting or running. */
+import { activate as activateJob, cancel as cancelJob, notFound, type Job, type JobState } from '@curfew/core'
+import type { Command } from './corridor.ts'
+
+export function cancel(jobId: string): Command<{ job: Job; previous: JobState }> {
+  return {
+    name: 'cancel',
+    run: async (unit) => {
+      const job = await unit.job(jobId)
+      if (job === null) throw notFound('job', jobId)
+      const step = cancelJob(job, unit.moment)
+      unit.apply(step)
+      return { job: step.job, previous: job.state }
+    },
+  }
+}
+
+export function activate(jobId: string): Command<Job> {
+  return {
+    name: 'activate',
+    run: async (unit) => {
+      const job = await unit.job(jobId)
+      if (job === null) throw notFound('job', jobId)
+      const step = activateJob(job, unit.moment)
+      unit.apply(step)
+      return step.job
+    },
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * BEAT: a worker lives, and says which jobs it runs. One worker row is written however many jobs are active; their
+ * clocks are derived from it when they come due. Only a job the worker stopped listing (or stopped vouching for) is
+ * written: what the last beat said of it is kept on its own row.
+ *
+ * The answer tells the worker which state it should be in, which jobs it still holds, and which it must stop and why.
+ */
+import {
+  absorbBeat,
+  isDue,
+  iso,
+  jobEvent,
+  visibilityAt,
+  signOfLife,
+  wokenInTime,
+  softDeadlineAt,
+  workerEvent,
+  WORKER_STATES,
+  type Beat,
+  type Instant,
+  type Job,
+  type Millis,
+  type Notice,
+  type Worker,
+  type WorkerState,
+} from '@curfew/core'
+import type { Command } from './corridor.ts'
+import type { Engine } from './engine.ts'
+import type { Unit } from './unit.ts'
+import { armed, livingWorker, seen } from './workers.ts'
+
+export interface BeatReport {
+  readonly workerId: string
+  readonly state: WorkerState
+  readonly draining: boolean
+  readonly activeJobs: number
+  readonly jobIds: readonly string[]
+  /** Null: every listed job is vouched for. */
+  readonly proofs: readonly string[] | null
+  readonly leases: Readonly<Record<string, number>>
+  readonly visibilityMs: Millis | null
+  readonly seq: number | null
+  /** What else the beat says of the worker, to update its record. */
+  readonly facts: Partial<Pick<Worker, 'hostname' | 'pid' | 'queues' | 'concurrency' | 'labels' | 'startedAt'>>
+}
+
+export interface StopOrder {
+  readonly jobId: string
+  readonly reason: Notice['reason']
+  readonly lease: number | null
+}
+
+export interface BeatAnswer {
+  readonly state: WorkerState
+  readonly extended: readonly string[]
+  readonly stop: readonly StopOrder[]
+  readonly reregister: boolean
+  readonly serverTime: Instant
+}
+
+/** A worker that does not list a job it lost is told for this long. */
+const TOLD_FOR_MS = 60_000
+
+export async function heartbeat(engine: Engine, report: BeatReport): Promise<BeatAnswer> {
+  const answer = await engine.run(beat(engine, report))
+  // A worker that is not running must not be given jobs by a poll it left open.
+  if (answer.state !== 'running') engine.polls.dismiss(report.workerId)
+  return answer
+}
+
+function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
+  return {
+    name: 'heartbeat',
+    run: async (unit) => {
+      const before = await livingWorker(unit, report.workerId)
+      const late = report.seq !== null && before.beatSeq !== null && report.seq < before.beatSeq
+      if (!late) await keepWhatWasDropped(unit, before, report)
+      const jobs = new Map((await unit.jobs(report.jobIds)).map((job) => [job.id, job]))
+      const worker = late ? seen(unit, before) : beaten(unit, before, report)
+      const judged = report.jobIds.map((id) => judge(unit, worker, report, id, jobs.get(id) ?? null))
+      const listed = new Set(report.jobIds)
+      const notices = worker.notices.filter(({ jobId, at }) => listed.has(jobId) || unit.now - at < TOLD_FOR_MS)
+      const unlisted = notices
+        .filter(({ jobId }) => !listed.has(jobId))
+        .map(({ jobId, reason, lease }) => ({ jobId, reason, lease }))
+      unit.putWorker(notices.length === worker.notices.length ? worker : { ...worker, notices })
+      if (!late) {
+        extendAnonymous(unit, report, jobs)
+        wakeInTime(unit, worker, jobs)
+      }
+      if (worker.state === 'quiet' && before.state === 'running')
+        unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
+      if (engine.hasListeners)
+        tellListeners(
+          unit,
+          worker,
+          judged.filter(({ held }) => held).map(({ jobId }) => jobs.get(jobId)),
+        )
+      return {
+        state: further(
+          further(worker.directive, worker.state),
+          engine.settings.conformance ? testDirective(worker, jobs) : 'running',
+        ),
+        extended: late ? [] : judged.filter(({ held }) => held).map(({ jobId }) => jobId),
+        stop: [...judged.map(({ stop }) => stop).filter((stop) => stop !== null), ...unlisted],
+        reregister: !before.known,
+        serverTime: unit.now,
+      }
+    },
+  }
+}
+
+/** `worker.heartbeat` and, for each job whose reservation was extended, `job.heartbeat`: live only. */
+function tellListeners(unit: Unit, worker: Worker, extended: readonly (Job | undefined)[]): void {
+  unit.emitLive(
+    workerEvent('worker.heartbeat', worker.id, unit.now, { state: worker.state, active_jobs: worker.activeJobs }),
+  )
+  for (const job of extended) {
+    if (job === undefined) continue
+    const visibleUntil = visibilityAt(job, unit.livenessWith(worker))
+    unit.emitLive(
+      jobEvent('job.heartbeat', job, unit.now, {
+        worker_id: worker.id,
+        attempt: job.attempt,
+        visible_until: visibleUntil === null ? null : iso(visibleUntil),
+      }),
+    )
+  }
+}
+
+function beaten(unit: Unit, before: Worker, report: BeatReport): Worker {
+  const beat: Beat = {
+    at: unit.now,
+    jobs: new Set(report.jobIds),
+    proofs: report.proofs === null ? null : new Set(report.proofs),
+    leases: report.leases,
+    visibilityMs: report.visibilityMs,
+  }
+  const worker: Worker = {
+    ...seen(unit, before),
+    ...report.facts,
+    state: report.state,
+    draining: report.draining,
+    known: true,
+    lastBeatAt: unit.now,
+    activeJobs: report.activeJobs,
+    beat,
+    beatSeq: report.seq ?? before.beatSeq,
+  }
+  return before.known && before.wakeAt !== null ? worker : armed(unit, worker)
+}
+
+/** Jobs the last beat covered and this one does not: their clocks go on from the last beat. */
+async function keepWhatWasDropped(unit: Unit, before: Worker, report: BeatReport): Promise<void> {
+  if (before.beat === null) return
+  const listed = new Set(report.jobIds)
+  const proofs = report.proofs === null ? listed : new Set(report.proofs)
+  const covered = (id: string): boolean => before.beat?.proofs === null || before.beat?.proofs.has(id) === true
+  const dropped = [...before.beat.jobs].filter((id) => !listed.has(id) || (covered(id) && !proofs.has(id)))
+  for (const job of await unit.jobs(dropped)) {
+    if (job.hold?.workerId === before.id) unit.keep(absorbBeat(job, before))
+  }
+}
+
+/** Nobody's row speaks for an anonymous reservation, so a beat that names the job is written on the job itself. */
+function extendAnonymous(unit: Unit, report: BeatReport, jobs: ReadonlyMap<string, Job>): void {
+  const proofs = report.proofs === null ? null : new Set(report.proofs)
+  for (const job of jobs.values()) {
+    if (job.hold === null || job.hold.workerId !== null || isStale(report, job)) continue
+    const alive = signOfLife(job, unit.now)
+    if (alive.hold === null) continue
+    const visibleMs = report.visibilityMs ?? job.hold.visibility.ms
+    const signAt = proofs === null || proofs.has(job.id) ? alive.hold.signAt : job.hold.signAt
+    const extended = { ...alive, hold: { ...alive.hold, signAt, visibleMs } }
+    unit.keep(wokenInTime(extended, unit.livenessWith(null)))
+  }
+}
+
+/** Writes the few rows for which this beat brought a deadline nearer than their `wakeAt`. */
+function wakeInTime(unit: Unit, worker: Worker, jobs: ReadonlyMap<string, Job>): void {
+  const life = unit.livenessWith(worker)
+  for (const job of jobs.values()) {
+    if (job.hold?.workerId !== worker.id) continue
+    const armed = wokenInTime(job, life)
+    if (armed.wakeAt !== job.wakeAt) unit.keep(armed)
+  }
+}
+
+interface Judged {
+  readonly jobId: string
+  readonly held: boolean
+  readonly stop: StopOrder | null
+}
+
+function judge(unit: Unit, worker: Worker, report: BeatReport, jobId: string, job: Job | null): Judged {
+  const asked = report.leases[jobId]
+  const stop = (reason: Notice['reason'], lease: number | null): Judged => ({
+    jobId,
+    held: false,
+    stop: { jobId, reason, lease },
+  })
+  if (
+    job !== null &&
+    job.hold !== null &&
+    !isStale(report, job) &&
+    (job.hold.workerId === worker.id || job.hold.workerId === null)
+  ) {
+    const soft = isDue(softDeadlineAt(job), unit.now)
+    return { jobId, held: true, stop: soft ? { jobId, reason: 'timeout', lease: job.lease } : null }
+  }
+  const notice = worker.notices.findLast(
+    (told) => told.jobId === jobId && (asked === undefined || told.lease === asked),
+  )
+  if (notice !== undefined) return stop(notice.reason, notice.lease)
+  if (job === null) return stop('lost', asked ?? null)
+  const finishedIt = job.closedBy?.workerId === worker.id && (asked === undefined || asked === job.closedBy.lease)
+  if (finishedIt) return { jobId, held: false, stop: null }
+  return stop(
+    job.state === 'cancelled' && job.cancelReason !== 'workflow_timeout' ? 'cancelled' : 'lost',
+    asked ?? job.lease,
+  )
+}
+
+function isStale({ leases }: BeatReport, job: Job): boolean {
+  const asked = leases[job.id]
+  return asked !== undefined && asked !== job.lease
+}
+
+/** The one further along running → quiet → terminate: a worker is never pushed back. */
+function further(a: WorkerState | 'continue', b: WorkerState): WorkerState {
+  const rank = (state: WorkerState | 'continue'): number => (state === 'continue' ? 0 : WORKER_STATES.indexOf(state))
+  return WORKER_STATES[Math.max(rank(a), rank(b))] ?? 'running'
+}
+
+/** Test bench only: a job's meta may ask for a directive to the worker that runs it. */
+function testDirective(worker: Worker, jobs: ReadonlyMap<string, Job>): WorkerState {
+  for (const job of jobs.values()) {
+    if (job.hold === null || (job.hold.workerId !== worker.id && job.hold.workerId !== null)) continue
+    const { meta } = JSON.parse(`{${job.body}}`) as { meta?: { test_directive?: unknown } }
+    const asked = WORKER_STATES.find((state) => state === meta?.test_directive)
+    if (asked !== undefined) return asked
+  }
+  return 'running'
+}

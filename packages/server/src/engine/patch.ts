@@ -1,0 +1,60 @@
+/** PATCH: the limits, priority and moments of a job that is waiting; in force at once. */
+import {
+  changeLimits,
+  isTerminal,
+  notFound,
+  OjsError,
+  patchGiven,
+  queueLimits,
+  settleAtEnqueue,
+  type AskedLimits,
+  type Job,
+} from '@curfew/core'
+import type { Command } from './corridor.ts'
+import type { Engine } from './engine.ts'
+import type { Unit } from './unit.ts'
+
+export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job> {
+  return {
+    name: 'patch',
+    run: async (unit) => {
+      const job = await unit.job(jobId)
+      if (job === null) throw notFound('job', jobId)
+      if (job.state === 'active' || isTerminal(job.state)) {
+        throw new OjsError('conflict', `A job that is ${job.state} cannot be changed.`, {
+          details: {
+            job_id: job.id,
+            current_state: job.state,
+            expected_state: 'scheduled, available, pending or retryable',
+          },
+        })
+      }
+      const patched = patchGiven(job.given, sent, unit.now)
+      const step = changeLimits(
+        job,
+        {
+          limits: await limitsToday(engine, unit, job, patched.asked),
+          given: patched.given,
+          priority: patched.priority ?? job.priority,
+          scheduledAt: patched.scheduled?.at ?? null,
+          expiresAt: patched.expires?.at ?? null,
+        },
+        unit.moment,
+      )
+      unit.apply(step)
+      return (await unit.settle(step.job)) ?? step.job
+    },
+  }
+}
+
+/** Limits settled anew: what was published, then today's policies and defaults. */
+export async function limitsToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<Job['limits']> {
+  const type = await unit.type(job.type)
+  const queue = await unit.queue(job.queue)
+  return settleAtEnqueue({
+    publish,
+    type: type === null ? null : { ...type.asked, caps: type.caps },
+    queue: queue === null ? null : queueLimits(queue.config),
+    server: engine.settings.limits,
+  })
+}

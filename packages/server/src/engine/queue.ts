@@ -1,0 +1,80 @@
+/** Queues: pause, resume and their defaults. A queue exists from its first use. */
+import { mergeQueueConfig, queueEvent, type TypePolicy } from '@curfew/core'
+import type { Queue } from '../store/store.ts'
+import type { Command } from './corridor.ts'
+import type { Engine } from './engine.ts'
+import type { Unit } from './unit.ts'
+
+async function queueFor(unit: Unit, name: string): Promise<Queue> {
+  return (await unit.queue(name)) ?? { name, createdAt: unit.now, pausedAt: null, config: {} }
+}
+
+/** A paused queue takes jobs and hands out none; its deadlines go on. */
+export function pause(name: string): Command<Queue> {
+  return {
+    name: 'pause',
+    run: async (unit) => {
+      const queue = await queueFor(unit, name)
+      if (queue.pausedAt !== null) return queue
+      const paused = { ...queue, pausedAt: unit.now }
+      unit.putQueue(paused)
+      unit.emit(queueEvent('queue.paused', name, unit.now))
+      return paused
+    },
+  }
+}
+
+export async function resume(engine: Engine, name: string): Promise<Queue> {
+  const queue = await engine.run<Queue>({
+    name: 'resume',
+    run: async (unit) => {
+      const queue = await queueFor(unit, name)
+      if (queue.pausedAt === null) {
+        if ((await unit.queue(name)) === null) unit.putQueue(queue)
+        return queue
+      }
+      const resumed = { ...queue, pausedAt: null }
+      unit.putQueue(resumed)
+      unit.emit(queueEvent('queue.resumed', name, unit.now))
+      return resumed
+    },
+  })
+  engine.polls.wake(name, Number.MAX_SAFE_INTEGER)
+  return queue
+}
+
+/** Touches no job that is already stored. */
+export function configure(name: string, sent: Readonly<Record<string, unknown>>): Command<Queue> {
+  return {
+    name: 'configure',
+    run: async (unit) => {
+      const queue = await queueFor(unit, name)
+      const configured = { ...queue, config: mergeQueueConfig(queue.config, sent) }
+      unit.putQueue(configured)
+      return configured
+    },
+  }
+}
+
+export function putTypePolicy(policy: TypePolicy): Command<TypePolicy> {
+  return {
+    name: 'policy',
+    run: async (unit) => {
+      await unit.type(policy.type)
+      unit.putType(policy.type, policy)
+      return policy
+    },
+  }
+}
+
+/** False when there was none. */
+export function deleteTypePolicy(type: string): Command<boolean> {
+  return {
+    name: 'policy',
+    run: async (unit) => {
+      if ((await unit.type(type)) === null) return false
+      unit.putType(type, null)
+      return true
+    },
+  }
+}

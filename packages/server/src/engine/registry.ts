@@ -1,0 +1,115 @@
+/** Workers come and go: register, deregister, and what an operator asks of them. */
+import { abandon, notFound, OjsError, workerEvent, type AskedLimits, type Instant, type Worker } from '@curfew/core'
+import type { Command } from './corridor.ts'
+import type { Engine } from './engine.ts'
+import { absorbHeld, armed, newWorker } from './workers.ts'
+
+export interface Registration {
+  readonly workerId: string
+  readonly hostname: string
+  readonly pid: number
+  readonly queues: readonly string[]
+  readonly concurrency: number
+  readonly labels: readonly string[]
+  readonly startedAt: string | null
+  readonly handlers: Readonly<Record<string, AskedLimits>>
+}
+
+/** Registering an id again replaces its record; the jobs it holds stay its own. */
+export function register(registration: Registration): Command<Instant> {
+  return {
+    name: 'register',
+    run: async (unit) => {
+      const { workerId: id, ...facts } = registration
+      const before = await unit.worker(id)
+      if (before !== null) {
+        await absorbHeld(unit, before)
+        await unit.worker(id)
+      }
+      const worker: Worker = { ...newWorker(unit, id), ...facts, registered: true, known: true }
+      // An operator's word outlives a new registration of the same process.
+      unit.putWorker(armed(unit, { ...worker, directive: before?.diedAt === null ? before.directive : 'continue' }))
+      unit.emit(
+        workerEvent('worker.started', id, unit.now, {
+          hostname: facts.hostname,
+          pid: facts.pid,
+          queues: facts.queues,
+          concurrency: facts.concurrency,
+        }),
+      )
+      return unit.now
+    },
+  }
+}
+
+export interface Departure {
+  readonly requeued: readonly string[]
+  readonly discarded: readonly string[]
+}
+
+/** A worker leaves; whatever it still holds is recovered at once, whatever clock it is under. */
+export async function deregister(engine: Engine, workerId: string): Promise<Departure> {
+  const departure = await engine.run<Departure>({
+    name: 'deregister',
+    run: async (unit) => {
+      const worker = await unit.worker(workerId)
+      if (worker === null || worker.diedAt !== null) throw notFound('worker', workerId)
+      const requeued: string[] = []
+      const discarded: string[] = []
+      for (const job of await unit.heldBy(workerId)) {
+        const step = abandon(job, unit.moment)
+        unit.apply(step)
+        ;(step.job.state === 'discarded' ? discarded : requeued).push(job.id)
+      }
+      await unit.worker(workerId)
+      unit.removeWorker(workerId)
+      unit.emit(
+        workerEvent('worker.stopped', workerId, unit.now, { requeued_jobs: requeued, discarded_jobs: discarded }),
+      )
+      return { requeued, discarded }
+    },
+  })
+  engine.polls.dismiss(workerId)
+  return departure
+}
+
+export type DirectiveWord = 'quiet' | 'terminate' | 'resume'
+
+/** What an operator asks of a worker is told with its next beat. There is no way back from terminate. */
+export async function direct(engine: Engine, workerId: string, word: DirectiveWord): Promise<Worker> {
+  const directed = await engine.run<Worker>({
+    name: 'direct',
+    run: async (unit) => {
+      const worker = await unit.worker(workerId)
+      if (worker === null || worker.diedAt !== null) throw notFound('worker', workerId)
+      if (word !== 'terminate' && (worker.directive === 'terminate' || worker.state === 'terminate')) {
+        throw new OjsError('conflict', 'The worker is terminating; there is no way back from that.', {
+          details: { worker_id: workerId, directive: worker.directive, state: worker.state },
+        })
+      }
+      const asked: Worker = { ...worker, directive: word === 'resume' ? 'continue' : word }
+      unit.putWorker(asked)
+      return asked
+    },
+  })
+  if (word !== 'resume') engine.polls.dismiss(workerId)
+  return directed
+}
+
+/** An operator removes the record of a worker that is dead or has never introduced itself. */
+export function forgetWorker(workerId: string): Command<void> {
+  return {
+    name: 'forget',
+    run: async (unit) => {
+      const worker = await unit.worker(workerId)
+      if (worker === null) throw notFound('worker', workerId)
+      if (worker.diedAt === null && (worker.known || (await unit.heldBy(workerId)).length > 0)) {
+        throw new OjsError('conflict', 'Only a stale worker can be removed; this one is alive or holds jobs.', {
+          details: { worker_id: workerId },
+        })
+      }
+      await unit.worker(workerId)
+      unit.removeWorker(workerId)
+    },
+  }
+}

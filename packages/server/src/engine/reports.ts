@@ -1,0 +1,79 @@
+/** ACK and FAIL: the holder of an attempt says how it ended. Late and stale reports are refused and change nothing. */
+import {
+  complete,
+  fail,
+  interrupt,
+  notFound,
+  OjsError,
+  staleError,
+  staleReason,
+  utf8Length,
+  type Fence,
+  type Job,
+  type Json,
+  type ReportedError,
+} from '@curfew/core'
+import type { Command } from './corridor.ts'
+import type { Engine } from './engine.ts'
+import type { Unit } from './unit.ts'
+import { touch } from './workers.ts'
+
+/** The job, if this report speaks for the attempt that is running. */
+export async function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence): Promise<Job> {
+  const job = await unit.job(jobId)
+  if (job === null) throw notFound('job', jobId)
+  const reason = staleReason(job, fence, engine.settings.requireOwner)
+  if (reason !== null) throw staleError(job, reason)
+  return job
+}
+
+export interface Ack extends Fence {
+  readonly jobId: string
+  readonly result: Json | null
+}
+
+export function ack(engine: Engine, report: Ack): Command<Job> {
+  return {
+    name: 'ack',
+    run: async (unit) => {
+      const job = await heldJob(engine, unit, report.jobId, report)
+      const most = engine.settings.largestResultBytes
+      if (report.result !== null && (report.result.length > most || utf8Length(report.result) > most)) {
+        throw new OjsError(
+          'result_too_large',
+          `The result is larger than ${String(most)} bytes; the job stays active.`,
+          {
+            details: { job_id: job.id, max_bytes: most },
+            hint: 'Store the result elsewhere and ACK with a reference to it.',
+          },
+        )
+      }
+      const step = complete(job, report.result, unit.moment)
+      unit.apply(step)
+      await touch(unit, job.hold?.workerId)
+      return step.job
+    },
+  }
+}
+
+export interface Nack extends Fence {
+  readonly jobId: string
+  readonly error: ReportedError | null
+  readonly requeue: boolean
+}
+
+export function nack(engine: Engine, report: Nack): Command<Job> {
+  return {
+    name: 'nack',
+    run: async (unit) => {
+      const job = await heldJob(engine, unit, report.jobId, report)
+      const step =
+        report.requeue || report.error === null
+          ? interrupt(job, report.error, unit.moment)
+          : fail(job, report.error, unit.moment)
+      unit.apply(step)
+      await touch(unit, job.hold?.workerId)
+      return step.job
+    },
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Time's door: what is due is looked up, judged by `lifecycle.expire`, and put back. One step, used by the corridor
+ * before every group and by the loop that sleeps until the nearest `wakeAt`. There are no other sweepers.
+ */
+import {
+  absorbBeat,
+  after,
+  deathAt,
+  FORGET_AFTER_MS,
+  isDue,
+  workerEvent,
+  workerWakeAt,
+  iso,
+  type Worker,
+} from '@curfew/core'
+import type { Unit } from './unit.ts'
+
+const MOST_DUE = 250
+
+/** Settles what is due; true when there may be more than one step could take. */
+export async function wakeStep(unit: Unit, isPolling: (workerId: string) => boolean): Promise<boolean> {
+  unit.begin()
+  const workers = await unit.dueWorkers(MOST_DUE)
+  for (const worker of workers) await wakeWorker(unit, worker.id, isPolling)
+  // A job must not be judged before the worker that holds it has been.
+  if (workers.length === MOST_DUE) return true
+  const jobs = await unit.dueJobs(MOST_DUE)
+  await unit.workers(jobs.map((job) => job.hold?.workerId ?? null).filter((id) => id !== null))
+  for (const job of jobs) await unit.settle(job)
+  await unit.deliverNotices()
+  return jobs.length === MOST_DUE
+}
+
+async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: string) => boolean): Promise<void> {
+  const worker = await unit.worker(workerId)
+  if (worker === null) return
+  const life = unit.livenessWith(worker)
+  if (worker.diedAt !== null) {
+    if (isDue(after(worker.diedAt, FORGET_AFTER_MS), unit.now)) unit.removeWorker(worker.id)
+    return
+  }
+  // An open long poll is a sign of life for as long as it is open.
+  const seen = isPolling(worker.id) ? { ...worker, lastSeenAt: unit.now } : worker
+  const dead = deathAt(seen, life)
+  if (isDue(dead, unit.now)) return declareDead(unit, seen.id)
+  if (dead === null && isDue(after(seen.lastSeenAt, FORGET_AFTER_MS), unit.now)) {
+    if ((await unit.heldBy(seen.id)).length === 0) {
+      await unit.worker(seen.id)
+      unit.removeWorker(seen.id)
+    } else {
+      await unit.worker(seen.id)
+      unit.putWorker({ ...seen, wakeAt: after(unit.now, FORGET_AFTER_MS) })
+    }
+    return
+  }
+  unit.putWorker({ ...seen, wakeAt: workerWakeAt(seen, life) })
+}
+
+/**
+ * Every job whose reservation names the dead worker is recovered, each by whichever limit came first; jobs left to a
+ * stall clock of their own keep what the last beat said. The row stays for an hour so that its health can be asked.
+ */
+async function declareDead(unit: Unit, workerId: string): Promise<void> {
+  const held = await unit.heldBy(workerId)
+  const worker = await unit.worker(workerId)
+  if (worker === null) return
+  const recovered: string[] = []
+  for (const job of held) {
+    const settled = await unit.settle(job)
+    if (settled === null || settled.hold === null) recovered.push(job.id)
+    else unit.keep(absorbBeat(settled, worker))
+  }
+  await unit.deliverNotices()
+  const gone: Worker = {
+    ...worker,
+    known: false,
+    registered: false,
+    diedAt: unit.now,
+    notices: [],
+    activeJobs: 0,
+    wakeAt: after(unit.now, FORGET_AFTER_MS),
+  }
+  unit.putWorker(gone)
+  unit.emit(
+    workerEvent('worker.died', worker.id, unit.now, {
+      last_heartbeat_at: worker.lastBeatAt === null ? null : iso(worker.lastBeatAt),
+      last_seen_at: iso(worker.lastSeenAt),
+      recovered_jobs: recovered,
+    }),
+  )
+}

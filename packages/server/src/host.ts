@@ -1,0 +1,33 @@
+/** The machine: the only place where the process takes time and chance from outside. */
+import { randomFillSync } from 'node:crypto'
+import { performance } from 'node:perf_hooks'
+import type { Host, Random } from '@curfew/core'
+
+export const nodeHost: Host = {
+  wallMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  setTimer(ms, fire) {
+    const timer = setTimeout(fire, Math.ceil(ms))
+    return {
+      cancel: () => {
+        clearTimeout(timer)
+      },
+    }
+  },
+  defer: (run) => void setImmediate(run),
+}
+
+/** Chance from the system's generator, in a pool so that an id costs no system call. */
+export function systemRandom(): Random {
+  const pool = new Uint32Array(1024)
+  let used = pool.length
+  return () => {
+    if (used >= pool.length) {
+      randomFillSync(pool)
+      used = 0
+    }
+    const value = pool[used] ?? 0
+    used += 1
+    return value / 4_294_967_296
+  }
+}
