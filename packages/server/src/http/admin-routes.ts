@@ -1,0 +1,311 @@
+/** For operators: the whole at a glance, queue defaults, worker directives, bulk actions; and what only a test bench may do. */
+import {
+  anyObject,
+  badField,
+  flag,
+  iso,
+  JOB_STATES,
+  limitShapes,
+  list,
+  notFound,
+  object,
+  OjsError,
+  onTimeoutShape,
+  oneOf,
+  QUEUE_SHAPE,
+  renderJob,
+  text,
+  whole,
+  type JobState,
+} from '@curfew/core'
+import { cancel } from '../engine/cancel.ts'
+import { deleteJob, retryDead } from '../engine/dead-letter.ts'
+import { configure } from '../engine/queue.ts'
+import { direct, forgetWorker, type DirectiveWord } from '../engine/registry.ts'
+import { listJobs, findJob } from './jobs.ts'
+import { type Answer } from './message.ts'
+import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
+import { pauseQueue, queueFacts, queueView, resumeQueue } from './queue-routes.ts'
+import { livingWorkers, workerView } from './worker-routes.ts'
+
+const CONFIG_SHAPE = object(
+  { ...limitShapes('default_'), default_x_on_timeout: onTimeoutShape() },
+  { unknown: 'refuse' },
+)
+const BULK_SHAPE = object({
+  confirm: flag(),
+  job_ids: list(text(), 0, 10_000),
+  filter: object({ queue: text(), state: oneOf(...JOB_STATES), type: text() }),
+  limit: whole(1, 10_000),
+})
+const CLOCK_SHAPE = object({ advance_ms: whole(0, 315_360_000_000) }, { required: ['advance_ms'] })
+
+export const ADMIN_ROUTES: readonly Route[] = [
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/stats',
+    tag: 'admin',
+    summary: 'The whole at a glance',
+    handle: async (call) => {
+      const now = call.engine.now()
+      const [facts, workers] = [await queueFacts(call.engine), await livingWorkers(call.engine)]
+      const jobs = Object.fromEntries(
+        JOB_STATES.map((state) => [state, facts.reduce((sum, { counts }) => sum + counts[state], 0)]),
+      )
+      const recent = facts.map(({ name }) => call.engine.meters.recent(name, now).perMinute)
+      return {
+        body: JSON.stringify({
+          queues: facts.length,
+          workers: workers.length,
+          jobs,
+          throughput: {
+            processed_per_minute: recent.reduce((sum, { completed }) => sum + completed, 0),
+            failed_per_minute: recent.reduce((sum, { failed }) => sum + failed, 0),
+          },
+          uptime_seconds: Math.floor((now - call.engine.upAt) / 1000),
+        }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/queues',
+    tag: 'admin',
+    summary: 'All queues',
+    handle: async (call) => {
+      const paging = pagingOf(call, 20)
+      const facts = await queueFacts(call.engine)
+      const shown = facts.slice(paging.offset, paging.offset + paging.limit)
+      return {
+        body: JSON.stringify({
+          items: shown.map(queueView),
+          pagination: paginationOf(paging, facts.length, shown.length),
+        }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/queues/:name',
+    tag: 'admin',
+    summary: 'One queue with its configuration',
+    handle: async (call) => {
+      const name = param(call, 'name')
+      const facts = (await queueFacts(call.engine)).find((queue) => queue.name === name)
+      if (facts === undefined) throw notFound('queue', name)
+      return { body: JSON.stringify({ ...queueView(facts), config: facts.queue?.config ?? {} }) }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/admin/queues/:name/pause',
+    tag: 'admin',
+    summary: 'Pause a queue',
+    handle: async (call) => ({ body: JSON.stringify(await pauseQueue(call)) }),
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/admin/queues/:name/resume',
+    tag: 'admin',
+    summary: 'Resume a queue',
+    handle: async (call) => ({ body: JSON.stringify(await resumeQueue(call)) }),
+  },
+  {
+    method: 'PUT',
+    path: '/ojs/v1/admin/queues/:name/config',
+    tag: 'admin',
+    summary: 'Default limits of a queue; merged by key, null removes. Stored jobs are not touched',
+    body: { shape: CONFIG_SHAPE },
+    handle: async (call) => {
+      const name = QUEUE_SHAPE.read(param(call, 'name'), 'queue')
+      const queue = await call.engine.run(configure(name, anyObject().read(call.json, '')))
+      return { body: JSON.stringify({ name, queue: name, config: queue.config, ...queue.config }) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/jobs',
+    tag: 'admin',
+    summary: 'Jobs, newest first',
+    query: { queue: text(), state: oneOf(...JOB_STATES), type: text(), page: whole(1), per_page: whole(1, 100) },
+    handle: (call) => listJobs(call, 20, 'items'),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/jobs/:id',
+    tag: 'admin',
+    summary: 'A job, flat',
+    handle: async (call) => {
+      const { job, life } = await findJob(call)
+      return { body: renderJob(job, life) }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/admin/jobs/:id/retry',
+    tag: 'admin',
+    summary: 'A second life for a discarded or cancelled job',
+    handle: async (call) => {
+      const job = await call.engine.run(retryDead(call.engine, param(call, 'id'), false))
+      return { body: `{"job":${renderJob(job)}}` }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/admin/jobs/:id/cancel',
+    tag: 'admin',
+    summary: 'Cancel a job',
+    handle: async (call) => {
+      const { job } = await call.engine.run(cancel(param(call, 'id')))
+      return { body: `{"job":${renderJob(job)}}` }
+    },
+  },
+  ...(['retry', 'cancel', 'delete'] as const).map((action): Route => ({
+    method: 'POST',
+    path: `/ojs/v1/admin/jobs/bulk/${action}`,
+    tag: 'admin',
+    summary: `${action} many jobs, by ids or filter; needs confirm: true`,
+    body: { shape: BULK_SHAPE },
+    handle: (call) => bulk(call, action),
+  })),
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/workers',
+    tag: 'admin',
+    summary: 'Workers with a summary',
+    handle: async (call) => {
+      const paging = pagingOf(call, 20)
+      const workers = await livingWorkers(call.engine)
+      const shown = workers.slice(paging.offset, paging.offset + paging.limit)
+      const inState = (state: string): number => workers.filter((worker) => worker.state === state).length
+      const staleMs = call.engine.settings.heartbeatIntervalMs * 3
+      const stale = workers.filter(({ known, lastSeenAt }) => known && call.engine.now() - lastSeenAt > staleMs).length
+      return {
+        body: JSON.stringify({
+          items: shown.map(workerView),
+          summary: {
+            total: workers.length,
+            running: inState('running'),
+            quiet: inState('quiet'),
+            terminate: inState('terminate'),
+            stale,
+          },
+          pagination: paginationOf(paging, workers.length, shown.length),
+        }),
+      }
+    },
+  },
+  ...(['quiet', 'terminate', 'resume'] as const).map((word): Route => ({
+    method: 'POST',
+    path: `/ojs/v1/admin/workers/:id/${word}`,
+    tag: 'admin',
+    summary: `Tell a worker to ${word === 'quiet' ? 'stop fetching' : word === 'terminate' ? 'finish and exit' : 'go on'}, with its next beat`,
+    handle: (call) => directive(call, word),
+  })),
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/admin/workers/:id',
+    tag: 'admin',
+    summary: 'Remove the record of a stale worker',
+    handle: async (call) => {
+      const id = param(call, 'id')
+      await call.engine.run(forgetWorker(id))
+      call.engine.polls.dismiss(id)
+      return { body: JSON.stringify({ deleted: true, worker_id: id }) }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/admin/reset',
+    tag: 'test bench',
+    summary: 'Wipe all state (only with --conformance)',
+    handle: async (call) => {
+      benchOnly(call)
+      await call.engine.reset()
+      return { body: '{"reset":true}' }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/admin/clock',
+    tag: 'test bench',
+    summary:
+      'Turn the manual clock; every deadline on the way is settled at its own instant (only with --conformance --clock manual)',
+    body: { shape: CLOCK_SHAPE },
+    handle: async (call) => {
+      benchOnly(call)
+      const now = await call.engine.advance(bodyOf(call, CLOCK_SHAPE).advance_ms)
+      return { body: JSON.stringify({ now: iso(now) }) }
+    },
+  },
+]
+
+/** Without --conformance these paths do not exist. */
+function benchOnly(call: Call): void {
+  if (!call.info.conformance)
+    throw new OjsError('not_found', 'There is nothing at this path (start the server with --conformance).')
+}
+
+async function directive(call: Call, word: DirectiveWord): Promise<Answer> {
+  const worker = await direct(call.engine, param(call, 'id'), word)
+  return { body: JSON.stringify({ worker_id: worker.id, directive: worker.directive, state: worker.state }) }
+}
+
+const ACTED_ON: Readonly<Record<'retry' | 'cancel' | 'delete', readonly JobState[]>> = {
+  retry: ['discarded', 'cancelled'],
+  cancel: ['scheduled', 'available', 'pending', 'active', 'retryable'],
+  delete: ['completed', 'cancelled', 'discarded'],
+}
+
+async function bulk(call: Call, action: 'retry' | 'cancel' | 'delete'): Promise<Answer> {
+  const { engine } = call
+  const read = bodyOf(call, BULK_SHAPE)
+  if (read.confirm !== true) throw badField('confirm', 'Bulk actions need "confirm": true.')
+  if (read.job_ids === undefined && read.filter === undefined) {
+    throw badField('filter', 'Name the jobs with job_ids or filter.')
+  }
+  const ids = read.job_ids ?? (await matching(call, action, read.filter ?? {}, read.limit ?? 1000))
+  const act = (id: string): Promise<unknown> =>
+    action === 'retry'
+      ? engine.run(retryDead(engine, id, false))
+      : action === 'cancel'
+        ? engine.run(cancel(id))
+        : engine.run(deleteJob(id, false))
+  const outcomes = await Promise.allSettled(ids.map(act))
+  const errors = outcomes.flatMap((outcome, index) =>
+    outcome.status === 'rejected'
+      ? [{ job_id: ids[index], code: outcome.reason instanceof OjsError ? outcome.reason.code : 'internal_error' }]
+      : [],
+  )
+  return {
+    body: JSON.stringify({
+      action,
+      matched: ids.length,
+      succeeded: ids.length - errors.length,
+      failed: errors.length,
+      errors,
+    }),
+  }
+}
+
+/** Jobs the filter names, of the states the action makes sense for. */
+async function matching(
+  call: Call,
+  action: 'retry' | 'cancel' | 'delete',
+  filter: { queue?: string; state?: JobState; type?: string },
+  limit: number,
+): Promise<string[]> {
+  const states = filter.state === undefined ? ACTED_ON[action] : [filter.state]
+  const ids: string[] = []
+  for (const state of states) {
+    const { jobs } = await call.engine.read((reads) =>
+      reads.jobs({ queue: filter.queue ?? null, type: filter.type ?? null, state }, null, {
+        limit: limit - ids.length,
+        offset: 0,
+      }),
+    )
+    ids.push(...jobs.map(({ id }) => id))
+    if (ids.length >= limit) break
+  }
+  return ids
+}

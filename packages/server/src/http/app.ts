@@ -1,0 +1,144 @@
+/**
+ * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
+ * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
+ */
+import { DEEPEST, depthExceeds, OjsError, uuidV7 } from '@curfew/core'
+import type { Engine } from '../engine/engine.ts'
+import { ADMIN_ROUTES } from './admin-routes.ts'
+import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
+import { refusal } from './errors.ts'
+import { EVENT_ROUTES } from './event-routes.ts'
+import { JOB_ROUTES } from './jobs.ts'
+import { JSON_MEDIA, OJS_MEDIA, type Answer, type HttpRequest, type HttpResponse } from './message.ts'
+import { openApi } from './openapi.ts'
+import { QUEUE_ROUTES } from './queue-routes.ts'
+import type { Call, Route, ServerInfo } from './route.ts'
+import { Router } from './router.ts'
+import { SIGN_ROUTES } from './signs-routes.ts'
+import { SYSTEM_ROUTES } from './system-routes.ts'
+import { TYPE_ROUTES } from './type-routes.ts'
+import { WORKER_ROUTES } from './worker-routes.ts'
+
+export type Handler = (request: HttpRequest) => Promise<HttpResponse>
+
+export interface AppOptions {
+  readonly engine: Engine
+  readonly info: ServerInfo
+  /** True for a header value that lets the caller in; null when no token is set. */
+  readonly admits: ((authorization: string | undefined) => boolean) | null
+}
+
+export const ROUTES: readonly Route[] = [
+  ...SYSTEM_ROUTES,
+  ...JOB_ROUTES,
+  ...WORKER_ROUTES,
+  ...SIGN_ROUTES,
+  ...QUEUE_ROUTES,
+  ...DEAD_LETTER_ROUTES,
+  ...EVENT_ROUTES,
+  ...TYPE_ROUTES,
+  ...ADMIN_ROUTES,
+]
+
+const ACCEPTED_MEDIA = [OJS_MEDIA, JSON_MEDIA]
+const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
+
+export function createApp({ engine, info, admits }: AppOptions): Handler {
+  const router = new Router<Route>()
+  const spec = (): Answer => ({ media: JSON_MEDIA, body: JSON.stringify(openApi(routes, info.version)) })
+  const routes: readonly Route[] = [
+    ...ROUTES,
+    { method: 'GET', path: '/openapi.json', tag: 'system', summary: 'This description', handle: spec },
+  ]
+  for (const route of routes) {
+    router.add(route.method, route.path, route)
+    for (const alias of route.aliases ?? []) {
+      const [method = '', path = ''] = alias.split(' ')
+      router.add(method, path, route)
+    }
+  }
+
+  const answer = async (request: HttpRequest, path: string, query: URLSearchParams): Promise<Answer> => {
+    const method = request.method === 'HEAD' ? 'GET' : request.method
+    const match = router.match(method, path)
+    const open = match.kind === 'found' && match.route.open === true
+    if (!open && admits !== null && !admits(request.headers['authorization'])) {
+      throw new OjsError('unauthenticated', 'A token is needed.')
+    }
+    if (match.kind === 'unknown')
+      throw new OjsError('not_found', 'There is nothing at this path.', { hint: 'GET /openapi.json lists every path.' })
+    if (match.kind === 'wrong-method') {
+      const allow = match.allow.join(', ')
+      if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow }, body: '' }
+      throw new OjsError('method_not_allowed', `This path does not take ${method}.`, { details: { allow } })
+    }
+    checkVersion(request.headers['ojs-version'])
+    const json = match.route.body === undefined ? undefined : parse(request, match.route.body.optional === true)
+    const call: Call = {
+      engine,
+      info,
+      params: match.params,
+      query,
+      headers: request.headers,
+      text: match.route.body === undefined ? '' : request.body,
+      json,
+      signal: request.signal,
+    }
+    return match.route.handle(call)
+  }
+
+  return async (request) => {
+    const mark = request.url.indexOf('?')
+    const path = mark < 0 ? request.url : request.url.slice(0, mark)
+    const query = new URLSearchParams(mark < 0 ? '' : request.url.slice(mark + 1))
+    const sent = request.headers['x-request-id']
+    const requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : `req_${uuidV7(engine.now(), engine.random)}`
+    try {
+      return finish(await answer(request, path, query), requestId)
+    } catch (error) {
+      if (!(error instanceof OjsError)) engine.log.error({ requestId, err: error }, 'a request broke')
+      return finish(refusal(error, requestId, path.startsWith('/api/')), requestId)
+    }
+  }
+}
+
+function finish({ status = 200, headers, body, media = OJS_MEDIA }: Answer, requestId: string): HttpResponse {
+  return {
+    status,
+    headers: {
+      ...(status === 204 ? {} : { 'Content-Type': media }),
+      'OJS-Version': '1.0',
+      'X-Request-Id': requestId,
+      ...headers,
+    },
+    body,
+  }
+}
+
+function checkVersion(version: string | undefined): void {
+  if (version === undefined || /^1(\.|$)/.test(version.trim())) return
+  throw new OjsError('unsupported', 'This server speaks version 1 of the Open Job Spec.', {
+    details: { header: 'OJS-Version' },
+  })
+}
+
+function parse({ body, headers }: HttpRequest, optional: boolean): unknown {
+  if (body.trim() === '') {
+    if (optional) return undefined
+    throw new OjsError('invalid_payload', 'The body is empty; this call needs a JSON body.')
+  }
+  const media = headers['content-type']?.split(';')[0]?.trim().toLowerCase()
+  if (media !== undefined && media !== '' && !ACCEPTED_MEDIA.includes(media)) {
+    throw new OjsError('invalid_request', `Send the body as ${ACCEPTED_MEDIA.join(' or ')}.`, {
+      details: { header: 'Content-Type' },
+    })
+  }
+  if (depthExceeds(body, DEEPEST)) {
+    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
+  }
+  try {
+    return JSON.parse(body) as unknown
+  } catch {
+    throw new OjsError('invalid_payload', 'The body is not valid JSON.')
+  }
+}

@@ -1,0 +1,152 @@
+/** The dead-letter list: read, retry, delete; for the data plane and, in its own shapes, for administrators. */
+import { object, list, notFound, OjsError, renderJob, text, whole } from '@curfew/core'
+import { deleteJob, retryDead } from '../engine/dead-letter.ts'
+import { arrayOf, objectOf, type Answer } from './message.ts'
+import { bodyOf, pagingOf, paginationOf, param, queryText, type Call, type Route } from './route.ts'
+
+const RETRY_MANY_SHAPE = object({
+  job_ids: list(text(), 0, 10_000),
+  filter: object({ queue: text(), type: text() }),
+  queue: text(),
+  type: text(),
+  limit: whole(1, 10_000),
+})
+
+async function deadLetters(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
+  const paging = pagingOf(call, byDefault)
+  const filter = { queue: queryText(call, 'queue'), type: queryText(call, 'type') }
+  const { jobs, total } = await call.engine.read((reads) => reads.deadLetters(filter, paging))
+  return {
+    body: objectOf({
+      [key]: arrayOf(jobs.map((job) => renderJob(job))),
+      pagination: JSON.stringify(paginationOf(paging, total, jobs.length)),
+    }),
+  }
+}
+
+async function deadLetter(call: Call): Promise<string> {
+  const id = param(call, 'id')
+  const job = await call.engine.read((reads) => reads.job(id))
+  if (job === null || !job.deadLetter) throw notFound('dead letter', id)
+  return renderJob(job)
+}
+
+async function stats(call: Call): Promise<Answer> {
+  const counts = await call.engine.read((reads) => reads.deadLetterCounts())
+  const byQueue = Object.fromEntries(counts.map(({ queue, count }) => [queue, count]))
+  return { body: JSON.stringify({ total: counts.reduce((sum, { count }) => sum + count, 0), by_queue: byQueue }) }
+}
+
+async function retryOne(call: Call): Promise<Answer> {
+  const job = await call.engine.run(retryDead(call.engine, param(call, 'id'), true))
+  return { body: `{"job":${renderJob(job)}}` }
+}
+
+async function retryMany(call: Call): Promise<Answer> {
+  const read = bodyOf(call, RETRY_MANY_SHAPE)
+  const filter = { queue: read.filter?.queue ?? read.queue ?? null, type: read.filter?.type ?? read.type ?? null }
+  const found = await call.engine.read((reads) => reads.deadLetters(filter, { limit: read.limit ?? 1000, offset: 0 }))
+  const ids = read.job_ids ?? found.jobs.map(({ id }) => id)
+  const outcomes = await Promise.allSettled(ids.map((id) => call.engine.run(retryDead(call.engine, id, true))))
+  const errors = outcomes.flatMap((outcome, index) =>
+    outcome.status === 'rejected'
+      ? [{ job_id: ids[index], code: outcome.reason instanceof OjsError ? outcome.reason.code : 'internal_error' }]
+      : [],
+  )
+  const retried = outcomes.length - errors.length
+  return {
+    body: JSON.stringify({
+      action: 'retry',
+      matched: ids.length,
+      retried,
+      succeeded: retried,
+      failed: errors.length,
+      errors,
+    }),
+  }
+}
+
+export const DEAD_LETTER_ROUTES: readonly Route[] = [
+  {
+    method: 'GET',
+    path: '/ojs/v1/dead-letter',
+    tag: 'dead letter',
+    summary: 'Dead letters, newest first',
+    query: { queue: text(), type: text(), limit: whole(1, 200), offset: whole(0) },
+    handle: (call) => deadLetters(call, 50, 'jobs'),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/dead-letter/stats',
+    tag: 'dead letter',
+    summary: 'How many, by queue',
+    handle: stats,
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/dead-letter/:id',
+    tag: 'dead letter',
+    summary: 'One dead letter',
+    handle: async (call) => ({ body: `{"job":${await deadLetter(call)}}` }),
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/dead-letter/:id/retry',
+    aliases: ['POST /ojs/v1/admin/dead-letter/:id/retry'],
+    tag: 'dead letter',
+    summary: 'Give a dead letter a second life: attempts and clocks begin anew',
+    handle: retryOne,
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/dead-letter/retry',
+    aliases: ['POST /ojs/v1/admin/dead-letter/retry'],
+    tag: 'dead letter',
+    summary: 'Retry many, by ids or filter',
+    body: { shape: RETRY_MANY_SHAPE, optional: true },
+    handle: retryMany,
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/dead-letter/:id',
+    tag: 'dead letter',
+    summary: 'Remove a dead letter and its job for good',
+    handle: async (call) => {
+      const id = param(call, 'id')
+      await call.engine.run(deleteJob(id, true))
+      return { body: JSON.stringify({ deleted: true, job_id: id }) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/dead-letter',
+    tag: 'admin',
+    summary: 'Dead letters, in the admin form',
+    handle: (call) => deadLetters(call, 20, 'items'),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/dead-letter/stats',
+    tag: 'admin',
+    summary: 'How many, by queue',
+    handle: stats,
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/dead-letter/:id',
+    tag: 'admin',
+    summary: 'One dead letter, flat',
+    handle: async (call) => ({ body: await deadLetter(call) }),
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/admin/dead-letter/:id',
+    tag: 'admin',
+    summary: 'Remove a dead letter',
+    answers: { 204: 'Removed' },
+    handle: async (call) => {
+      await call.engine.run(deleteJob(param(call, 'id'), true))
+      return { status: 204, body: '' }
+    },
+  },
+]

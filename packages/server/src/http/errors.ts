@@ -1,0 +1,92 @@
+/** Codes to statuses, in one table; and the one shape every refusal has. */
+import { OjsError, type ErrorCode } from '@curfew/core'
+import { PROBLEM_MEDIA, type Answer } from './message.ts'
+
+interface Known {
+  readonly status: number
+  readonly retryable: boolean
+  readonly hint: string
+}
+
+export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
+  invalid_payload: {
+    status: 400,
+    retryable: false,
+    hint: 'Send a JSON body that parses, nested no deeper than 64 levels.',
+  },
+  invalid_request: {
+    status: 400,
+    retryable: false,
+    hint: 'Correct the field named in details.field and send the request again.',
+  },
+  unauthenticated: { status: 401, retryable: false, hint: 'Send "Authorization: Bearer <token>".' },
+  permission_denied: { status: 403, retryable: false, hint: 'Use a token that may do this.' },
+  not_found: { status: 404, retryable: false, hint: 'Check the id or the path.' },
+  method_not_allowed: { status: 405, retryable: false, hint: 'The Allow header lists the methods of this path.' },
+  request_timeout: { status: 408, retryable: true, hint: 'Ask again, or wait longer.' },
+  conflict: {
+    status: 409,
+    retryable: false,
+    hint: 'Look at the current state of the resource; repeating the request will not help.',
+  },
+  duplicate: { status: 409, retryable: false, hint: 'The job exists already; details.existing_job_id names it.' },
+  gone: { status: 410, retryable: false, hint: 'It existed, and its retention time is over.' },
+  payload_too_large: { status: 413, retryable: false, hint: 'Store large data elsewhere and send a reference.' },
+  result_too_large: {
+    status: 413,
+    retryable: false,
+    hint: 'Store the result elsewhere and ACK with a reference to it.',
+  },
+  validation_error: { status: 422, retryable: false, hint: 'The value is well formed but cannot be; see the message.' },
+  deadline_exceeded: { status: 422, retryable: false, hint: 'There is no time left to do this in.' },
+  unsupported: { status: 422, retryable: false, hint: 'See GET /ojs/manifest for what this server offers.' },
+  queue_paused: { status: 422, retryable: true, hint: 'Try again when the queue takes jobs.' },
+  rate_limited: { status: 429, retryable: true, hint: 'Slow down; Retry-After says how long.' },
+  backend_error: { status: 500, retryable: true, hint: 'Try again.' },
+  internal_error: { status: 500, retryable: true, hint: 'This is a fault of the server; its log has the request id.' },
+  unavailable: { status: 503, retryable: true, hint: 'Try again after the time in Retry-After.' },
+}
+
+const DOCS = 'https://openjobspec.org'
+
+/** What to answer. Anything that is not a refusal is a bug of ours, and its text stays in the log. */
+export function refusal(error: unknown, requestId: string, asProblem: boolean): Answer {
+  const known =
+    error instanceof OjsError
+      ? error
+      : new OjsError('internal_error', 'Something went wrong inside the server.', { cause: error })
+  const { status, retryable, hint } = STATUS_OF[known.code]
+  const headers: Record<string, string> = {}
+  if (status === 503 || status === 429) headers['Retry-After'] = '1'
+  if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
+  const allow = known.details['allow']
+  if (status === 405 && typeof allow === 'string') headers['Allow'] = allow
+  const message = known.message
+  if (asProblem) {
+    const problem = {
+      type: 'about:blank',
+      title: known.code,
+      status,
+      detail: message,
+      code: known.code,
+      retryable,
+      ...known.details,
+      hint: known.hint ?? hint,
+      request_id: requestId,
+    }
+    return { status, headers, body: JSON.stringify(problem), media: PROBLEM_MEDIA }
+  }
+  const body = {
+    error: {
+      code: known.code,
+      type: known.code,
+      message,
+      retryable,
+      details: known.details,
+      request_id: requestId,
+      hint: known.hint ?? hint,
+      docs_url: DOCS,
+    },
+  }
+  return { status, headers, body: JSON.stringify(body) }
+}

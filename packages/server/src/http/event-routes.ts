@@ -1,0 +1,187 @@
+/** Events: by poll, and as Server-Sent Events that can be resumed with Last-Event-ID. */
+import {
+  badField,
+  eventId,
+  isTerminal,
+  iso,
+  OjsError,
+  readLife,
+  sequenceOfEventId,
+  text,
+  whole,
+  type Instant,
+  type Job,
+} from '@curfew/core'
+import type { Engine } from '../engine/engine.ts'
+import type { StoredEvent } from '../store/store.ts'
+import { arrayOf, objectOf, type Answer } from './message.ts'
+import { param, queryList, queryText, queryWhole, type Call, type Route } from './route.ts'
+import { findJob } from './jobs.ts'
+import { eventText, matches, type EventFilter } from './event-view.ts'
+import { EventStream, frame, type Frame } from './stream.ts'
+
+/** A poll looks at no more events than this; the cursor moves on and `has_more` says so. */
+const MOST_SCANNED = 20_000
+const CHUNK = 1_000
+
+function filterOf(call: Call): EventFilter {
+  return {
+    types: queryList(call, 'types'),
+    queues: queryList(call, 'queues'),
+    jobTypes: queryList(call, 'job_types'),
+    subject: null,
+  }
+}
+
+/** The place an event id names. Unknown ids are refused, pruned ones are gone. */
+export async function placeOf(engine: Engine, id: string, field: string): Promise<number> {
+  const place = sequenceOfEventId(id)
+  const { first, last } = await engine.read((reads) => reads.eventBounds())
+  if (place === null || place.sequence > last || place.sequence < 1) {
+    throw badField(field, `${field} must be the id of an event of this server.`)
+  }
+  if (place.sequence < first)
+    throw new OjsError('gone', 'The event has been pruned; begin anew without after.', { details: { field } })
+  const event = await engine.read((reads) => reads.event(place.sequence))
+  if (event?.at !== place.at) throw badField(field, `${field} must be the id of an event of this server.`)
+  return place.sequence
+}
+
+async function poll(call: Call): Promise<Answer> {
+  const { engine } = call
+  const filter = filterOf(call)
+  const limit = queryWhole(call, 'limit', 1, 1000) ?? 100
+  const after = queryText(call, 'after')
+  let place = after === null ? 0 : await placeOf(engine, after, 'after')
+  const found: StoredEvent[] = []
+  let cursor: StoredEvent | null = null
+  let more = true
+  for (let scanned = 0; more && found.length < limit && scanned < MOST_SCANNED; scanned += CHUNK) {
+    const chunk = await engine.read((reads) => reads.eventsAfter(place, CHUNK))
+    more = chunk.length === CHUNK
+    for (const event of chunk) {
+      place = event.sequence
+      cursor = event
+      if (matches(filter, event)) found.push(event)
+      if (found.length === limit) break
+    }
+  }
+  const { last } = await engine.read((reads) => reads.eventBounds())
+  return {
+    body: objectOf({
+      events: arrayOf(found.map(eventText)),
+      cursor:
+        cursor === null
+          ? after === null
+            ? 'null'
+            : JSON.stringify(after)
+          : JSON.stringify(eventId(cursor.at, cursor.sequence)),
+      has_more: String(place < last),
+    }),
+  }
+}
+
+/** One stream; `channel` narrows it to a job or a queue. */
+async function stream(call: Call, filter: EventFilter, endsWith: Job | null): Promise<Answer> {
+  const asked = call.headers['last-event-id'] ?? queryText(call, 'last_event_id')
+  const source = new EventStream(call.engine, filter, endsWith?.id ?? null)
+  if (asked === null || asked === undefined || asked === '') return sse(source.frames(null, call.signal))
+  let place: number | null
+  try {
+    place = await placeOf(call.engine, asked, 'Last-Event-ID')
+  } catch (error) {
+    // Whoever resumes from an event that is gone is told of the gap, and goes on from what is left.
+    if (!(error instanceof OjsError)) throw error
+    place = -1
+  }
+  return sse(source.frames(place, call.signal))
+}
+
+export function sse(body: AsyncIterable<string>): Answer {
+  return { media: 'text/event-stream', headers: { 'Cache-Control': 'no-cache', 'X-Accel-Buffering': 'no' }, body }
+}
+
+const ALL: EventFilter = { types: [], queues: [], jobTypes: [], subject: null }
+
+async function jobStream(call: Call, id: string): Promise<Answer> {
+  const { job } = await findJob({ ...call, params: { id } })
+  const place = call.headers['last-event-id'] ?? null
+  if (isTerminal(job.state) && place === null) return sse(only(stateChanged(job, call.engine.now())))
+  return stream(call, { ...ALL, subject: id }, job)
+}
+
+function stateChanged(job: Job, now: Instant): Frame {
+  const life = readLife(job)
+  return {
+    id: null,
+    event: 'job.state_changed',
+    data: JSON.stringify({
+      job_id: job.id,
+      queue: job.queue,
+      type: job.type,
+      from: life.at(-2)?.to ?? null,
+      to: job.state,
+      timestamp: iso(life.at(-1)?.at ?? now),
+    }),
+  }
+}
+
+async function* only(...frames: readonly Frame[]): AsyncIterable<string> {
+  yield 'retry: 3000\n\n'
+  for (const one of frames) yield await Promise.resolve(frame(one))
+}
+
+async function progressStream(call: Call): Promise<Answer> {
+  const { job } = await findJob(call)
+  return sse(new EventStream(call.engine, { ...ALL, subject: job.id }, job.id).progress(job.id, call.signal))
+}
+
+const FILTERS = { types: text(), queues: text(), job_types: text() }
+
+export const EVENT_ROUTES: readonly Route[] = [
+  {
+    method: 'GET',
+    path: '/ojs/v1/events',
+    tag: 'events',
+    summary: 'Events, oldest first; with Accept: text/event-stream, as a stream',
+    query: { ...FILTERS, after: text(), limit: whole(1, 1000) },
+    answers: { 410: 'The event in after has been pruned' },
+    handle: (call) =>
+      (call.headers['accept'] ?? '').includes('text/event-stream') ? stream(call, filterOf(call), null) : poll(call),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/events/stream',
+    tag: 'events',
+    summary: 'Events as they happen; channel=job:<id>, queue:<name> or all',
+    query: { channel: text(), ...FILTERS },
+    handle: (call) => {
+      const channel = queryText(call, 'channel') ?? 'all'
+      if (channel.startsWith('job:')) return jobStream(call, channel.slice(4))
+      if (channel.startsWith('queue:')) return stream(call, { ...filterOf(call), queues: [channel.slice(6)] }, null)
+      if (channel !== 'all') throw badField('channel', 'channel must be job:<id>, queue:<name> or all.')
+      return stream(call, filterOf(call), null)
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/jobs/:id/events',
+    tag: 'events',
+    summary: 'Events of one job as they happen; ends with the job',
+    handle: (call) => jobStream(call, param(call, 'id')),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/queues/:name/events',
+    tag: 'events',
+    summary: 'Events of one queue as they happen',
+    handle: (call) => stream(call, { ...filterOf(call), queues: [param(call, 'name')] }, null),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/jobs/:id/progress/stream',
+    tag: 'progress',
+    summary: 'Progress as it is reported; ends with the job',
+    handle: progressStream,
+  },
+]

@@ -1,0 +1,239 @@
+/** The door for jobs: PUSH, INFO, CANCEL, PATCH, results, plan and explain. */
+import {
+  badField,
+  ENQUEUE_SHAPE,
+  explain as explainJob,
+  isTerminal,
+  isUuidV7,
+  JOB_STATES,
+  list,
+  notFound,
+  object,
+  OjsError,
+  oneOf,
+  PATCH_SHAPE,
+  QUEUE_SHAPE,
+  readBatch,
+  readEnqueue,
+  renderJob,
+  text,
+  TYPE_SHAPE,
+  whole,
+  type Job,
+  type Liveness,
+} from '@curfew/core'
+import { activate, cancel } from '../engine/cancel.ts'
+import { enqueue, enqueueBatch, plan } from '../engine/enqueue.ts'
+import { patch } from '../engine/patch.ts'
+import type { Engine } from '../engine/engine.ts'
+import { arrayOf, objectOf, type Answer } from './message.ts'
+import { pagingOf, paginationOf, param, queryText, queryWhole, type Call, type Route } from './route.ts'
+
+const BATCH_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, 10_000) }, { required: ['jobs'] })
+
+export const JOB_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs',
+    tag: 'jobs',
+    summary: 'Enqueue a job',
+    body: { shape: ENQUEUE_SHAPE },
+    answers: { 201: 'The job as stored' },
+    handle: async (call) => {
+      const job = await call.engine.run(enqueue(call.engine, readEnqueue(call.text, call.json, call.engine.now())))
+      return { status: 201, headers: { Location: `/ojs/v1/jobs/${job.id}` }, body: `{"job":${renderJob(job)}}` }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs/batch',
+    tag: 'jobs',
+    summary: 'Enqueue many jobs: all or none',
+    body: { shape: BATCH_SHAPE },
+    answers: { 201: 'The jobs in the order of the request' },
+    handle: async (call) => {
+      const jobs = await call.engine.run(enqueueBatch(call.engine, readBatch(call.text, call.json, call.engine.now())))
+      return {
+        status: 201,
+        body: objectOf({ jobs: arrayOf(jobs.map((job) => renderJob(job))), count: String(jobs.length) }),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs/plan',
+    tag: 'jobs',
+    summary: 'Show what an enqueue would mean: every limit, which wins, which attempts fit. Nothing is stored',
+    body: { shape: ENQUEUE_SHAPE },
+    handle: async (call) => {
+      const planned = await call.engine.run(plan(call.engine, readEnqueue(call.text, call.json, call.engine.now())))
+      return { body: JSON.stringify(planned) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/jobs',
+    tag: 'jobs',
+    summary: 'List jobs, newest first',
+    query: {
+      queue: QUEUE_SHAPE,
+      state: oneOf(...JOB_STATES),
+      type: TYPE_SHAPE,
+      limit: whole(1, 200),
+      cursor: text(),
+      offset: whole(0),
+    },
+    handle: (call) => listJobs(call, 50, 'jobs'),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/jobs/:id',
+    tag: 'jobs',
+    summary: 'A job as it is now',
+    handle: async (call) => {
+      const { job, life } = await findJob(call)
+      return { body: `{"job":${renderJob(job, life)}}` }
+    },
+  },
+  {
+    method: 'PATCH',
+    path: '/ojs/v1/jobs/:id',
+    tag: 'jobs',
+    summary: 'Change limits, priority or moments of a job that is waiting',
+    body: { shape: PATCH_SHAPE },
+    handle: async (call) => {
+      const job = await call.engine.run(patch(call.engine, param(call, 'id'), call.json))
+      return { body: `{"job":${renderJob(job)}}` }
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/jobs/:id',
+    aliases: ['POST /ojs/v1/jobs/:id/cancel'],
+    tag: 'jobs',
+    summary: 'Cancel a job; an active one at once',
+    handle: async (call) => {
+      const { job, previous } = await call.engine.run(cancel(param(call, 'id')))
+      return { body: `{"job":${renderJob(job, undefined, `"previous_state":"${previous}"`)}}` }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs/:id/activate',
+    tag: 'jobs',
+    summary: 'Make a pending job available',
+    handle: async (call) => {
+      const job = await call.engine.run(activate(param(call, 'id')))
+      return { body: `{"job":${renderJob(job)}}` }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/jobs/:id/explain',
+    tag: 'jobs',
+    summary: 'Why the job went as it did, from its recorded life',
+    handle: async (call) => {
+      const { job, life } = await findJob(call)
+      return { body: JSON.stringify(explainJob(job, life)) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/jobs/:id/result',
+    tag: 'jobs',
+    summary: 'The result; with wait=true, wait for it',
+    query: { wait: oneOf('true', 'false'), timeout: whole(1, 300) },
+    answers: { 408: 'Still not finished when the wait was over', 410: 'It was finished and has been removed since' },
+    handle: (call) => result(call),
+  },
+]
+
+/** A job by the id in the path, with what is known of its holder. */
+export async function findJob(call: Call): Promise<{ job: Job; life: Liveness }> {
+  const id = param(call, 'id')
+  const found = await call.engine.read((reads) => reads.job(id))
+  if (found === null) throw notFound('job', id)
+  return { job: found, life: await livenessOf(call.engine, found) }
+}
+
+export async function livenessOf(engine: Engine, job: Job): Promise<Liveness> {
+  const workerId = job.hold?.workerId ?? null
+  const worker = workerId === null ? null : await engine.store.worker(workerId)
+  return { worker, outages: engine.outages, workerTimeoutMs: engine.settings.workerTimeoutMs }
+}
+
+export async function listJobs(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
+  const paging = pagingOf(call, byDefault)
+  const state = queryText(call, 'state')
+  const known = JOB_STATES.find((name) => name === state) ?? null
+  if (state !== null && known === null) throw badField('state', `state must be one of ${JOB_STATES.join(', ')}.`)
+  if (paging.cursor !== null && !isUuidV7(paging.cursor))
+    throw badField('cursor', 'cursor must be a next_cursor from an earlier answer.')
+  const filter = { queue: queryText(call, 'queue'), state: known, type: queryText(call, 'type') }
+  const { jobs: found, total } = await call.engine.read((reads) =>
+    reads.jobs(filter, paging.cursor, { offset: paging.offset, limit: paging.limit + 1 }),
+  )
+  const jobs = found.slice(0, paging.limit)
+  const next = found.length > paging.limit ? (jobs.at(-1)?.id ?? null) : null
+  const rendered: string[] = []
+  for (const job of jobs) rendered.push(renderJob(job, await livenessOf(call.engine, job)))
+  return {
+    body: objectOf({
+      [key]: arrayOf(rendered),
+      pagination: JSON.stringify(paginationOf(paging, total, jobs.length, next)),
+    }),
+  }
+}
+
+async function result(call: Call): Promise<Answer> {
+  const { engine } = call
+  const id = param(call, 'id')
+  const waits = queryText(call, 'wait') === 'true'
+  const timeoutMs = (queryWhole(call, 'timeout', 1, 300) ?? 30) * 1000
+  const look = (): Promise<Job | null> => engine.read((reads) => reads.job(id))
+  let job = await look()
+  if (job === null) {
+    if (await engine.read((reads) => reads.wasPurged(id)))
+      throw new OjsError('gone', 'The job is finished and its retention time is over.')
+    throw notFound('job', id)
+  }
+  if (waits && !isTerminal(job.state)) job = (await ending(call, id, look, timeoutMs)) ?? job
+  if (waits && !isTerminal(job.state)) {
+    throw new OjsError('request_timeout', `The job was not finished within ${String(timeoutMs / 1000)} seconds.`, {
+      details: { job_id: id, state: job.state },
+    })
+  }
+  return {
+    body: objectOf({
+      job_id: JSON.stringify(id),
+      state: JSON.stringify(job.state),
+      result: job.result ?? undefined,
+      error: isTerminal(job.state) ? (job.error ?? undefined) : undefined,
+    }),
+  }
+}
+
+/** Waits until the job is over, the time is up, the caller is gone or the server stops. */
+function ending(call: Call, id: string, look: () => Promise<Job | null>, timeoutMs: number): Promise<Job | null> {
+  const { engine, signal } = call
+  return new Promise((resolve, reject) => {
+    const finish = (): void => {
+      timer.cancel()
+      forget()
+      signal.removeEventListener('abort', finish)
+      engine.closing.removeEventListener('abort', finish)
+      look().then(resolve, reject)
+    }
+    const timer = engine.host.setTimer(timeoutMs, finish)
+    const forget = engine.listen(({ transitions }) => {
+      if (transitions.some(({ before, job }) => (job ?? before)?.id === id && (job === null || isTerminal(job.state))))
+        finish()
+    })
+    signal.addEventListener('abort', finish, { once: true })
+    engine.closing.addEventListener('abort', finish, { once: true })
+    // It may have ended between the first look and the listening.
+    look().then((job) => {
+      if (job === null || isTerminal(job.state)) finish()
+    }, reject)
+  })
+}

@@ -1,0 +1,144 @@
+/** Sockets: node:http in front of the handler. Reads bodies within bounds, streams answers with backpressure. */
+import { isUtf8 } from 'node:buffer'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { OjsError, type Host } from '@curfew/core'
+import type { Handler } from './app.ts'
+import { refusal } from './errors.ts'
+import { OJS_MEDIA, type HttpResponse } from './message.ts'
+
+/** Bodies above this are refused. */
+export const LARGEST_BODY = 10 * 1024 * 1024
+
+export interface Listener {
+  readonly host: string
+  readonly port: number
+  /** Takes no new connections; ends idle ones; answers what is under way; after `graceMs` closes the rest. */
+  close(graceMs: number): Promise<void>
+}
+
+export async function listen(handler: Handler, machine: Host, host: string, port: number): Promise<Listener> {
+  const server = createServer({ keepAliveTimeout: 65_000, headersTimeout: 60_000, requestTimeout: 120_000 })
+  const open = new Map<ServerResponse, AbortController>()
+  server.on('request', (request, response) => {
+    const hangUp = new AbortController()
+    open.set(response, hangUp)
+    if (!server.listening) response.shouldKeepAlive = false
+    response.on('close', () => {
+      open.delete(response)
+      hangUp.abort()
+    })
+    serve(handler, request, response, hangUp.signal).catch(() => {
+      response.destroy()
+    })
+  })
+  server.listen(port, host)
+  await once(server, 'listening')
+  const address = server.address() as AddressInfo
+  return { host, port: address.port, close: (graceMs) => close(server, machine, open, graceMs) }
+}
+
+async function close(
+  server: Server,
+  machine: Host,
+  open: ReadonlyMap<ServerResponse, AbortController>,
+  graceMs: number,
+): Promise<void> {
+  const closed = once(server, 'close')
+  server.close()
+  server.closeIdleConnections()
+  // Node keeps a connection that was busy just now for the next request, and that would hold us up.
+  for (const response of open.keys()) response.shouldKeepAlive = false
+  // Streams have no end of their own: their readers are told to go, and come back elsewhere.
+  const giveUp = machine.setTimer(graceMs, () => {
+    for (const hangUp of open.values()) hangUp.abort()
+    server.closeAllConnections()
+  })
+  await closed
+  giveUp.cancel()
+}
+
+async function serve(
+  handler: Handler,
+  request: IncomingMessage,
+  response: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  const body = await readBody(request)
+  if (body === null) return
+  const answer =
+    body instanceof OjsError
+      ? failed(body)
+      : await handler({
+          method: request.method ?? 'GET',
+          url: request.url ?? '/',
+          headers: request.headers as Record<string, string | undefined>,
+          body,
+          signal,
+        })
+  await write(answer, request, response)
+}
+
+/** The body as text, a refusal, or null when the caller hung up. */
+function readBody(request: IncomingMessage): Promise<string | OjsError | null> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size <= LARGEST_BODY) chunks.push(chunk)
+      else {
+        chunks.length = 0
+        // The rest is read and dropped, up to a bound, so that the refusal can be read by the sender.
+        if (size > 4 * LARGEST_BODY) request.destroy()
+      }
+    })
+    request.on('end', () => {
+      if (size > LARGEST_BODY)
+        resolve(new OjsError('payload_too_large', `The body is larger than ${String(LARGEST_BODY)} bytes.`))
+      else resolve(decode(chunks))
+    })
+    request.on('close', () => {
+      resolve(null)
+    })
+    request.on('error', () => {
+      resolve(null)
+    })
+  })
+}
+
+function decode(chunks: readonly Buffer[]): string | OjsError {
+  const [first] = chunks
+  if (first === undefined) return ''
+  const bytes = chunks.length === 1 ? first : Buffer.concat(chunks)
+  return isUtf8(bytes) ? bytes.toString('utf8') : new OjsError('invalid_payload', 'The body is not valid UTF-8.')
+}
+
+function failed(error: OjsError): HttpResponse {
+  const { status = 500, headers = {}, body } = refusal(error, 'req_unread', false)
+  return { status, headers: { 'Content-Type': OJS_MEDIA, 'OJS-Version': '1.0', Connection: 'close', ...headers }, body }
+}
+
+async function write(answer: HttpResponse, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { status, headers, body } = answer
+  if (typeof body === 'string') {
+    response.writeHead(
+      status,
+      status === 204 ? headers : { ...headers, 'Content-Length': String(Buffer.byteLength(body)) },
+    )
+    response.end(request.method === 'HEAD' || status === 204 ? undefined : body)
+    return
+  }
+  response.writeHead(status, headers)
+  response.flushHeaders()
+  if (request.method === 'HEAD') {
+    response.end()
+    return
+  }
+  for await (const chunk of body) {
+    if (response.destroyed) break
+    if (!response.write(chunk)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+  }
+  response.end()
+}

@@ -1,0 +1,49 @@
+/**
+ * A call and its answer as plain data. The handler of the whole API is a function from one to the other; sockets are
+ * one way to reach it (`listen.ts`), a direct call in the same process is another.
+ */
+import type { Json } from '@curfew/core'
+
+export interface HttpRequest {
+  readonly method: string
+  /** Path and query, as in the request line. */
+  readonly url: string
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | undefined>>
+  /** The body as text; empty when there was none. */
+  readonly body: string
+  /** Aborted when the caller hangs up. */
+  readonly signal: AbortSignal
+}
+
+export interface HttpResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Text, or a stream of text. */
+  readonly body: string | AsyncIterable<string>
+}
+
+/** What a route answers; the application adds the headers every answer has. */
+export interface Answer {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** JSON text, or the chunks of a stream. */
+  readonly body: Json | AsyncIterable<string>
+  readonly media?: string
+}
+
+export const OJS_MEDIA = 'application/openjobspec+json'
+export const JSON_MEDIA = 'application/json'
+export const PROBLEM_MEDIA = 'application/problem+json'
+
+/** An object whose values are JSON text already. */
+export function objectOf(members: Readonly<Record<string, Json | undefined>>): Json {
+  const parts: string[] = []
+  for (const [key, value] of Object.entries(members))
+    if (value !== undefined) parts.push(`${JSON.stringify(key)}:${value}`)
+  return `{${parts.join(',')}}`
+}
+
+export function arrayOf(values: readonly Json[]): Json {
+  return `[${values.join(',')}]`
+}

@@ -1,0 +1,79 @@
+/** A tree of path segments. `:name` matches one segment; a literal wins over a name. */
+
+interface Node<T> {
+  readonly literals: Map<string, Node<T>>
+  parameter: { readonly name: string; readonly node: Node<T> } | null
+  readonly methods: Map<string, T>
+}
+
+export type Match<T> =
+  | { readonly kind: 'found'; readonly route: T; readonly params: Readonly<Record<string, string>> }
+  | { readonly kind: 'wrong-method'; readonly allow: readonly string[] }
+  | { readonly kind: 'unknown' }
+
+const newNode = <T>(): Node<T> => ({ literals: new Map(), parameter: null, methods: new Map() })
+
+export class Router<T> {
+  readonly #root = newNode<T>()
+
+  add(method: string, path: string, route: T): void {
+    let node = this.#root
+    for (const segment of segmentsOf(path)) {
+      if (segment.startsWith(':')) {
+        node.parameter ??= { name: segment.slice(1), node: newNode<T>() }
+        if (node.parameter.name !== segment.slice(1)) throw new Error(`two names for one place in ${path}`)
+        node = node.parameter.node
+      } else {
+        const next = node.literals.get(segment) ?? newNode<T>()
+        node.literals.set(segment, next)
+        node = next
+      }
+    }
+    if (node.methods.has(method)) throw new Error(`${method} ${path} is there twice`)
+    node.methods.set(method, route)
+  }
+
+  match(method: string, path: string): Match<T> {
+    const params: Record<string, string> = {}
+    const node = find(this.#root, segmentsOf(path), 0, params)
+    if (node === null || node.methods.size === 0) return { kind: 'unknown' }
+    const route = node.methods.get(method)
+    return route === undefined
+      ? { kind: 'wrong-method', allow: [...node.methods.keys()] }
+      : { kind: 'found', route, params }
+  }
+}
+
+function find<T>(
+  node: Node<T>,
+  segments: readonly string[],
+  at: number,
+  params: Record<string, string>,
+): Node<T> | null {
+  const segment = segments[at]
+  if (segment === undefined) return node
+  const literal = node.literals.get(segment)
+  if (literal !== undefined) {
+    const found = find(literal, segments, at + 1, params)
+    if (found !== null && found.methods.size > 0) return found
+  }
+  if (node.parameter === null || segment === '') return null
+  const value = decode(segment)
+  if (value === null) return null
+  params[node.parameter.name] = value
+  return find(node.parameter.node, segments, at + 1, params)
+}
+
+function segmentsOf(path: string): string[] {
+  return path.slice(1).split('/')
+}
+
+/** Null for an escape that is none. */
+function decode(segment: string): string | null {
+  if (!segment.includes('%')) return segment
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * A stream of events to one reader. It listens first and reads the log second, so that nothing falls between; what was
+ * sent from the log is not sent again. A reader too slow for what happens is let go instead of filling the memory: it
+ * comes back with Last-Event-ID and reads on from the log.
+ */
+import { eventId, isTerminal, iso, renderProgress, type Json, type NewEvent } from '@curfew/core'
+import type { Committed } from '../engine/corridor.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { StoredEvent } from '../store/store.ts'
+import { eventText, matches, type EventFilter } from './event-view.ts'
+
+export interface Frame {
+  /** Null: carries the id of the last stored event, if any was seen. */
+  readonly id: string | null
+  readonly event: string
+  /** One JSON object. */
+  readonly data: Json
+}
+
+export function frame({ id, event, data }: Frame): string {
+  return `${id === null ? '' : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`
+}
+
+const KEEP_ALIVE_MS = 15_000
+const MOST_BUFFERED = 10_000
+const CHUNK = 500
+
+/** Frames waiting for one reader. */
+class Outbox {
+  #frames: string[] = []
+  #wake: (() => void) | null = null
+  #ended = false
+
+  push(text: string): void {
+    this.#frames.push(text)
+    if (this.#frames.length > MOST_BUFFERED) this.end()
+    this.#wake?.()
+  }
+
+  end(): void {
+    this.#ended = true
+    this.#wake?.()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<string> {
+    for (;;) {
+      const ready = this.#frames.splice(0)
+      if (ready.length > 0) yield ready.join('')
+      else if (this.#ended) return
+      else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+        this.#wake = null
+      }
+    }
+  }
+}
+
+export class EventStream {
+  readonly #engine: Engine
+  readonly #filter: EventFilter
+  /** The stream ends when this job does. */
+  readonly #endsWith: string | null
+
+  constructor(engine: Engine, filter: EventFilter, endsWith: string | null) {
+    this.#engine = engine
+    this.#filter = filter
+    this.#endsWith = endsWith
+  }
+
+  /** From this place in the log (null: from now on; -1: the place is gone, tell of the gap and go on from the oldest). */
+  async *frames(from: number | null, gone: AbortSignal): AsyncIterable<string> {
+    const outbox = new Outbox()
+    let sent = from ?? 0
+    let lastId: string | null = null
+    let live = false
+    const held: Committed[] = []
+    const tell = (event: StoredEvent): void => {
+      if (event.sequence <= sent) return
+      sent = event.sequence
+      lastId = eventId(event.at, event.sequence)
+      if (matches(this.#filter, event))
+        outbox.push(frame({ id: lastId, event: event.type, data: spread(eventText(event), event.data) }))
+    }
+    const hear = (committed: Committed): void => {
+      for (const event of committed.events) tell(event)
+      for (const event of committed.live) {
+        if (matches(this.#filter, event)) outbox.push(frame({ id: lastId, event: event.type, data: liveText(event) }))
+      }
+      for (const change of stateChanges(committed, this.#filter)) outbox.push(frame({ ...change, id: lastId }))
+      if (this.#isOver(committed)) outbox.end()
+    }
+    const forget = this.#engine.listen((committed) => {
+      if (live) hear(committed)
+      else held.push(committed)
+    })
+    const stop = this.#keepAlive(outbox, gone)
+    try {
+      yield 'retry: 3000\n\n'
+      const { first, last } = await this.#engine.store.eventBounds()
+      if (from === null) {
+        sent = last
+        const newest = await this.#engine.store.event(last)
+        lastId = newest === null ? null : eventId(newest.at, newest.sequence)
+      } else if (from < 0) {
+        sent = first - 1
+        yield frame({
+          id: null,
+          event: 'system.gap',
+          data: JSON.stringify({ reason: 'events_pruned', resumed_at: iso(this.#engine.now()) }),
+        })
+      }
+      for (let more = true; more;) {
+        const chunk = await this.#engine.store.eventsAfter(sent, CHUNK)
+        more = chunk.length === CHUNK
+        for (const event of chunk) tell(event)
+      }
+      live = true
+      for (const committed of held.splice(0)) hear(committed)
+      if (this.#endsWith !== null) {
+        const job = await this.#engine.store.job(this.#endsWith)
+        if (job === null || isTerminal(job.state)) outbox.end()
+      }
+      yield* outbox
+    } finally {
+      forget()
+      stop()
+    }
+  }
+
+  /** Progress frames of one job, then its ending. */
+  async *progress(jobId: string, gone: AbortSignal): AsyncIterable<string> {
+    const outbox = new Outbox()
+    const look = async (): Promise<void> => {
+      const job = await this.#engine.store.job(jobId)
+      if (job === null) return outbox.end()
+      if (!isTerminal(job.state)) {
+        if (job.progress !== null) outbox.push(frame({ id: null, event: 'progress', data: renderProgress(job) }))
+        return
+      }
+      const ending = job.state === 'completed' ? 'completed' : job.state === 'cancelled' ? 'cancelled' : 'failed'
+      outbox.push(frame({ id: null, event: ending, data: renderProgress(job) }))
+      outbox.end()
+    }
+    // One look at a time: each tells the newest there is.
+    let looking: Promise<void> = Promise.resolve()
+    const forget = this.#engine.listen(({ transitions }) => {
+      if (transitions.some(({ before, job }) => (job ?? before)?.id === jobId)) looking = looking.then(look)
+    })
+    const stop = this.#keepAlive(outbox, gone)
+    try {
+      yield 'retry: 3000\n\n'
+      await look()
+      yield* outbox
+    } finally {
+      await looking
+      forget()
+      stop()
+    }
+  }
+
+  #isOver({ transitions }: Committed): boolean {
+    if (this.#endsWith === null) return false
+    return transitions.some(
+      ({ before, job }) => (job ?? before)?.id === this.#endsWith && (job === null || isTerminal(job.state)),
+    )
+  }
+
+  #keepAlive(outbox: Outbox, gone: AbortSignal): () => void {
+    const end = (): void => {
+      outbox.end()
+    }
+    gone.addEventListener('abort', end, { once: true })
+    this.#engine.closing.addEventListener('abort', end, { once: true })
+    if (gone.aborted || this.#engine.closing.aborted) end()
+    let timer = this.#engine.host.setTimer(KEEP_ALIVE_MS, () => {
+      beat()
+    })
+    const beat = (): void => {
+      outbox.push(':heartbeat\n\n')
+      timer = this.#engine.host.setTimer(KEEP_ALIVE_MS, beat)
+    }
+    return () => {
+      timer.cancel()
+      gone.removeEventListener('abort', end)
+      this.#engine.closing.removeEventListener('abort', end)
+    }
+  }
+}
+
+/** An event that is not in the log, in the same form but without an id of its own. */
+function liveText({ type, at, subject, data }: NewEvent): Json {
+  return JSON.stringify({
+    ...data,
+    specversion: '1.0',
+    type,
+    source: `ojs://curfew/${type.split('.')[0] ?? 'server'}s`,
+    time: iso(at),
+    subject,
+    data,
+  })
+}
+
+/** Streams also carry every change of state. */
+function stateChanges({ transitions, now }: Committed, filter: EventFilter): Omit<Frame, 'id'>[] {
+  const changes: Omit<Frame, 'id'>[] = []
+  for (const { before, job } of transitions) {
+    if (job === null || before?.state === job.state) continue
+    if (!matches(filter, { type: 'job.state_changed', queue: job.queue, jobType: job.type, subject: job.id })) continue
+    const data = {
+      job_id: job.id,
+      queue: job.queue,
+      type: job.type,
+      from: before?.state ?? null,
+      to: job.state,
+      timestamp: iso(now),
+    }
+    changes.push({ event: 'job.state_changed', data: JSON.stringify(data) })
+  }
+  return changes
+}
+
+/** The envelope, `data`, and the keys of `data` once more at the top, where the official JS SDK reads them. */
+function spread(envelope: Json, data: Json): Json {
+  const taken = JSON.parse(envelope) as Record<string, unknown>
+  const inner = JSON.parse(data) as Record<string, unknown>
+  const extra = Object.entries(inner).filter(([key]) => !Object.hasOwn(taken, key))
+  if (extra.length === 0) return envelope
+  return `${envelope.slice(0, -1)},${extra.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`
+}
