@@ -1,0 +1,44 @@
+/** What --help prints, from the settings themselves. */
+import { envOf, flagOf, formatDuration, SETTINGS } from './settings.ts'
+
+const GROUPS = {
+  server: 'Server',
+  limits: 'Limits (defaults and caps)',
+  workers: 'Workers',
+  retention: 'Retention',
+} as const
+
+export function helpText(version: string): string {
+  const lines = [
+    `curfew ${version}: a job server in which nothing runs past its deadline`,
+    '',
+    'Usage',
+    '  curfew serve [flags]     start the server',
+    '  curfew config [flags]    print the effective configuration (secrets hidden) and where each value comes from',
+    '  curfew --help | --version',
+    '',
+    'Every flag can also be set in the environment (CURFEW_PORT) and in a YAML or JSON file (--config FILE);',
+    'flags win over the environment, the environment over the file. Durations: 250ms, 30s, 5m, 1h30m, 7d.',
+    '',
+    '  --config FILE            configuration file (CURFEW_CONFIG)',
+  ]
+  for (const [group, title] of Object.entries(GROUPS)) {
+    lines.push('', title)
+    for (const setting of SETTINGS.filter((known) => known.group === group)) {
+      const value =
+        setting.kind === 'flag'
+          ? ''
+          : ` ${setting.kind === 'choice' ? (setting.choices?.join('|') ?? '') : setting.kind.toUpperCase()}`
+      const fallback =
+        setting.byDefault === null || setting.kind === 'flag'
+          ? ''
+          : ` [${setting.kind === 'duration' ? formatDuration(Number(setting.byDefault)) : String(setting.byDefault)}]`
+      lines.push(`  ${(flagOf(setting) + value).padEnd(50)} ${setting.help}${fallback}`)
+    }
+  }
+  lines.push(
+    '',
+    `Example: CURFEW_TOKEN=secret curfew serve --host 0.0.0.0 --data /var/lib/curfew   (${envOf({ key: 'token' })} keeps the token out of ps)`,
+  )
+  return lines.join('\n')
+}

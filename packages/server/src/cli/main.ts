@@ -1,0 +1,71 @@
+#!/usr/bin/env node
+/** The command. The one place that reads argv and the environment and knows every room. */
+import { readFileSync } from 'node:fs'
+import { pino, type Logger } from 'pino'
+import pretty from 'pino-pretty'
+import { helpText } from './help.ts'
+import { serve } from './serve.ts'
+import { loadSettings, printSettings, SettingsError, type Settings } from './settings.ts'
+
+const version = (
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version
+
+function logger(settings: Settings): Logger {
+  const options = { level: String(settings['log-level']), base: { pid: process.pid } }
+  return process.stderr.isTTY
+    ? pino(options, pretty({ destination: 2, colorize: true, ignore: 'pid', sync: true }))
+    : pino(options, pino.destination({ dest: 2, sync: true }))
+}
+
+async function runServer(args: readonly string[]): Promise<void> {
+  const { values } = loadSettings(args, process.env)
+  const log = logger(values)
+  const serving = await serve(values, log, version)
+  let stopping = false
+  const stop = (signal: NodeJS.Signals): void => {
+    if (stopping) return
+    stopping = true
+    log.info({ signal }, 'stopping')
+    // Whatever happens, the process is gone within five seconds.
+    setTimeout(() => {
+      log.error({}, 'still busy; leaving')
+      process.exit(1)
+    }, 4_800).unref()
+    serving.stop().then(
+      () => {
+        log.info({}, 'stopped')
+        process.exit(0)
+      },
+      (error: unknown) => {
+        log.error({ err: error }, 'stopping failed')
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+  process.stdout.write(`listening on ${serving.address}\n`)
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const [command, ...rest] = args
+  if (command === '--version' || command === '-v') process.stdout.write(`${version}\n`)
+  else if (command === undefined || command === 'help' || args.includes('--help') || args.includes('-h'))
+    process.stdout.write(`${helpText(version)}\n`)
+  else if (command === 'serve') await runServer(rest)
+  else if (command === 'config') process.stdout.write(`${printSettings(loadSettings(rest, process.env))}\n`)
+  else throw new SettingsError(`Unknown command ${JSON.stringify(command)}. See curfew --help.`)
+}
+
+function explain(error: unknown): string {
+  const code = (error as { code?: string } | null)?.code
+  if (code === 'EADDRINUSE') return 'The port is taken. Choose another with --port, or --port 0 for any free one.'
+  if (code === 'EACCES') return 'Not allowed to use that port or directory.'
+  return error instanceof Error ? error.message : String(error)
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  process.stderr.write(`curfew: ${explain(error)}\n`)
+  process.exitCode = error instanceof SettingsError ? 2 : 1
+})

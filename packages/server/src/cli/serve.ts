@@ -1,0 +1,168 @@
+/** `curfew serve`: puts store, engine and door together, says where it listens, and stops in order. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Gauge } from 'prom-client'
+import type { Logger } from 'pino'
+import { millis, type LimitSettings, type Millis, type TimeoutMode } from '@curfew/core'
+import { Engine, manualClock, type EngineSettings } from '../engine/engine.ts'
+import { Meters } from '../engine/meters.ts'
+import { nodeHost, systemRandom } from '../host.ts'
+import { createApp } from '../http/app.ts'
+import { listen } from '../http/listen.ts'
+import { openSqliteStore } from '../store/sqlite/store.ts'
+import { SettingsError, type Settings } from './settings.ts'
+
+export interface Serving {
+  readonly address: string
+  stop(): Promise<void>
+}
+
+const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/
+/** How long open calls may take to finish after SIGTERM. */
+const CLOSE_MS = 2_500
+
+export async function serve(settings: Settings, log: Logger, version: string): Promise<Serving> {
+  const host = String(settings['host'])
+  const token = settings['token'] === null ? null : String(settings['token'])
+  const conformance = settings['conformance'] === true
+  const manual = settings['clock'] === 'manual'
+  if (token === '') throw new SettingsError('The token is empty; leave it out or set one.')
+  if (token === null && !LOOPBACK.test(host)) {
+    throw new SettingsError(
+      `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
+    )
+  }
+  if (manual && !conformance)
+    throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
+
+  const directory = resolve(String(settings['data']))
+  mkdirSync(directory, { recursive: true })
+  const store = await openSqliteStore({
+    file: join(directory, 'curfew.db'),
+    durability: settings['durability'] === 'normal' ? 'normal' : 'full',
+    events: { maxAgeMs: ms(settings, 'retention.events'), maxCount: Number(settings['retention.events-max']) },
+  })
+  const meters = new Meters()
+  const stopWatching = watchEventLoop(meters)
+  const engine = await Engine.open({
+    store,
+    host: nodeHost,
+    random: systemRandom(),
+    settings: engineSettings(settings, conformance),
+    log,
+    meters,
+    ...(manual ? { manualClock: manualClock(nodeHost.wallMs()) } : {}),
+  })
+  const handler = createApp({
+    engine,
+    info: { version, conformance, backend: store.health.kind, pid: process.pid },
+    admits: token === null ? null : admitsOnly(token),
+  })
+  const listener = await listen(handler, nodeHost, host, Number(settings['port'])).catch(async (error: unknown) => {
+    await engine.close()
+    throw error
+  })
+  const shownHost = host.includes(':') ? `[${host}]` : host
+  const address = `http://${shownHost}:${String(listener.port)}`
+  log.info(
+    { address, data: directory, durability: settings['durability'], conformance, clock: settings['clock'] },
+    'serving',
+  )
+  return {
+    address,
+    async stop() {
+      // Polls are answered and streams are ended first: they would hold their connections.
+      engine.beginClose()
+      await listener.close(CLOSE_MS)
+      await engine.close()
+      stopWatching()
+    },
+  }
+}
+
+/** Compares digests, so that neither length nor content shows in the time it takes. */
+function admitsOnly(token: string): (authorization: string | undefined) => boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  const expected = digest(token)
+  return (authorization) => {
+    const given = /^Bearer +(.+)$/i.exec(authorization ?? '')?.[1]
+    return given !== undefined && timingSafeEqual(digest(given), expected)
+  }
+}
+
+function watchEventLoop(meters: Meters): () => void {
+  const delay = monitorEventLoopDelay({ resolution: 10 })
+  delay.enable()
+  new Gauge({
+    name: 'curfew_event_loop_delay_seconds',
+    help: 'Delay of the event loop since the last look.',
+    labelNames: ['quantile'],
+    registers: [meters.registry],
+    collect() {
+      for (const quantile of [50, 99, 100])
+        this.set({ quantile: String(quantile / 100) }, delay.percentile(quantile) / 1e9)
+      delay.reset()
+    },
+  })
+  return () => {
+    delay.disable()
+  }
+}
+
+function ms(settings: Settings, key: string): Millis {
+  return millis(Number(settings[key]))
+}
+
+function optional(settings: Settings, key: string): Millis | null {
+  return settings[key] === null ? null : ms(settings, key)
+}
+
+function engineSettings(settings: Settings, conformance: boolean): EngineSettings {
+  return {
+    limits: limitSettings(settings),
+    retention: {
+      completedMs: ms(settings, 'retention.completed'),
+      cancelledMs: ms(settings, 'retention.cancelled'),
+      discardedMs: ms(settings, 'retention.discarded'),
+      deadLetterMs: ms(settings, 'retention.dead-letter'),
+    },
+    deadLetterMax: Number(settings['retention.dead-letter-max']),
+    heartbeatIntervalMs: ms(settings, 'workers.heartbeat-interval'),
+    workerTimeoutMs: ms(settings, 'workers.heartbeat-timeout'),
+    requireOwner: settings['workers.require-owner'] === true,
+    conformance,
+    largestResultBytes: 1_048_576,
+    largestCheckpointBytes: 1_048_576,
+  }
+}
+
+function limitSettings(settings: Settings): LimitSettings {
+  const caps: Record<string, Millis> = {}
+  const names = {
+    timeout: 'timeout',
+    grace: 'grace-period',
+    heartbeat: 'heartbeat-timeout',
+    visibility: 'visibility-timeout',
+    total: 'total-timeout',
+    ttl: 'enqueue-ttl',
+  }
+  for (const [name, key] of Object.entries(names)) {
+    const cap = optional(settings, `limits.caps.${key}`)
+    if (cap !== null) caps[name] = cap
+  }
+  return {
+    defaults: {
+      timeout: ms(settings, 'limits.defaults.timeout'),
+      grace: ms(settings, 'limits.defaults.grace-period'),
+      heartbeat: ms(settings, 'limits.defaults.heartbeat-timeout'),
+      visibility: ms(settings, 'limits.defaults.visibility-timeout'),
+      total: optional(settings, 'limits.defaults.total-timeout'),
+      ttl: optional(settings, 'limits.defaults.enqueue-ttl'),
+      onTimeout: settings['limits.defaults.on-timeout'] as TimeoutMode,
+    },
+    caps,
+    judgeUnknownWorkers: settings['workers.judge-unknown'] === true,
+  }
+}

@@ -1,0 +1,300 @@
+/**
+ * Settings, said once: a key, its environment variable, its flag, how it is read and what it is for. Flags win over the
+ * environment, the environment over the file, the file over the default. Unknown keys are errors.
+ */
+import { readFileSync } from 'node:fs'
+import { parse as parseYaml } from 'yaml'
+
+export class SettingsError extends Error {}
+
+type Value = string | number | boolean | null
+
+interface Setting {
+  /** Dotted, as in the file. */
+  readonly key: string
+  readonly kind: 'text' | 'whole' | 'flag' | 'duration' | 'choice'
+  readonly choices?: readonly string[]
+  readonly byDefault: Value
+  readonly help: string
+  readonly secret?: boolean
+  /** Where the value is shown in --help. */
+  readonly group: 'server' | 'limits' | 'retention' | 'workers'
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+const duration = (key: string, byDefault: string | null, help: string, group: Setting['group']): Setting => ({
+  key,
+  kind: 'duration',
+  byDefault: byDefault === null ? null : parseDuration(byDefault),
+  help,
+  group,
+})
+
+export const SETTINGS: readonly Setting[] = [
+  {
+    key: 'host',
+    kind: 'text',
+    byDefault: '127.0.0.1',
+    help: 'address to listen on; anything but loopback needs a token',
+    group: 'server',
+  },
+  { key: 'port', kind: 'whole', byDefault: 8080, help: 'port to listen on; 0 picks a free one', group: 'server' },
+  { key: 'data', kind: 'text', byDefault: './.curfew', help: 'directory of the data file', group: 'server' },
+  {
+    key: 'durability',
+    kind: 'choice',
+    choices: ['full', 'normal'],
+    byDefault: 'full',
+    help: 'full: an acknowledged write survives loss of power; normal: only a crash of the process',
+    group: 'server',
+  },
+  {
+    key: 'token',
+    kind: 'text',
+    byDefault: null,
+    help: 'bearer token callers must send',
+    secret: true,
+    group: 'server',
+  },
+  {
+    key: 'log-level',
+    kind: 'choice',
+    choices: ['debug', 'info', 'warn', 'error', 'silent'],
+    byDefault: 'info',
+    help: 'how much to log on stderr',
+    group: 'server',
+  },
+  {
+    key: 'conformance',
+    kind: 'flag',
+    byDefault: false,
+    help: 'turn on what only a test bench may use',
+    group: 'server',
+  },
+  {
+    key: 'clock',
+    kind: 'choice',
+    choices: ['system', 'manual'],
+    byDefault: 'system',
+    help: 'manual: time stands still until POST /ojs/v1/admin/clock (needs --conformance)',
+    group: 'server',
+  },
+  duration('limits.defaults.timeout', '30m', 'one attempt', 'limits'),
+  duration('limits.defaults.grace-period', '30s', 'from the soft signal to the end of an attempt', 'limits'),
+  duration('limits.defaults.heartbeat-timeout', '60s', 'silence after which an attempt is stalled', 'limits'),
+  duration('limits.defaults.visibility-timeout', '30m', 'reservation without a sign of life', 'limits'),
+  duration('limits.defaults.total-timeout', null, 'the whole life of a job (none)', 'limits'),
+  duration('limits.defaults.enqueue-ttl', null, 'waiting before the first start (none)', 'limits'),
+  {
+    key: 'limits.defaults.on-timeout',
+    kind: 'choice',
+    choices: ['retry', 'discard'],
+    byDefault: 'retry',
+    help: 'what an execution timeout does',
+    group: 'limits',
+  },
+  duration('limits.caps.timeout', null, 'no attempt may be given more', 'limits'),
+  duration('limits.caps.grace-period', null, 'no grace may be longer', 'limits'),
+  duration('limits.caps.heartbeat-timeout', null, 'no stall clock may be longer', 'limits'),
+  duration('limits.caps.visibility-timeout', null, 'no reservation may be longer', 'limits'),
+  duration('limits.caps.total-timeout', null, 'no job may live longer', 'limits'),
+  duration('limits.caps.enqueue-ttl', null, 'no job may wait longer', 'limits'),
+  duration('workers.heartbeat-interval', '5s', 'how often workers are asked to beat', 'workers'),
+  duration('workers.heartbeat-timeout', '30s', 'silence after which a worker is declared dead', 'workers'),
+  {
+    key: 'workers.require-owner',
+    kind: 'flag',
+    byDefault: false,
+    help: 'refuse ACK and FAIL that do not name their worker',
+    group: 'workers',
+  },
+  {
+    key: 'workers.judge-unknown',
+    kind: 'flag',
+    byDefault: false,
+    help: 'stall clock also for workers that never registered nor beat',
+    group: 'workers',
+  },
+  duration('retention.completed', '7d', 'completed jobs', 'retention'),
+  duration('retention.cancelled', '7d', 'cancelled jobs', 'retention'),
+  duration('retention.discarded', '30d', 'discarded jobs', 'retention'),
+  duration('retention.dead-letter', '180d', 'dead letters', 'retention'),
+  {
+    key: 'retention.dead-letter-max',
+    kind: 'whole',
+    byDefault: 10_000,
+    help: 'at most so many dead letters',
+    group: 'retention',
+  },
+  duration('retention.events', '7d', 'events', 'retention'),
+  {
+    key: 'retention.events-max',
+    kind: 'whole',
+    byDefault: 1_000_000,
+    help: 'at most so many events',
+    group: 'retention',
+  },
+]
+
+export type Settings = Readonly<Record<string, Value>>
+
+export interface Loaded {
+  readonly values: Settings
+  readonly sources: Readonly<Record<string, string>>
+}
+
+export const flagOf = ({ key }: Pick<Setting, 'key'>): string => `--${key.replaceAll('.', '-')}`
+export const envOf = ({ key }: Pick<Setting, 'key'>): string => `CURFEW_${key.replaceAll(/[.-]/g, '_').toUpperCase()}`
+
+export function loadSettings(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Loaded {
+  const flags = readFlags(args)
+  const file = flags.get('--config') ?? env['CURFEW_CONFIG']
+  const fromFile = file === undefined ? new Map<string, unknown>() : readFile(file)
+  const unknownEnv = Object.keys(env).filter((name) => name.startsWith('CURFEW_') && !KNOWN_ENV.has(name))
+  if (unknownEnv.length > 0)
+    throw new SettingsError(`Unknown environment variable ${unknownEnv.join(', ')}. See curfew --help.`)
+  const values: Record<string, Value> = {}
+  const sources: Record<string, string> = {}
+  for (const setting of SETTINGS) {
+    const flag = flags.get(flagOf(setting))
+    const fromEnv = env[envOf(setting)]
+    const [given, source] =
+      flag !== undefined
+        ? [flag, flagOf(setting)]
+        : fromEnv !== undefined && fromEnv !== ''
+          ? [fromEnv, envOf(setting)]
+          : fromFile.has(setting.key)
+            ? [fromFile.get(setting.key), `${file ?? 'file'}: ${setting.key}`]
+            : [undefined, 'default']
+    values[setting.key] = given === undefined ? setting.byDefault : readValue(setting, given, source)
+    sources[setting.key] = given === undefined ? 'default' : source
+  }
+  return { values, sources }
+}
+
+/** For tests of the project itself; not a setting. */
+const KNOWN_ENV = new Set(['CURFEW_CONFIG', 'CURFEW_TEST_DATABASE_URL', ...SETTINGS.map(envOf)])
+
+function readFlags(args: readonly string[]): Map<string, string> {
+  const known = new Map(SETTINGS.map((setting) => [flagOf(setting), setting]))
+  const flags = new Map<string, string>()
+  for (let index = 0; index < args.length; index += 1) {
+    const arg = args[index] ?? ''
+    if (!arg.startsWith('--')) throw new SettingsError(`Unexpected argument ${JSON.stringify(arg)}. See curfew --help.`)
+    const equals = arg.indexOf('=')
+    const name = equals < 0 ? arg : arg.slice(0, equals)
+    const setting = known.get(name)
+    if (setting === undefined && name !== '--config')
+      throw new SettingsError(`Unknown flag ${name}. See curfew --help.`)
+    if (equals >= 0) flags.set(name, arg.slice(equals + 1))
+    else if (setting?.kind === 'flag') flags.set(name, 'true')
+    else {
+      const value = args[index + 1]
+      if (value === undefined || value.startsWith('--')) throw new SettingsError(`${name} needs a value.`)
+      flags.set(name, value)
+      index += 1
+    }
+  }
+  return flags
+}
+
+function readFile(file: string): Map<string, unknown> {
+  let tree: unknown
+  try {
+    tree = parseYaml(readFileSync(file, 'utf8')) as unknown
+  } catch (error) {
+    throw new SettingsError(
+      `Cannot read the configuration file ${file}: ${error instanceof Error ? error.message : String(error)}`,
+    )
+  }
+  const found = new Map<string, unknown>()
+  const known = new Set(SETTINGS.map(({ key }) => key))
+  const walk = (node: unknown, path: string): void => {
+    if (typeof node === 'object' && node !== null && !Array.isArray(node) && !known.has(path)) {
+      for (const [key, value] of Object.entries(node)) walk(value, path === '' ? dashed(key) : `${path}.${dashed(key)}`)
+      return
+    }
+    if (!known.has(path)) throw new SettingsError(`Unknown key "${path}" in ${file}. curfew config prints every key.`)
+    if (node !== null) found.set(path, node)
+  }
+  if (tree !== null && tree !== undefined) walk(tree, '')
+  return found
+}
+
+/** `total_timeout` and `totalTimeout` are `total-timeout` as well. */
+const dashed = (key: string): string =>
+  key.replaceAll('_', '-').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+function readValue(setting: Setting, given: unknown, source: string): Value {
+  const text =
+    typeof given === 'string' ? given : typeof given === 'number' || typeof given === 'boolean' ? String(given) : null
+  const bad = (expected: string): SettingsError => new SettingsError(`${source} must be ${expected}.`)
+  if (text === null) throw bad('a plain value')
+  switch (setting.kind) {
+    case 'text':
+      return text
+    case 'whole':
+      if (!/^\d{1,9}$/.test(text)) throw bad('a whole number')
+      if (setting.key === 'port' && Number(text) > 65_535) throw bad('a port between 0 and 65535')
+      return Number(text)
+    case 'flag':
+      if (text !== 'true' && text !== 'false') throw bad('true or false')
+      return text === 'true'
+    case 'choice':
+      if (setting.choices?.includes(text) !== true) throw bad(`one of ${setting.choices?.join(', ') ?? ''}`)
+      return text
+    case 'duration':
+      try {
+        return parseDuration(text)
+      } catch {
+        throw bad('a duration such as 30s, 5m, 1h30m, 7d or 250ms')
+      }
+  }
+}
+
+export function parseDuration(text: string): number {
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)]
+  if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== text)
+    throw new SettingsError(`${text} is no duration`)
+  const ms = parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (UNIT_MS[unit ?? ''] ?? 0), 0)
+  if (!Number.isInteger(ms) || ms > 315_360_000_000) throw new SettingsError(`${text} is no duration`)
+  return ms
+}
+
+export function formatDuration(ms: number): string {
+  for (const unit of ['d', 'h', 'm', 's']) {
+    const size = UNIT_MS[unit] ?? 1
+    if (ms >= size && ms % size === 0) return `${String(ms / size)}${unit}`
+  }
+  return `${String(ms)}ms`
+}
+
+/** The effective configuration, with secrets hidden; the output is itself a valid file. */
+export function printSettings({ values, sources }: Loaded): string {
+  const lines: string[] = []
+  let open: string[] = []
+  for (const setting of SETTINGS) {
+    const path = setting.key.split('.')
+    const name = path.pop() ?? ''
+    path.forEach((part, depth) => {
+      if (open[depth] === part && open.slice(0, depth).join('.') === path.slice(0, depth).join('.')) return
+      lines.push(`${'  '.repeat(depth)}${part}:`)
+    })
+    open = path
+    const value = values[setting.key] ?? null
+    // As a comment: read back as a file, a hidden secret must not become a secret everybody knows.
+    const hidden = setting.secret === true && value !== null ? '# ' : ''
+    lines.push(
+      `${'  '.repeat(path.length)}${hidden}${name}: ${shown(setting, value)}  # ${sources[setting.key] ?? 'default'}`,
+    )
+  }
+  return lines.join('\n')
+}
+
+function shown(setting: Setting, value: Value): string {
+  if (value === null) return 'null'
+  if (setting.secret === true) return '"********"'
+  if (setting.kind === 'duration') return formatDuration(Number(value))
+  return typeof value === 'string' ? JSON.stringify(value) : String(value)
+}
