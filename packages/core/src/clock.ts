@@ -26,8 +26,15 @@ export const days = (d: number): Millis => hours(d * 24)
 
 /** RFC 3339, UTC, millisecond precision: how the server writes an instant. */
 export function iso(at: Instant): string {
-  return new Date(at).toISOString()
+  // Most instants of one transaction are the same: the last text is worth remembering.
+  if (at !== lastWritten.at) {
+    lastWritten.text = new Date(at).toISOString()
+    lastWritten.at = at
+  }
+  return lastWritten.text
 }
+
+const lastWritten = { at: -1, text: '' }
 
 export interface Clock {
   now(): Instant

@@ -134,9 +134,9 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   const optionMembers =
     optionMember === undefined || !isGiven(top['options']) ? new Map<string, Member>() : membersOf(optionMember.value)
   const merged: Record<string, unknown> = {}
-  for (const key of Object.keys(OPTION_SHAPES)) {
-    const value = isGiven(top[key]) ? top[key] : Object.hasOwn(options, key) ? options[key] : undefined
-    if (isGiven(value)) merged[key] = value
+  for (const from of [options, top]) {
+    for (const key of Object.keys(from))
+      if (Object.hasOwn(OPTION_SHAPES, key) && isGiven(from[key])) merged[key] = from[key]
   }
   for (const key of NOT_OFFERED) {
     if (isGiven(top[key]) || isGiven(options[key])) {

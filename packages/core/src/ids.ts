@@ -32,10 +32,12 @@ export function sequenceOfEventId(id: string): { at: number; sequence: number } 
 }
 
 function format(ms: number, high12: number, middle14: number, low48: number): string {
-  const time = Math.floor(ms).toString(16).padStart(12, '0')
-  const variant = 0x8000 | middle14
+  const [timeHigh, timeLow] = [Math.floor(ms / 0x1_0000), ms % 0x1_0000]
   return (
-    `${time.slice(0, 8)}-${time.slice(8)}-7${high12.toString(16).padStart(3, '0')}-` +
-    `${HEX[variant >> 8] ?? ''}${HEX[variant & 0xff] ?? ''}-${low48.toString(16).padStart(12, '0')}`
+    `${fourBytes(timeHigh)}-${twoBytes(timeLow)}-${twoBytes(0x7000 | high12)}-${twoBytes(0x8000 | middle14)}-` +
+    `${twoBytes(Math.floor(low48 / 0x1_0000_0000))}${fourBytes(low48 % 0x1_0000_0000)}`
   )
 }
+
+const twoBytes = (value: number): string => `${HEX[(value >> 8) & 0xff] ?? ''}${HEX[value & 0xff] ?? ''}`
+const fourBytes = (value: number): string => `${twoBytes(Math.floor(value / 0x1_0000))}${twoBytes(value % 0x1_0000)}`

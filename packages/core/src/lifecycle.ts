@@ -105,24 +105,34 @@ export type NewJob = Pick<
   | 'given'
 > & { readonly pending: boolean }
 
-export function admit({ pending, ...asked }: NewJob, { now }: Moment): Step {
-  const state: JobState = pending
+/** Field by field, not by spreading: an object this wide is built an order of magnitude faster from one literal. */
+export function admit(asked: NewJob, { now }: Moment): Step {
+  const state: JobState = asked.pending
     ? 'pending'
     : asked.scheduledAt !== null && asked.scheduledAt > now
       ? 'scheduled'
       : 'available'
   const job = armed({
-    ...asked,
+    id: asked.id,
+    type: asked.type,
+    queue: asked.queue,
+    priority: asked.priority,
     state,
     seq: TAIL,
     attempt: 0,
     lease: 0,
     interruptions: 0,
+    retry: asked.retry,
+    limits: asked.limits,
+    ceiling: asked.ceiling,
+    parent: asked.parent,
     hold: null,
     closedBy: null,
     createdAt: now,
     anchorAt: now,
     limitsSetAt: now,
+    scheduledAt: asked.scheduledAt,
+    expiresAt: asked.expiresAt,
     enqueuedAt: state === 'available' ? now : null,
     activatedAt: null,
     startedAt: null,
@@ -132,6 +142,7 @@ export function admit({ pending, ...asked }: NewJob, { now }: Moment): Step {
     reenqueuedAt: null,
     nextRetryAt: null,
     retryDelayMs: null,
+    resultTtlMs: asked.resultTtlMs,
     purgeAt: null,
     error: null,
     errors: '',
@@ -141,6 +152,9 @@ export function admit({ pending, ...asked }: NewJob, { now }: Moment): Step {
     checkpointSeq: 0,
     deadLetter: false,
     cancelReason: null,
+    traceId: asked.traceId,
+    body: asked.body,
+    given: asked.given,
     life: JSON.stringify({ at: now, to: state } satisfies LifeEntry),
     wakeAt: null,
     version: 0,

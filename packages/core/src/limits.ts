@@ -275,8 +275,8 @@ const MODE_SHAPE = onTimeoutShape()
 /** Reads the limits out of a body. `null` means not sent. Values out of range are refused with 422, naming the field. */
 export function readLimits(fields: Fields, prefix = ''): AskedLimits {
   const asked: { [name in LimitName]?: Millis } & { onTimeout?: TimeoutMode } = {}
-  for (const name of LIMIT_NAMES) {
-    const ms = readLength(fields, `${prefix}${LIMIT_FIELDS[name]}`, name)
+  for (const { name, key, keyMs } of keysWith(prefix)) {
+    const ms = readLength(fields, key, keyMs, name)
     if (ms !== undefined) asked[name] = ms
   }
   refuseShortTotal(asked, prefix)
@@ -304,19 +304,41 @@ export function readCaps(value: unknown, at: string): Caps {
       throw badField(`${at}.${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
   }
   const caps: { [name in LimitName]?: Millis } = {}
-  for (const name of LIMIT_NAMES) {
-    const ms = readLength(fields, LIMIT_FIELDS[name], name)
+  for (const { name, key, keyMs } of keysWith('')) {
+    const ms = readLength(fields, key, keyMs, name)
     if (ms !== undefined) caps[name] = ms
   }
   return caps
 }
 
-function readLength(fields: Fields, key: string, name: LimitName): Millis | undefined {
+interface LimitKeys {
+  readonly name: LimitName
+  readonly key: string
+  readonly keyMs: string
+}
+
+const KEYS_BY_PREFIX = new Map<string, readonly LimitKeys[]>()
+
+/** The names of all limits under a prefix, put together once. */
+function keysWith(prefix: string): readonly LimitKeys[] {
+  const known = KEYS_BY_PREFIX.get(prefix)
+  if (known !== undefined) return known
+  const keys = LIMIT_NAMES.map((name) => ({
+    name,
+    key: `${prefix}${LIMIT_FIELDS[name]}`,
+    keyMs: `${prefix}${LIMIT_FIELDS[name]}_ms`,
+  }))
+  KEYS_BY_PREFIX.set(prefix, keys)
+  return keys
+}
+
+function readLength(fields: Fields, key: string, keyMs: string, name: LimitName): Millis | undefined {
   const inSeconds = fields[key] ?? undefined
-  const inMillis = fields[`${key}_ms`] ?? undefined
+  const inMillis = fields[keyMs] ?? undefined
+  if (inSeconds === undefined && inMillis === undefined) return undefined
   const fromSeconds =
     inSeconds === undefined ? undefined : millis(Math.round(seconds(SECONDS_SHAPES[name].read(inSeconds, key))))
-  const fromMillis = inMillis === undefined ? undefined : millisOf(millisShape.read(inMillis, `${key}_ms`), name)
+  const fromMillis = inMillis === undefined ? undefined : millisOf(millisShape.read(inMillis, keyMs), name)
   if (fromSeconds !== undefined && fromMillis !== undefined && fromSeconds !== fromMillis) {
     throw badPolicy(key, `${key} and ${key}_ms are both given and differ; send one of them.`)
   }

@@ -21,6 +21,10 @@ function logger(settings: Settings): Logger {
 async function runServer(args: readonly string[]): Promise<void> {
   const { values } = loadSettings(args, process.env)
   const log = logger(values)
+  // Node would print them as plain text among the lines of JSON.
+  process.removeAllListeners('warning').on('warning', (warning) => {
+    log.warn({ err: warning }, 'a warning of Node')
+  })
   const serving = await serve(values, log, version)
   let stopping = false
   const stop = (signal: NodeJS.Signals): void => {

@@ -1,5 +1,6 @@
 /** `curfew serve`: puts store, engine and door together, says where it listens, and stops in order. */
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -55,6 +56,8 @@ export async function serve(settings: Settings, log: Logger, version: string): P
     meters,
     ...(manual ? { manualClock: manualClock(nodeHost.wallMs()) } : {}),
   })
+  // As many listeners as there are streams and waits: no leak.
+  setMaxListeners(0, engine.closing)
   const handler = createApp({
     engine,
     info: { version, conformance, backend: store.health.kind, pid: process.pid },

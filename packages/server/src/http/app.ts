@@ -41,7 +41,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const ACCEPTED_MEDIA = [OJS_MEDIA, JSON_MEDIA]
-const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
+export const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
 
 export function createApp({ engine, info, admits }: AppOptions): Handler {
   const router = new Router<Route>()
@@ -82,7 +82,9 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
       headers: request.headers,
       text: match.route.body === undefined ? '' : request.body,
       json,
-      signal: request.signal,
+      get signal() {
+        return request.signal
+      },
     }
     return match.route.handle(call)
   }

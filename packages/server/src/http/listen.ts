@@ -1,10 +1,11 @@
 /** Sockets: node:http in front of the handler. Reads bodies within bounds, streams answers with backpressure. */
 import { isUtf8 } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { OjsError, type Host } from '@curfew/core'
-import type { Handler } from './app.ts'
+import { REQUEST_ID, type Handler } from './app.ts'
 import { refusal } from './errors.ts'
 import { OJS_MEDIA, type HttpResponse } from './message.ts'
 
@@ -20,16 +21,16 @@ export interface Listener {
 
 export async function listen(handler: Handler, machine: Host, host: string, port: number): Promise<Listener> {
   const server = createServer({ keepAliveTimeout: 65_000, headersTimeout: 60_000, requestTimeout: 120_000 })
-  const open = new Map<ServerResponse, AbortController>()
+  const open = new Map<ServerResponse, HangUp>()
   server.on('request', (request, response) => {
-    const hangUp = new AbortController()
+    const hangUp = new HangUp()
     open.set(response, hangUp)
     if (!server.listening) response.shouldKeepAlive = false
     response.on('close', () => {
       open.delete(response)
       hangUp.abort()
     })
-    serve(handler, request, response, hangUp.signal).catch(() => {
+    serve(handler, request, response, hangUp).catch(() => {
       response.destroy()
     })
   })
@@ -39,10 +40,27 @@ export async function listen(handler: Handler, machine: Host, host: string, port
   return { host, port: address.port, close: (graceMs) => close(server, machine, open, graceMs) }
 }
 
+/** Whether the caller has hung up. The signal is made only for those who ask: most calls are over before anybody would. */
+class HangUp {
+  #controller: AbortController | null = null
+  #gone = false
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#gone) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  abort(): void {
+    this.#gone = true
+    this.#controller?.abort()
+  }
+}
+
 async function close(
   server: Server,
   machine: Host,
-  open: ReadonlyMap<ServerResponse, AbortController>,
+  open: ReadonlyMap<ServerResponse, HangUp>,
   graceMs: number,
 ): Promise<void> {
   const closed = once(server, 'close')
@@ -63,19 +81,21 @@ async function serve(
   handler: Handler,
   request: IncomingMessage,
   response: ServerResponse,
-  signal: AbortSignal,
+  hangUp: HangUp,
 ): Promise<void> {
   const body = await readBody(request)
   if (body === null) return
   const answer =
     body instanceof OjsError
-      ? failed(body)
+      ? failed(body, request)
       : await handler({
           method: request.method ?? 'GET',
           url: request.url ?? '/',
           headers: request.headers as Record<string, string | undefined>,
           body,
-          signal,
+          get signal() {
+            return hangUp.signal
+          },
         })
   await write(answer, request, response)
 }
@@ -115,9 +135,13 @@ function decode(chunks: readonly Buffer[]): string | OjsError {
   return isUtf8(bytes) ? bytes.toString('utf8') : new OjsError('invalid_payload', 'The body is not valid UTF-8.')
 }
 
-function failed(error: OjsError): HttpResponse {
-  const { status = 500, headers = {}, body } = refusal(error, 'req_unread', false)
-  return { status, headers: { 'Content-Type': OJS_MEDIA, 'OJS-Version': '1.0', Connection: 'close', ...headers }, body }
+/** The application has not seen this call: what every answer has is added here. */
+function failed(error: OjsError, request: IncomingMessage): HttpResponse {
+  const sent = request.headers['x-request-id']
+  const requestId = typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : `req_${randomUUID()}`
+  const { status = 500, headers = {}, body } = refusal(error, requestId, false)
+  const always = { 'Content-Type': OJS_MEDIA, 'OJS-Version': '1.0', 'X-Request-Id': requestId, Connection: 'close' }
+  return { status, headers: { ...always, ...headers }, body }
 }
 
 async function write(answer: HttpResponse, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -138,7 +162,20 @@ async function write(answer: HttpResponse, request: IncomingMessage, response: S
   }
   for await (const chunk of body) {
     if (response.destroyed) break
-    if (!response.write(chunk)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    if (!response.write(chunk)) await drained(response)
   }
   response.end()
+}
+
+/** Until the reader has caught up, or is gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done)
+      response.off('close', done)
+      resolve()
+    }
+    response.on('drain', done)
+    response.on('close', done)
+  })
 }
