@@ -15,7 +15,7 @@
  * `creditFor` gives back the time no server was listening. Timeouts, totals and TTLs are never credited.
  */
 import { instant, millis, seconds, type Instant, type Millis } from './clock.ts'
-import { isTerminal, type Job } from './job.ts'
+import { isTerminal, speakerFor, type Job } from './job.ts'
 import type { Beat, Worker } from './worker.ts'
 
 /** The one addition. */
@@ -152,11 +152,9 @@ export function deathAt(worker: Worker, { outages, workerTimeoutMs }: Omit<Liven
   return after(after(worker.lastSeenAt, workerTimeoutMs), creditFor(worker.lastSeenAt, outages))
 }
 
-/** A job whose stall clock somebody chose is left to that clock alone (C09). */
+/** A job whose stall clock somebody chose is left to that clock alone (ADR 0017). */
 export function deathEndsIt({ hold }: Job): boolean {
-  if (hold === null) return false
-  // Not `speakerFor`: limits.ts reads durations.ts, which adds with `after`, so it must not be imported from here.
-  return hold.heartbeat === null || (hold.heartbeat.asked ?? hold.heartbeat.source) === 'default'
+  return hold !== null && (hold.heartbeat === null || speakerFor(hold.heartbeat) === 'default')
 }
 
 // ---- What is due first ----
@@ -233,7 +231,7 @@ export function overshootOf(deadlineAt: Instant, setAt: Instant, upAt: Instant, 
 
 /**
  * Whether another attempt can still begin, and end, inside the total budget (OJS timeouts §9.1). A timeout nobody chose
- * counts as nothing, so that a short total still gets its retries (C29); a workflow's ceiling does not count here.
+ * counts as nothing, so that a short total still gets its retries (ADR 0017); a workflow's ceiling does not count here.
  */
 export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
   const ceiling = job.ceiling?.source === 'parent' ? job.ceiling.at : null
@@ -241,7 +239,7 @@ export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
   if (totalEndsAt === null) return true
   const timeout = job.hold?.timeout ?? job.limits.timeout
   const startsAt = after(now, delayMs)
-  const neededMs = timeout.source === 'default' ? millis(0) : timeout.ms
+  const neededMs = speakerFor(timeout) === 'default' ? millis(0) : timeout.ms
   return totalEndsAt > startsAt && totalEndsAt >= after(startsAt, neededMs)
 }
 

@@ -10,7 +10,7 @@
  * so are failures and results. Fields ending in `At` are instants, in `Ms` lengths.
  */
 import type { Instant, Millis } from './clock.ts'
-import type { Limit, Limits, OnTimeout } from './limits.ts'
+import type { Limit, Limits, LimitSource, OnTimeout } from './limits.ts'
 import type { RetryPolicy } from './retry.ts'
 
 export const JOB_STATES = [
@@ -27,6 +27,12 @@ export type JobState = (typeof JOB_STATES)[number]
 
 export const TERMINAL_STATES: readonly JobState[] = ['completed', 'cancelled', 'discarded']
 export const isTerminal = (state: JobState): boolean => TERMINAL_STATES.includes(state)
+
+/**
+ * Who spoke for a limit, capped or not. It stands here and not in limits.ts because deadlines.ts asks too, and limits.ts
+ * reads durations.ts, which adds with deadlines.ts: that would be a circle.
+ */
+export const speakerFor = ({ source, asked }: Limit): LimitSource => asked ?? source
 
 /** A JSON value as text. */
 export type Json = string

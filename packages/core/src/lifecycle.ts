@@ -399,7 +399,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
   const named = (ending: Omit<LimitEnding, 'retryable' | 'deadlineAt' | 'setAt'>): Failure =>
     limitFailure(
       job,
-      // Lapses (they have no kind) are retried whatever the list says (C22).
+      // Lapses (they have no kind) are retried whatever the list says (ADR 0017).
       { ...ending, ...base, retryable: ending.kind === undefined || !isNonRetryable(job.retry, ending.type) },
       moment.upAt,
       moment.now,

@@ -12,6 +12,7 @@
 import { badField, badPolicy } from './errors.ts'
 import { millis, seconds, minutes, type Millis } from './clock.ts'
 import { LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { speakerFor } from './job.ts'
 import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from './shape.ts'
 
 export type LimitSource = 'publish' | 'handler' | 'type' | 'queue' | 'fetch' | 'default' | 'cap' | 'parent' | 'workflow'
@@ -22,9 +23,6 @@ export interface Limit {
   /** Who had spoken, where a cap overruled them: a cap lowers what they asked for, not their rank. */
   readonly asked?: LimitSource
 }
-
-/** Who spoke for a limit, capped or not. */
-export const speakerFor = ({ source, asked }: Limit): LimitSource => asked ?? source
 
 export type TimeoutMode = 'retry' | 'discard'
 
@@ -161,7 +159,7 @@ export function settleAtClaim(limits: Limits, claimant: Claimant, server: LimitS
   }
   const timeout = withinTotal(pick(limits.timeout, 'timeout'), limits.total)
   const grace = pick(limits.grace, 'grace')
-  // A worker that never introduced itself cannot be sent a soft signal, so the default grace is not its due (C04).
+  // A worker that never introduced itself cannot be sent a soft signal, so the default grace is not its due (ADR 0017).
   const effectiveGrace = speakerFor(grace) === 'default' && !claimant.known ? { ...grace, ms: millis(0) } : grace
   const heartbeat = pick(limits.heartbeat, 'heartbeat')
   const judged = claimant.known || speakerFor(heartbeat) !== 'default' || server.judgeUnknownWorkers
@@ -188,7 +186,7 @@ function visibilityFor(
   if (visibility !== null && speakerFor(visibility) !== 'queue') return visibility
   if (fetchVisibilityMs !== null) return clamp({ ms: fetchVisibilityMs, source: 'fetch' }, caps.visibility)
   if (visibility !== null) return visibility
-  // The larger of the two, so that an untouched job is never requeued before its execution deadline (C06).
+  // The larger of the two, so that an untouched job is never requeued before its execution deadline (ADR 0017).
   const ms = millis(Math.max(server.defaults.visibility, timeout.ms + grace.ms))
   return clamp({ ms, source: 'default' }, caps.visibility)
 }
@@ -199,7 +197,7 @@ function clamp(limit: Limit | null, cap: Millis | undefined): Limit | null {
   return limit !== null && cap !== undefined && limit.ms > cap ? { ms: cap, source: 'cap', asked: limit.source } : limit
 }
 
-/** A total given alone also bounds each attempt (C29). The source stays that of the timeout itself. */
+/** A total given alone also bounds each attempt (ADR 0017). The source stays that of the timeout itself. */
 function withinTotal(timeout: Limit, total: Limit | null): Limit {
   return total !== null && total.ms < timeout.ms ? { ...timeout, ms: total.ms } : timeout
 }
@@ -272,16 +270,16 @@ const SECONDS_SHAPES = Object.fromEntries(LIMIT_NAMES.map((name) => [name, secon
 >
 const MODE_SHAPE = onTimeoutShape()
 
-/** Reads the limits out of a body. `null` means not sent. Values out of range are refused with 422, naming the field. */
-export function readLimits(fields: Fields, prefix = ''): AskedLimits {
+/** Reads the limits out of a body (`at`: where that body lies). `null` means not sent. Values out of range are refused with 422, naming the field. */
+export function readLimits(fields: Fields, prefix = '', at = ''): AskedLimits {
   const asked: { [name in LimitName]?: Millis } & { onTimeout?: TimeoutMode } = {}
   for (const { name, key, keyMs } of keysWith(prefix)) {
-    const ms = readLength(fields, key, keyMs, name)
+    const ms = readLength(fields, key, keyMs, name, at)
     if (ms !== undefined) asked[name] = ms
   }
-  refuseShortTotal(asked, prefix)
+  refuseShortTotal(asked, `${at}${prefix}`)
   const mode = fields[`${prefix}${ON_TIMEOUT_FIELD}`]
-  if (mode !== undefined && mode !== null) asked.onTimeout = MODE_SHAPE.read(mode, `${prefix}${ON_TIMEOUT_FIELD}`)
+  if (mode !== undefined && mode !== null) asked.onTimeout = MODE_SHAPE.read(mode, `${at}${prefix}${ON_TIMEOUT_FIELD}`)
   return asked
 }
 
@@ -305,7 +303,7 @@ export function readCaps(value: unknown, at: string): Caps {
   }
   const caps: { [name in LimitName]?: Millis } = {}
   for (const { name, key, keyMs } of keysWith('')) {
-    const ms = readLength(fields, key, keyMs, name)
+    const ms = readLength(fields, key, keyMs, name, `${at}.`)
     if (ms !== undefined) caps[name] = ms
   }
   return caps
@@ -332,15 +330,17 @@ function keysWith(prefix: string): readonly LimitKeys[] {
   return keys
 }
 
-function readLength(fields: Fields, key: string, keyMs: string, name: LimitName): Millis | undefined {
+function readLength(fields: Fields, key: string, keyMs: string, name: LimitName, at: string): Millis | undefined {
   const inSeconds = fields[key] ?? undefined
   const inMillis = fields[keyMs] ?? undefined
   if (inSeconds === undefined && inMillis === undefined) return undefined
   const fromSeconds =
-    inSeconds === undefined ? undefined : millis(Math.round(seconds(SECONDS_SHAPES[name].read(inSeconds, key))))
-  const fromMillis = inMillis === undefined ? undefined : millisOf(millisShape.read(inMillis, keyMs), name)
+    inSeconds === undefined
+      ? undefined
+      : millis(Math.round(seconds(SECONDS_SHAPES[name].read(inSeconds, `${at}${key}`))))
+  const fromMillis = inMillis === undefined ? undefined : millisOf(millisShape.read(inMillis, `${at}${keyMs}`), name)
   if (fromSeconds !== undefined && fromMillis !== undefined && fromSeconds !== fromMillis) {
-    throw badPolicy(key, `${key} and ${key}_ms are both given and differ; send one of them.`)
+    throw badPolicy(`${at}${key}`, `${at}${key} and ${at}${key}_ms are both given and differ; send one of them.`)
   }
   return fromSeconds ?? fromMillis
 }

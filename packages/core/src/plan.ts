@@ -4,7 +4,7 @@
  */
 import { millis, type Instant, type Millis, type Random } from './clock.ts'
 import { after, effectiveTotal, elapsed, expiryAt, totalAt, ttlAt } from './deadlines.ts'
-import type { Job } from './job.ts'
+import { speakerFor, type Job } from './job.ts'
 import { settleAtClaim, type AttemptLimits, type LimitSettings } from './limits.ts'
 import { limitsView, type LimitsView } from './render.ts'
 import { backoffMs } from './retry.ts'
@@ -59,7 +59,7 @@ export function impossibilities(job: Job): string[] {
 function plannedAttempts(job: Job, { timeout, grace }: AttemptLimits, now: Instant): PlannedAttempt[] {
   const total = totalAt(job)
   const firstStart = job.scheduledAt !== null && job.scheduledAt > now ? job.scheduledAt : now
-  const neededMs = timeout.source === 'default' ? millis(0) : timeout.ms
+  const neededMs = speakerFor(timeout) === 'default' ? millis(0) : timeout.ms
   const planned: PlannedAttempt[] = []
   let startsAt = firstStart
   let open = [total, ttlAt(job), expiryAt(job)].every((at) => at === null || firstStart < at)

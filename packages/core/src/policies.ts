@@ -37,7 +37,7 @@ export function readHandlerLimits(fields: Fields, at: string): AskedLimits {
     }
   }
   refuseUnknown(fields, limitKeys('', HANDLER_LIMITS), `${at}.`)
-  return readLimits(fields)
+  return readLimits(fields, '', `${at}.`)
 }
 
 const QUEUE_KEYS = limitKeys('default_', LIMIT_NAMES)

@@ -20,8 +20,7 @@ import {
   type Liveness,
 } from './deadlines.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
-import { isTerminal } from './job.ts'
-import { speakerFor } from './limits.ts'
+import { isTerminal, speakerFor } from './job.ts'
 
 export interface LimitsView {
   readonly timeout_ms: number

@@ -1,6 +1,6 @@
 /**
  * What is counted. Counters and histograms follow from what was committed; gauges are read when somebody looks
- * (`http/metrics.ts`). Labels are queues and job types, whose alphabet is restricted, never job or worker ids.
+ * (`http/system-routes.ts`). Labels are queues and job types, whose alphabet is restricted, never job or worker ids.
  */
 import { Counter, Histogram, Registry } from 'prom-client'
 import { elapsed, type Instant, type Transition } from '@curfew/core'
@@ -137,7 +137,7 @@ export class Meters {
       this.#duration.observe({ queue, type, state: job.state }, ranMs / 1000)
       const minute = this.#minute(queue, now)
       if (job.state === 'completed') minute.completed += 1
-      else minute.failed += 1
+      else if (events.some(({ type: told }) => told === 'job.failed')) minute.failed += 1
       minute.durationMs += ranMs
     }
   }

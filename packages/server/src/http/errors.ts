@@ -17,7 +17,7 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
   invalid_request: {
     status: 400,
     retryable: false,
-    hint: 'Correct the field named in details.field and send the request again.',
+    hint: 'Correct what the message names and send the request again.',
   },
   unauthenticated: { status: 401, retryable: false, hint: 'Send "Authorization: Bearer <token>".' },
   permission_denied: { status: 403, retryable: false, hint: 'Use a token that may do this.' },
@@ -30,7 +30,7 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
     hint: 'Look at the current state of the resource; repeating the request will not help.',
   },
   duplicate: { status: 409, retryable: false, hint: 'The job exists already; details.existing_job_id names it.' },
-  gone: { status: 410, retryable: false, hint: 'It existed, and its retention time is over.' },
+  gone: { status: 410, retryable: false, hint: 'It existed and has been removed.' },
   payload_too_large: { status: 413, retryable: false, hint: 'Store large data elsewhere and send a reference.' },
   result_too_large: {
     status: 413,

@@ -194,7 +194,7 @@ async function result(call: Call): Promise<Answer> {
   let job = await look()
   if (job === null) {
     if (await engine.read((reads) => reads.wasPurged(id)))
-      throw new OjsError('gone', 'The job is finished and its retention time is over.')
+      throw new OjsError('gone', 'The job existed and has been removed.')
     throw notFound('job', id)
   }
   if (waits && !isTerminal(job.state)) job = (await ending(call, id, look, timeoutMs)) ?? job
