@@ -103,7 +103,6 @@ function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined, starte
   }
 }
 
-/** The TTL binds until the first start; after that only the total bounds a wait. */
 /** TTL binds until the first start; the total, its own or handed down, always. */
 function waitingLimit(job: Job, hasStarted: boolean): { limit?: string; source?: string } {
   const { ttl } = job.limits

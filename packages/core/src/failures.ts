@@ -22,6 +22,8 @@ export interface Failure {
   readonly deadline?: string
   readonly overshoot_ms?: number
   readonly details?: unknown
+  /** `details` as the worker wrote it, to be kept like that. */
+  readonly detailsText?: Json
   readonly backtrace?: readonly string[]
   readonly attempt: number
   readonly occurred_at: string
@@ -78,6 +80,7 @@ export interface ReportedError {
   readonly message: string
   readonly retryable?: boolean
   readonly details?: unknown
+  readonly detailsText?: Json
   readonly backtrace?: readonly string[]
 }
 
@@ -93,6 +96,7 @@ export function reportedFailure(job: Job, error: ReportedError, retryable: boole
     message: error.message,
     retryable,
     ...(error.details === undefined ? {} : { details: error.details }),
+    ...(error.detailsText === undefined ? {} : { detailsText: error.detailsText }),
     ...(error.backtrace === undefined ? {} : { backtrace: error.backtrace }),
     attempt: job.attempt,
     occurred_at: stamp,
@@ -103,7 +107,7 @@ export function reportedFailure(job: Job, error: ReportedError, retryable: boole
 /** A timeout the worker noticed itself: the server fills in which limit it was (its values replace the worker's). */
 export function reportedTimeout(job: Job, error: ReportedError, retryable: boolean, now: Instant): Failure {
   const limit = job.hold?.timeout
-  const failure = reportedFailure(job, error, retryable, now)
+  const { detailsText: _asWritten, ...failure } = reportedFailure(job, error, retryable, now)
   if (limit === undefined || job.startedAt === null) return failure
   const passed = elapsed(job.startedAt, now)
   const details =
@@ -128,9 +132,16 @@ export function classOf(details: unknown): string | undefined {
 /** The history keeps the latest of these. */
 export const KEPT_ERRORS = 25
 
+/** A failure as text. */
+export function failureText({ detailsText, ...failure }: Failure): Json {
+  if (detailsText === undefined) return JSON.stringify(failure)
+  const { details: _parsed, ...rest } = failure
+  return `${JSON.stringify(rest).slice(0, -1)},"details":${detailsText}}`
+}
+
 /** Appends to `errors[]` and makes it the current `error`. */
 export function withFailure(job: Job, failure: Failure): Job {
-  const text: Json = JSON.stringify(failure)
+  const text = failureText(failure)
   if (job.errorCount < KEPT_ERRORS) {
     return {
       ...job,

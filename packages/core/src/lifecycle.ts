@@ -33,6 +33,7 @@ import { broken, OjsError } from './errors.ts'
 import { jobEvent, type EventType, type NewEvent } from './events.ts'
 import {
   classOf,
+  failureText,
   isTimeoutReport,
   limitFailure,
   reportedFailure,
@@ -772,7 +773,10 @@ function outOfTime(
       deadlineAt: total.at,
       setAt: job.limitsSetAt,
       retryable: false,
-      details: { predicted: true, ...(lastError === null ? {} : { last_error: lastError }) },
+      details: {
+        predicted: true,
+        ...(lastError === null ? {} : { last_error: JSON.parse(failureText(lastError)) as unknown }),
+      },
     },
     moment.upAt,
     now,

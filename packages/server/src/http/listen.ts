@@ -28,7 +28,8 @@ export async function listen(handler: Handler, machine: Host, host: string, port
     if (!server.listening) response.shouldKeepAlive = false
     response.on('close', () => {
       open.delete(response)
-      hangUp.abort()
+      // Not after an answer: an abort costs more than the rest of a request (it takes a stack trace).
+      if (!response.writableFinished) hangUp.abort()
     })
     serve(handler, request, response, hangUp).catch(() => {
       response.destroy()

@@ -84,12 +84,13 @@ export function pagingOf(call: Call, byDefault: number): Paging {
 }
 
 export function paginationOf(
-  { limit, offset }: Paging,
+  { limit, offset, cursor }: Paging,
   total: number,
   shown: number,
   nextCursor: string | null = null,
 ): Fields {
-  const hasMore = nextCursor !== null || offset + shown < total
+  // By cursor, the offset says nothing of how far one has come.
+  const hasMore = nextCursor !== null || (cursor === null && offset + shown < total)
   return {
     total,
     limit,

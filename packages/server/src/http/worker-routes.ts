@@ -14,6 +14,7 @@ import {
   number,
   object,
   OjsError,
+  oneOf,
   policy,
   QUEUE_SHAPE,
   readHandlerLimits,
@@ -97,7 +98,7 @@ const BEAT_STATES = ['running', 'quiet', 'terminate', 'drain', 'draining'] as co
 const BEAT_SHAPE = object(
   {
     worker_id: WORKER_ID_SHAPE,
-    state: text(),
+    state: oneOf(...BEAT_STATES),
     active_jobs: either(IDS, whole(0), (value) => Array.isArray(value)),
     active_job_ids: IDS,
     job_id: JOB_ID,
@@ -230,7 +231,7 @@ export const WORKER_ROUTES: readonly Route[] = [
       const read = bodyOf(call, NACK_SHAPE)
       const requeue = read.requeue ?? false
       if (read.error === undefined && !requeue) throw badField('error', 'error is required unless requeue is true.')
-      const error = read.error === undefined ? null : reportedError(read.error)
+      const error = read.error === undefined ? null : reportedError(read.error, detailsText(call))
       const job = await call.engine.run(
         nack(call.engine, { jobId: jobIdOf(call, read.job_id), ...fenceOf(read), error, requeue }),
       )
@@ -352,7 +353,12 @@ function jobIdOf(call: Call, inBody: string | undefined): string {
 const LONGEST_BACKTRACE = 10_000
 const MOST_FRAMES = 50
 
-function reportedError(read: ReturnType<typeof ERROR_SHAPE.read>): ReportedError {
+/** `error.details` as it was written. */
+function detailsText(call: Call): Json | undefined {
+  return membersOf(membersOf(call.text).get('error')?.value ?? '{}').get('details')?.value
+}
+
+function reportedError(read: ReturnType<typeof ERROR_SHAPE.read>, details: Json | undefined): ReportedError {
   const frames = typeof read.backtrace === 'string' ? read.backtrace.split('\n') : read.backtrace
   let room = LONGEST_BACKTRACE
   const backtrace = frames?.slice(0, MOST_FRAMES).filter((frame) => (room -= frame.length) >= 0)
@@ -362,6 +368,7 @@ function reportedError(read: ReturnType<typeof ERROR_SHAPE.read>): ReportedError
     message: read.message ?? '',
     ...(read.retryable === undefined ? {} : { retryable: read.retryable }),
     ...(read.details === undefined ? {} : { details: read.details }),
+    ...(read.details === undefined || details === undefined ? {} : { detailsText: details }),
     ...(backtrace === undefined ? {} : { backtrace }),
   }
 }
@@ -380,8 +387,7 @@ function closing(job: Job, more: Record<string, Json | undefined>): Json {
 
 function beatReport(call: Call): BeatReport {
   const read = bodyOf(call, BEAT_SHAPE)
-  const state = BEAT_STATES.find((known) => known === (read.state ?? 'running'))
-  if (state === undefined) throw badField('state', `state must be one of ${BEAT_STATES.join(', ')}.`)
+  const state = read.state ?? 'running'
   const draining = state === 'drain' || state === 'draining'
   const jobIds = [
     ...new Set([

@@ -1,6 +1,7 @@
 /** Jobs and workers with any value at all in their fields, for what must hold whatever comes. */
 import fc from 'fast-check'
 import { instant, JOB_STATES, millis, minutes, type Job, type Worker } from '@curfew/core'
+import { admitted } from './builders.suite.ts'
 
 /** Any sixteen-bit units: NUL, control characters and half surrogate pairs among them. */
 const anyText = fc
@@ -20,6 +21,9 @@ const anyJson = fc.oneof(
 const anySource = fc.constantFrom('publish', 'handler', 'type', 'queue', 'default', 'cap')
 const anyLimit = fc.record({ ms: anyMillis, source: anySource })
 const anyOnTimeout = fc.record({ mode: fc.constantFrom('retry', 'discard'), source: anySource })
+
+/** All that may differ between jobs, but their ids and versions. */
+export const FIELDS = (Object.keys(admitted().job) as (keyof Job)[]).filter((name) => !['id', 'version'].includes(name))
 
 export function anyJob(): fc.Arbitrary<Job> {
   return fc.record({

@@ -27,14 +27,22 @@ export interface Queue {
   readonly config: Readonly<Record<string, unknown>>
 }
 
-/** A row as it was found and as it shall be. `before: null` = new, `after: null` = removed. */
+/**
+ * A row as it was found and as it shall be. `before: null` = new, `after: null` = removed.
+ *
+ * The store numbers versions itself: a new row has version 1, each save adds one to the version of `before`, and the
+ * version of `after` is not looked at. A job's id, queue, type, body, parent, trace and creation never change.
+ */
 export interface Change<Row> {
   readonly before: Row | null
   readonly after: Row | null
 }
 
 export interface Changes {
-  /** In the order in which they were decided; at most one change per job. */
+  /**
+   * In the order in which they were decided; at most one change per job. Jobs that ask for a place at the tail (`TAIL`)
+   * get it in this order; numbers of places grow strictly and are never given twice.
+   */
   readonly jobs: readonly Change<Job>[]
   readonly workers: readonly Change<Worker>[]
   readonly queues: readonly Queue[]
@@ -129,7 +137,10 @@ export interface StoreHealth {
 
 export interface Store extends Reads {
   readonly health: StoreHealth
-  /** Runs one transaction at a time per caller; commits when `work` returns, rolls back when it throws. */
+  /**
+   * Runs one transaction at a time per caller; commits when `work` returns, rolls back when it throws. `work` must not
+   * wait for the reads of the store, which may themselves be waiting for it to end: the transaction has its own finds.
+   */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
   /** Answers when the database does. */
   ping(): Promise<void>

@@ -98,12 +98,36 @@ export const DELETE_BODY = `
 DELETE FROM bodies WHERE place = ?`
 
 export const LIST_JOBS = `
--- Finds jobs by queue, state and type (null: any) below a cursor, newest id first.
+-- Finds jobs by queue, state and type (null: any) below a cursor, newest id first. Reads all that are newer.
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_id CROSS JOIN bodies b ON b.place = j.place
 WHERE j.id < @before
   AND (@queue IS NULL OR j.queue = @queue)
   AND (@state IS NULL OR j.state = @state)
+  AND (@type IS NULL OR j.type = @type)
+ORDER BY j.id DESC
+LIMIT +@limit OFFSET +@offset`
+
+export const LIST_JOBS_ASIDE = `
+-- Finds jobs of a state that is not on the straight way, by queue and type (null: any), below a cursor, newest id first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_aside CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state IN ('scheduled', 'pending', 'retryable', 'cancelled', 'discarded')
+  AND j.state = @state
+  AND j.id < @before
+  AND (@queue IS NULL OR j.queue = @queue)
+  AND (@type IS NULL OR j.type = @type)
+ORDER BY j.id DESC
+LIMIT +@limit OFFSET +@offset`
+
+export const LIST_JOBS_HELD = `
+-- Finds active jobs by queue and type (null: any) below a cursor, newest id first. Sorts all that are active.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_held CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'active'
+  AND j.state = @state
+  AND j.id < @before
+  AND (@queue IS NULL OR j.queue = @queue)
   AND (@type IS NULL OR j.type = @type)
 ORDER BY j.id DESC
 LIMIT +@limit OFFSET +@offset`
@@ -398,6 +422,8 @@ export function prepare(db: Database) {
     deleteJob: value<number>(DELETE_JOB),
     deleteBody: write(DELETE_BODY),
     listJobs: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS),
+    listJobsAside: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS_ASIDE),
+    listJobsHeld: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS_HELD),
     countJobsOfType: valueBy<JobsAsked>(COUNT_JOBS_OF_TYPE),
     listDeadLetters: jobs<[DeadLettersAsked & Slice]>(LIST_DEAD_LETTERS),
     countDeadLettersOfType: valueBy<DeadLettersAsked>(COUNT_DEAD_LETTERS_OF_TYPE),

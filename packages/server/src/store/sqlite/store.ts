@@ -87,12 +87,20 @@ export class SqliteStore implements Store {
   }
 
   jobs({ queue, state, type }: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
-    return this.#read(({ listJobs, countJobs, countJobsOfType }, { texts }) => ({
-      jobs: listJobs
-        .all({ queue, state, type, before: before ?? ABOVE_ALL_IDS, ...page })
-        .map((row) => toJob(row, texts)),
-      total: (type === null ? countJobs.get({ queue, state }) : countJobsOfType.get({ queue, state, type })) ?? 0,
-    }))
+    return this.#read((statements, { texts }) => {
+      const { countJobs, countJobsOfType } = statements
+      const total = (type === null ? countJobs.get({ queue, state }) : countJobsOfType.get({ queue, state, type })) ?? 0
+      // Where there is nothing (more) to be found, nobody shall search for it through all jobs.
+      const limit = Math.min(page.limit, Math.max(0, total - page.offset))
+      if (limit === 0) return { jobs: [], total }
+      const asked = { queue, state, type, before: before ?? ABOVE_ALL_IDS, limit, offset: page.offset }
+      return {
+        jobs: listFor(state, statements)
+          .all(asked)
+          .map((row) => toJob(row, texts)),
+        total,
+      }
+    })
   }
 
   deadLetters({ queue, type }: Pick<JobFilter, 'queue' | 'type'>, page: Page): Promise<{ jobs: Job[]; total: number }> {
@@ -267,6 +275,27 @@ class Turns {
 }
 
 const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
+
+/** The way to the jobs of a state that passes the fewest others. */
+function listFor(
+  state: JobState | null,
+  { listJobs, listJobsAside, listJobsHeld }: Statements,
+): Statements['listJobs'] {
+  switch (state) {
+    case 'active':
+      return listJobsHeld
+    case 'scheduled':
+    case 'pending':
+    case 'retryable':
+    case 'cancelled':
+    case 'discarded':
+      return listJobsAside
+    case 'available':
+    case 'completed':
+    case null:
+      return listJobs
+  }
+}
 
 function one<Row, Found>(row: Row | undefined, to: (row: Row) => Found): Found | null {
   return row === undefined ? null : to(row)

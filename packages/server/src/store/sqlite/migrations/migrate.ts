@@ -4,8 +4,9 @@
  */
 import type { Database } from 'better-sqlite3'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
+import { jobsAside } from './0002-jobs-aside.ts'
 
-const MIGRATIONS: readonly string[] = [jobsWorkersEvents]
+const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 

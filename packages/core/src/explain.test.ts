@@ -1,0 +1,177 @@
+import { describe, expect, test } from 'vitest'
+import {
+  aJob,
+  activeJob,
+  at,
+  boom,
+  claimed,
+  completedJob,
+  JOB_ID,
+  left,
+  moment,
+  NOON,
+  retryableJob,
+} from './builders.suite.ts'
+import { seconds } from './clock.ts'
+import { ROW_ALONE } from './deadlines.ts'
+import { explain, type Explanation } from './explain.ts'
+import type { Job } from './job.ts'
+import { cancel, complete, expire, fail, release, retryByHand } from './lifecycle.ts'
+
+const told = (job: Job): Explanation => explain(job, ROW_ALONE)
+const clock = (time: string): string => `2026-01-01T${time}.000Z`
+
+/** Timed out once in its grace, then done. */
+function twoAttempts(): Job {
+  const first = activeJob({
+    timeoutMs: 30_000,
+    graceMs: 5_000,
+    ttlMs: 60_000,
+    claimedAt: at('12:00:10'),
+    retry: { jitter: false, initialMs: seconds(5) },
+  })
+  const waiting = left(expire(first, ROW_ALONE, moment(at('12:00:45'))))
+  const second = claimed(release(waiting, moment(at('12:00:50'))).job, { claimedAt: at('12:00:55'), workerId: 'w2' })
+  return complete(second, '1', moment(at('12:01'))).job
+}
+
+describe('the spans of a life', () => {
+  test('tell waiting, attempts, grace and backoff against their limits', () => {
+    expect(told(twoAttempts()).spans).toEqual([
+      { kind: 'waiting', from: clock('12:00:00'), to: clock('12:00:10'), limit: 'enqueue_ttl 60 s', source: 'publish' },
+      {
+        kind: 'attempt',
+        from: clock('12:00:10'),
+        to: clock('12:00:40'),
+        attempt: 1,
+        limit: 'timeout 30 s',
+        source: 'publish',
+        worker_id: 'w1',
+      },
+      {
+        kind: 'grace',
+        from: clock('12:00:40'),
+        to: clock('12:00:45'),
+        attempt: 1,
+        limit: 'grace_period 5 s',
+        source: 'publish',
+      },
+      { kind: 'backoff', from: clock('12:00:45'), to: clock('12:00:50'), limit: 'backoff 5 s', source: 'retry' },
+      { kind: 'waiting', from: clock('12:00:50'), to: clock('12:00:55') },
+      {
+        kind: 'attempt',
+        from: clock('12:00:55'),
+        to: clock('12:01:00'),
+        attempt: 2,
+        limit: 'timeout 30 s',
+        source: 'publish',
+        worker_id: 'w2',
+      },
+    ])
+  })
+
+  test('the last span of a job that is not over is open', () => {
+    expect(told(activeJob()).spans.at(-1)).not.toHaveProperty('to')
+    expect(told(retryableJob()).spans.at(-1)).toMatchObject({ kind: 'backoff' })
+    expect(told(retryableJob()).spans.at(-1)).not.toHaveProperty('to')
+  })
+
+  test('after the first start the TTL is no limit any more; the total is, also one handed down', () => {
+    const back = (traits: Parameters<typeof retryableJob>[0]): unknown =>
+      told(release(retryableJob({ ttlMs: 60_000, ...traits }), moment(at('12:00:02'))).job).spans.at(-1)
+    expect(back({})).toEqual({ kind: 'waiting', from: clock('12:00:02') })
+    expect(back({ totalMs: 120_000 })).toMatchObject({ limit: 'total_timeout 120 s', source: 'publish' })
+    expect(back({ ceiling: { at: at('12:05'), source: 'parent' } })).toMatchObject({
+      limit: 'total_timeout 300 s',
+      source: 'parent',
+    })
+  })
+
+  test('a retry by hand begins a new wait, under its TTL again', () => {
+    const ended = fail(activeJob({ ttlMs: 60_000, retry: { maxAttempts: 1 } }), boom, moment(at('12:00:05'))).job
+    const again = retryByHand(ended, ended.limits, '', moment(at('12:10'))).job
+    expect(told(again).spans.at(-1)).toEqual({
+      kind: 'waiting',
+      from: clock('12:10:00'),
+      limit: 'enqueue_ttl 60 s',
+      source: 'publish',
+    })
+  })
+})
+
+describe('the endings', () => {
+  test('name what ended each attempt, with limit, lateness and cause, and the last one', () => {
+    const { endings } = told(twoAttempts())
+    expect(endings).toEqual([
+      {
+        attempt: 1,
+        type: 'timeout',
+        timeout_kind: 'execution',
+        limit_seconds: 30,
+        elapsed_seconds: 35,
+        deadline: clock('12:00:45'),
+        overshoot_ms: 0,
+        source: 'publish',
+        cause: { type: 'timeout', message: 'Job execution exceeded timeout of 30 seconds' },
+      },
+      { attempt: 2, type: 'completed' },
+    ])
+  })
+
+  test('a total that was foreseen shows the failure behind it as its cause', () => {
+    const job = fail(activeJob({ timeoutMs: 30_000, totalMs: 40_000 }), boom, moment(at('12:00:20'))).job
+    expect(told(job).endings.map(({ type }) => type)).toEqual(['boom', 'total_timeout'])
+    expect(told(job).endings.at(-1)).toMatchObject({ cause: { type: 'boom', message: 'It broke.' } })
+    expect(told(job).endings.at(-1)).not.toHaveProperty('deadline')
+  })
+
+  test('the stack of a handler that had to be killed is shown, or else its backtrace', () => {
+    const failed = (error: object): unknown =>
+      told(fail(activeJob(), { ...boom, ...error }, moment(NOON)).job).endings.at(-1)
+    expect(failed({ details: { stack: 'at loop' } })).toMatchObject({ stack: 'at loop' })
+    expect(failed({ backtrace: ['at a', 'at b'] })).toMatchObject({ stack: ['at a', 'at b'] })
+    expect(failed({})).not.toHaveProperty('stack')
+  })
+
+  test('a cancelled job says why', () => {
+    const job = cancel(aJob(), moment(at('12:00:01')), { reason: 'workflow_timeout' }).job
+    expect(told(job).endings).toEqual([{ attempt: 0, type: 'cancelled', cause: 'workflow_timeout' }])
+  })
+})
+
+describe('in words', () => {
+  test('a life is told line by line, ending with how it ended', () => {
+    expect(told(twoAttempts()).text.split('\n')).toEqual([
+      `${clock('12:00:00')}  enqueued`,
+      `${clock('12:00:10')}  attempt 1 started by "w1", may run 30 s (publish)`,
+      `${clock('12:00:45')}  failed (timeout), next attempt in 5 s`,
+      `${clock('12:00:50')}  available`,
+      `${clock('12:00:55')}  attempt 2 started by "w2", may run 30 s (publish)`,
+      `${clock('12:01:00')}  completed`,
+      'Ended completed, in attempt 2.',
+    ])
+  })
+
+  test('an ending by a limit says which, how long it was, and how late it was decided', () => {
+    const job = left(expire(aJob({ totalMs: 60_000 }), ROW_ALONE, moment(at('12:01:00.004'))))
+    expect(told(job).text).toContain(
+      'Ended discarded: total_timeout (limit 60 s from publish, 60 s passed, decided 4 ms after the deadline).',
+    )
+  })
+
+  test('a job that still waits says when something will happen', () => {
+    expect(told(aJob({ ttlMs: 60_000 })).text).toContain(
+      'Now available; something will happen at 2026-01-01T12:01:00.000Z if nobody speaks.',
+    )
+    expect(told(aJob()).text).toContain('Now available.')
+    expect(told(aJob({ pending: true })).text).toContain('pending, waits to be activated')
+  })
+
+  test('the explanation carries the job, its state and its limits', () => {
+    expect(told(completedJob({ timeoutMs: 5_000 }))).toMatchObject({
+      job_id: JOB_ID,
+      state: 'completed',
+      limits: { timeout_ms: 5_000 },
+    })
+  })
+})

@@ -1,0 +1,59 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { NOON, later } from './builders.suite.ts'
+import { instant } from './clock.ts'
+import { eventId, isUuidV7, sequenceOfEventId, uuidV7 } from './ids.ts'
+import { seededRandom } from './seeded-random.ts'
+
+describe('job ids', () => {
+  test('every id we make is a UUIDv7, whatever the chance', () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.nat(2 ** 45), (seed, ms) => {
+        expect(isUuidV7(uuidV7(instant(ms), seededRandom(seed)))).toBe(true)
+      }),
+    )
+    expect(isUuidV7(uuidV7(NOON, () => 0))).toBe(true)
+    expect(isUuidV7(uuidV7(NOON, () => 1 - Number.EPSILON))).toBe(true)
+  })
+
+  test('an id made later sorts later', () => {
+    const random = seededRandom(1)
+    const ids = [0, 1, 16, 4096, 1e9].map((ms) => uuidV7(later(NOON, ms), random))
+    expect([...ids].sort()).toEqual(ids)
+  })
+
+  test('two ids of one millisecond differ', () => {
+    const random = seededRandom(1)
+    expect(new Set(Array.from({ length: 1000 }, () => uuidV7(NOON, random))).size).toBe(1000)
+  })
+
+  test.each([
+    '019539A4-B68C-7DEF-8000-1A2B3C4D5E6F', // upper case
+    '019539a4-b68c-4def-8000-1a2b3c4d5e6f', // version 4
+    '019539a4-b68c-7def-c000-1a2b3c4d5e6f', // wrong variant
+    '019539a4b68c7def80001a2b3c4d5e6f',
+    '019539a4-b68c-7def-8000-1a2b3c4d5e6f\n',
+    '',
+  ])('%j is no job id', (id) => {
+    expect(isUuidV7(id)).toBe(false)
+  })
+})
+
+describe('event ids', () => {
+  test('the place in the log and the time can be read back from every event id', () => {
+    fc.assert(
+      fc.property(fc.nat(2 ** 45), fc.nat(2 ** 47), (ms, sequence) => {
+        const id = eventId(instant(ms), sequence)
+        expect(isUuidV7(id.slice(4))).toBe(true)
+        expect(sequenceOfEventId(id)).toEqual({ at: ms, sequence })
+      }),
+    )
+  })
+
+  test.each(['', 'evt_', 'evt_1', '019539a4-b68c-7def-8000-1a2b3c4d5e6f', 'evt_019539A4-B68C-7DEF-8000-1A2B3C4D5E6F'])(
+    '%j is no event id',
+    (id) => {
+      expect(sequenceOfEventId(id)).toBeNull()
+    },
+  )
+})

@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest'
+import { NOON } from './builders.suite.ts'
+import type { OjsError } from './errors.ts'
+import { mergeQueueConfig, queueLimits, readHandlerLimits, readTypePolicy } from './policies.ts'
+
+function refusal(read: () => unknown): { code: string; field: unknown } {
+  try {
+    read()
+  } catch (error) {
+    return { code: (error as OjsError).code, field: (error as OjsError).details['field'] }
+  }
+  return { code: 'taken', field: null }
+}
+
+describe('type policies', () => {
+  test('a policy keeps what was sent, its limits and its caps', () => {
+    const sent = { timeout: 60, x_on_timeout: 'discard', enqueue_ttl: null, caps: { total_timeout: 3600 } }
+    expect(readTypePolicy('email.send', sent, NOON)).toEqual({
+      type: 'email.send',
+      asked: { timeout: 60_000, onTimeout: 'discard' },
+      caps: { total: 3_600_000 },
+      sent: { timeout: 60, x_on_timeout: 'discard', caps: { total_timeout: 3600 } },
+      updatedAt: NOON,
+    })
+  })
+
+  test('an unknown key is a 400, a bad value a 422', () => {
+    expect(refusal(() => readTypePolicy('a', { timout: 60 }, NOON))).toEqual({
+      code: 'invalid_request',
+      field: 'timout',
+    })
+    expect(refusal(() => readTypePolicy('a', { timeout: 0 }, NOON))).toEqual({
+      code: 'validation_error',
+      field: 'timeout',
+    })
+    expect(refusal(() => readTypePolicy('a', { caps: { timout: 1 } }, NOON))).toEqual({
+      code: 'invalid_request',
+      field: 'caps.timout',
+    })
+    expect(refusal(() => readTypePolicy('a', { timeout: 60, total_timeout: 5 }, NOON)).code).toBe('validation_error')
+  })
+})
+
+describe('limits a handler registers', () => {
+  test('timeout, grace, heartbeat and mode, in seconds or milliseconds', () => {
+    const sent = { timeout: 5, grace_period_ms: 250, heartbeat_timeout: 9, x_on_timeout: 'discard' }
+    expect(readHandlerLimits(sent, 'handlers.a')).toEqual({
+      timeout: 5000,
+      grace: 250,
+      heartbeat: 9000,
+      onTimeout: 'discard',
+    })
+  })
+
+  test('a total is refused with an explanation: it begins before any handler is known', () => {
+    for (const key of ['total_timeout', 'total_timeout_ms']) {
+      const read = (): unknown => readHandlerLimits({ [key]: 60 }, 'handlers.a')
+      expect(refusal(read)).toEqual({ code: 'validation_error', field: `handlers.a.${key}` })
+      expect(read).toThrow('A handler cannot set a total timeout')
+    }
+  })
+
+  test('a bad value is named with its handler', () => {
+    const read = (): unknown => readHandlerLimits({ timeout: 0 }, 'handlers.a')
+    expect(refusal(read)).toEqual({ code: 'validation_error', field: 'handlers.a.timeout' })
+  })
+
+  test('what a handler cannot bound is an unknown key', () => {
+    for (const key of ['enqueue_ttl', 'visibility_timeout', 'caps', 'retries']) {
+      expect(refusal(() => readHandlerLimits({ [key]: 1 }, 'handlers.a'))).toEqual({
+        code: 'invalid_request',
+        field: `handlers.a.${key}`,
+      })
+    }
+  })
+})
+
+describe('queue configuration', () => {
+  test('merges by key, and null removes', () => {
+    const stored = mergeQueueConfig({}, { default_timeout: 60, default_grace_period: 5 })
+    expect(mergeQueueConfig(stored, { default_grace_period: null, default_enqueue_ttl: 9 })).toEqual({
+      default_timeout: 60,
+      default_enqueue_ttl: 9,
+    })
+  })
+
+  test("a later body's twin replaces the stored value", () => {
+    const stored = mergeQueueConfig({}, { default_timeout: 60 })
+    expect(mergeQueueConfig(stored, { default_timeout_ms: 500 })).toEqual({ default_timeout_ms: 500 })
+    expect(mergeQueueConfig({ default_timeout_ms: 500 }, { default_timeout: null })).toEqual({})
+  })
+
+  test('twins in one body must agree', () => {
+    expect(refusal(() => mergeQueueConfig({}, { default_timeout: 60, default_timeout_ms: 500 })).code).toBe(
+      'validation_error',
+    )
+    expect(mergeQueueConfig({}, { default_timeout: 1, default_timeout_ms: 1000 })).toEqual({
+      default_timeout: 1,
+      default_timeout_ms: 1000,
+    })
+  })
+
+  test('the merged set is what is validated', () => {
+    const stored = mergeQueueConfig({}, { default_total_timeout: 60 })
+    expect(refusal(() => mergeQueueConfig(stored, { default_timeout: 61 })).code).toBe('validation_error')
+  })
+
+  test('an unknown key is a 400', () => {
+    expect(refusal(() => mergeQueueConfig({}, { timeout: 5 }))).toEqual({ code: 'invalid_request', field: 'timeout' })
+  })
+
+  test('the defaults speak as limits', () => {
+    expect(
+      queueLimits({ default_timeout: 60, default_visibility_timeout_ms: 7, default_x_on_timeout: 'discard' }),
+    ).toEqual({
+      timeout: 60_000,
+      visibility: 7,
+      onTimeout: 'discard',
+    })
+  })
+})

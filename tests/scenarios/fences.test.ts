@@ -1,0 +1,172 @@
+/** Who may report on an attempt: lease, attempt and owner; late and stale reports change nothing and are counted. */
+import { expect, test } from 'vitest'
+import { TestServer, type Reply } from '../harness.ts'
+
+type Report = (server: TestServer, id: string, fence: object) => Promise<Reply>
+
+const REPORTS: [string, Report][] = [
+  ['ack', (server, id, fence) => server.ack(id, { ...fence })],
+  ['nack', (server, id, fence) => server.nack(id, { message: 'boom' }, fence)],
+  ['checkpoint', (server, id, fence) => server.call('PUT', `/ojs/v1/jobs/${id}/checkpoint`, { state: 1, ...fence })],
+]
+const PROGRESS: Report = (server, id, fence) =>
+  server.call('PUT', `/ojs/v1/jobs/${id}/progress`, { progress: 0.5, ...fence })
+
+/** A job whose first attempt (of w) lapsed and whose second runs at v. */
+async function reclaimed() {
+  const server = await TestServer.open()
+  const first = await server.start({ visibility_timeout: 10, timeout: 600 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  const second = (await server.fetch({ worker_id: 'v' })).body.job
+  expect([first.x_lease, second.x_lease, first.attempt, second.attempt]).toEqual([1, 2, 1, 2])
+  return { server, id: String(first.id) }
+}
+
+const STALE: [string, object, string][] = [
+  ['the owner of an earlier attempt', { worker_id: 'w' }, 'not_owner'],
+  ['somebody else', { worker_id: 'x' }, 'not_owner'],
+  ['the owner with an earlier attempt', { worker_id: 'v', attempt: 1 }, 'stale_attempt'],
+  ['the owner with an earlier lease', { worker_id: 'v', x_lease: 1 }, 'stale_attempt'],
+  ['nobody with an earlier attempt', { attempt: 1 }, 'stale_attempt'],
+  ['nobody with an earlier lease', { x_lease: 1 }, 'stale_attempt'],
+  ['a wrong owner with an earlier lease', { worker_id: 'w', attempt: 1, x_lease: 1 }, 'not_owner'],
+  ['the owner with a lease yet to come', { worker_id: 'v', x_lease: 3 }, 'stale_attempt'],
+]
+
+for (const [operation, report] of REPORTS) {
+  test.each(STALE)(`${operation} by %s is refused`, async (_, fence, reason) => {
+    const { server, id } = await reclaimed()
+    const reply = await report(server, id, fence)
+    expect(reply.status).toBe(409)
+    expect(reply.body.error).toMatchObject({
+      code: 'conflict',
+      details: { job_id: id, current_state: 'active', expected_state: 'active', reason },
+    })
+    expect(await server.job(id)).toMatchObject({ state: 'active', worker_id: 'v', attempt: 2 })
+    expect(await server.metric('curfew_late_results_total', { operation, reason })).toBe(1)
+  })
+
+  test(`${operation} by the owner with the right attempt and lease is accepted`, async () => {
+    const { server, id } = await reclaimed()
+    expect((await report(server, id, { worker_id: 'v', attempt: 2, x_lease: 2 })).status).toBe(200)
+  })
+
+  test(`${operation} without any fence is accepted while the job is active`, async () => {
+    const { server, id } = await reclaimed()
+    expect((await report(server, id, {})).status).toBe(200)
+  })
+
+  test(`${operation} for an unknown job is not found`, async () => {
+    const server = await TestServer.open()
+    const reply = await report(server, '01890000-0000-7000-8000-000000000000', {})
+    expect(reply.status).toBe(404)
+    expect(reply.body.error.details).toMatchObject({ resource_type: 'job' })
+  })
+}
+
+test('progress of a non-owner or an earlier attempt is answered and ignored; with a wrong lease it is refused', async () => {
+  const { server, id } = await reclaimed()
+  for (const fence of [{ worker_id: 'w' }, { attempt: 1 }, { worker_id: 'w', attempt: 1 }]) {
+    expect(await PROGRESS(server, id, fence)).toMatchObject({ status: 200, body: { progress: null } })
+  }
+  const stale = await PROGRESS(server, id, { worker_id: 'v', x_lease: 1 })
+  expect(stale.status).toBe(409)
+  expect(stale.body.error.details.reason).toBe('stale_attempt')
+  const wrong = { operation: 'progress', reason: 'stale_attempt' }
+  expect(await server.metric('curfew_late_results_total', wrong)).toBe(1)
+  expect(await server.job(id)).not.toHaveProperty('progress')
+  expect((await PROGRESS(server, id, { worker_id: 'v', attempt: 2, x_lease: 2 })).body.progress).toBe(0.5)
+})
+
+test('progress for a job that is not active is answered and ignored, wrong lease or not', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start()
+  await server.nack(id)
+  expect((await PROGRESS(server, id, {})).status).toBe(200)
+  expect((await PROGRESS(server, id, { x_lease: 1 })).status).toBe(200)
+  expect((await PROGRESS(server, id, { x_lease: 9 })).status).toBe(200)
+  expect(await server.job(id)).not.toHaveProperty('progress')
+})
+
+test('not_active is told before not_owner and not_owner before stale_attempt', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({}, { worker_id: 'w' })
+  const fence = { worker_id: 'x', attempt: 9, x_lease: 9 }
+  expect((await server.ack(id, fence)).body.error.details.reason).toBe('not_owner')
+  await server.ack(id)
+  expect((await server.ack(id, fence)).body.error.details.reason).toBe('not_active')
+})
+
+const ENDINGS: [string, (server: TestServer, id: string) => Promise<unknown>, string][] = [
+  ['a timeout', (server) => server.advance(20_000), 'retryable'],
+  ['a cancel', (server, id) => server.call('DELETE', `/ojs/v1/jobs/${id}`), 'cancelled'],
+  ['a lapse', (server) => server.advance(10_000), 'available'],
+  ['an ACK', (server, id) => server.ack(id), 'completed'],
+  ['a FAIL', (server, id) => server.nack(id), 'retryable'],
+  ['a hand-back', (server, id) => server.nack(id, { message: 'x' }, { requeue: true }), 'available'],
+]
+
+test.each(ENDINGS)('after %s a report comes too late', async (how, ending, state) => {
+  const server = await TestServer.open()
+  const limits = how === 'a lapse' ? { visibility_timeout: 10 } : { timeout: 20 }
+  const { id } = await server.start({ ...limits, retry: { jitter: false, initial_interval: 'PT1H' } })
+  await ending(server, id)
+  expect((await server.job(id)).state).toBe(state)
+  for (const [operation, report] of REPORTS) {
+    const reply = await report(server, id, { x_lease: 1 })
+    expect(reply.status).toBe(409)
+    expect(reply.body.error.details).toMatchObject({ current_state: state, reason: 'not_active' })
+    expect(await server.metric('curfew_late_results_total', { operation, reason: 'not_active' })).toBe(1)
+  }
+  expect((await server.job(id)).state).toBe(state)
+})
+
+test('a client that lost the answer to its ACK or FAIL is told that it was its own', async () => {
+  const server = await TestServer.open()
+  const acked = await server.start({}, { worker_id: 'w' })
+  const failed = await server.start({ retry: { jitter: false } }, { worker_id: 'w' })
+  await server.ack(acked.id, { worker_id: 'w' })
+  await server.nack(failed.id, { message: 'x' })
+  const mine = { worker_id: 'w', attempt: 1, x_lease: 1 }
+  expect((await server.ack(acked.id, mine)).body.error.details.completed_by).toEqual(mine)
+  expect((await server.nack(failed.id, { message: 'x' }, mine)).body.error.details.completed_by).toEqual(mine)
+})
+
+test('nobody is named when time ended the attempt, and the next claim clears the name', async () => {
+  const server = await TestServer.open()
+  const timedOut = await server.start({ timeout: 10, retry: { jitter: false } })
+  await server.advance(10_000)
+  expect((await server.ack(timedOut.id)).body.error.details).not.toHaveProperty('completed_by')
+  const { id } = await server.start({ queue: 'b', visibility_timeout: 10, retry: { jitter: false } })
+  await server.nack(id)
+  expect((await server.ack(id)).body.error.details.completed_by).toMatchObject({ x_lease: 1 })
+  await server.advance(1_000)
+  await server.fetch({ queues: ['b'] })
+  await server.advance(10_000)
+  expect((await server.ack(id)).body.error.details).not.toHaveProperty('completed_by')
+})
+
+test('the lease grows with every claim and survives a manual retry, which resets the attempt', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { max_attempts: 1 } })
+  await server.nack(id)
+  await server.post(`/ojs/v1/admin/jobs/${id}/retry`)
+  expect((await server.fetch()).body.job).toMatchObject({ id, attempt: 1, x_lease: 2 })
+  expect((await server.ack(id, { attempt: 1, x_lease: 1 })).body.error.details.reason).toBe('stale_attempt')
+  expect((await server.ack(id, { attempt: 1, x_lease: 2 })).status).toBe(200)
+})
+
+test('with requireOwner a report must name its worker', async () => {
+  const server = await TestServer.open({ settings: { requireOwner: true } })
+  const { id } = await server.start({}, { worker_id: 'w' })
+  expect((await server.ack(id)).body.error.details.reason).toBe('not_owner')
+  expect((await server.nack(id)).body.error.details.reason).toBe('not_owner')
+  expect((await server.ack(id, { worker_id: 'w' })).status).toBe(200)
+})
+
+test('only one of many fetches in the same instant gets a job', async () => {
+  const server = await TestServer.open()
+  await server.enqueue()
+  const replies = await Promise.all(Array.from({ length: 20 }, (_, n) => server.fetch({ worker_id: `w${String(n)}` })))
+  expect(replies.filter(({ body }) => body.jobs.length === 1)).toHaveLength(1)
+})

@@ -1,0 +1,193 @@
+/** Workers come and go: register, register again, deregister, and what happens to what they hold. */
+import { expect, test } from 'vitest'
+import { at, TestServer } from '../harness.ts'
+
+const WHOLE = { worker_id: 'w', hostname: 'host', pid: 7, queues: ['a', 'b'], concurrency: 3 }
+
+test('a registration is answered with the times to keep', async () => {
+  const server = await TestServer.open()
+  const reply = await server.post('/ojs/v1/workers/register', {
+    ...WHOLE,
+    labels: ['x'],
+    started_at: '2025-06-01T08:00:00Z',
+  })
+  expect(reply.status).toBe(200)
+  expect(reply.body).toEqual({
+    ok: true,
+    worker_id: 'w',
+    server_time: at(0),
+    heartbeat_interval: 5,
+    heartbeat_timeout: 30,
+    visibility_timeout_default: 1800,
+    job_heartbeat_timeout_default: 60,
+  })
+  expect((await server.get('/ojs/v1/workers/w')).body).toMatchObject({
+    ...WHOLE,
+    labels: ['x'],
+    state: 'running',
+    directive: 'continue',
+    active_jobs: 0,
+    active_job_ids: [],
+    started_at: '2025-06-01T08:00:00Z',
+    last_heartbeat_at: null,
+    registered: true,
+  })
+  expect(await server.eventTypes('w')).toEqual(['worker.started'])
+})
+
+test.each(Object.keys(WHOLE))('a registration without %s is refused', async (field) => {
+  const server = await TestServer.open()
+  const reply = await server.post('/ojs/v1/workers/register', { ...WHOLE, [field]: null })
+  expect(reply.status).toBe(400)
+  expect(reply.body.error.details.field).toBe(field)
+})
+
+const BAD: [string, unknown][] = [
+  ['worker_id', 'bad\u0007id'],
+  ['worker_id', 'line\nbreak'],
+  ['worker_id', '\u009bcsi'],
+  ['worker_id', ''],
+  ['worker_id', 5],
+  ['pid', 1.5],
+  ['queues', []],
+  ['queues', ['UPPER']],
+  ['concurrency', 0],
+]
+
+test.each(BAD)('a registration with a bad %s (%j) is refused', async (field, value) => {
+  const server = await TestServer.open()
+  const reply = await server.post('/ojs/v1/workers/register', { ...WHOLE, [field]: value })
+  expect(reply.status).toBe(400)
+  expect(reply.body.error.details.field).toMatch(new RegExp(`^${field}`))
+  expect((await server.get('/ojs/v1/workers')).body.workers).toEqual([])
+})
+
+test.each(['fetch', 'heartbeat', 'ack', 'nack', 'deregister'])(
+  'a worker_id with control characters is refused by %s',
+  async (call) => {
+    const server = await TestServer.open()
+    const { id } = await server.start()
+    const body = { worker_id: 'a\u0000b', queues: ['default'], job_id: id, error: { message: 'x' } }
+    const reply = await server.post(`/ojs/v1/workers/${call}`, body)
+    expect(reply.status).toBe(400)
+    expect(reply.body.error.details.field).toBe('worker_id')
+  },
+)
+
+test('registering again replaces the record; the jobs it holds stay its own', async () => {
+  const server = await TestServer.open()
+  await server.register('w', { labels: ['old'], handlers: { 'test.job': { timeout: 5 } } })
+  const { id } = await server.start({ timeout: 100 }, { worker_id: 'w' })
+  await server.beat('w', [id])
+  await server.register('w', { pid: 99 })
+  expect((await server.get('/ojs/v1/workers/w')).body).toMatchObject({ pid: 99, labels: [], active_job_ids: [] })
+  expect((await server.start({}, { worker_id: 'w' })).x_limits.sources.timeout).toBe('default')
+  expect((await server.ack(id, { worker_id: 'w', attempt: 1, x_lease: 1 })).status).toBe(200)
+})
+
+test('a fetch by an unseen id makes a minimal record, which is not registered', async () => {
+  const server = await TestServer.open()
+  await server.fetch({ worker_id: 'seen' })
+  expect((await server.get('/ojs/v1/workers/seen')).body).toMatchObject({
+    worker_id: 'seen',
+    hostname: null,
+    registered: false,
+    last_heartbeat_at: null,
+  })
+  expect(await server.eventTypes('seen')).toEqual([])
+})
+
+test.each(['post', 'delete'])('deregistering by %s gives back what the worker held, at once', async (way) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const back = await server.start({ heartbeat_timeout: 600 }, { worker_id: 'w' })
+  const last = await server.start({ retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } }, { worker_id: 'w' })
+  const reply =
+    way === 'post'
+      ? await server.post('/ojs/v1/workers/deregister', { worker_id: 'w' })
+      : await server.call('DELETE', '/ojs/v1/workers/w')
+  expect(reply.status).toBe(200)
+  expect(reply.body).toEqual({
+    ok: true,
+    deregistered: true,
+    worker_id: 'w',
+    requeued_jobs: [back.id],
+    discarded_jobs: [last.id],
+  })
+  expect(await server.job(back.id)).toMatchObject({ state: 'available', attempt: 1, error: { type: 'shutdown' } })
+  expect((await server.job(back.id)).errors).toHaveLength(1)
+  expect(await server.job(last.id)).toMatchObject({ state: 'discarded', error: { type: 'shutdown' } })
+  expect((await server.eventTypes(back.id)).slice(2)).toEqual(['job.failed', 'job.retrying', 'job.enqueued'])
+  expect((await server.eventTypes('w')).at(-1)).toBe('worker.stopped')
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
+  expect((await server.get('/ojs/v1/workers/w/health')).status).toBe(404)
+  const outcome = { queue: 'default', job_type: 'test.job', outcome: 'shutdown' }
+  expect(await server.metric('ojs_job_execution_duration_seconds_count', outcome)).toBe(2)
+})
+
+test('a deregistered worker’s late report is refused', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({}, { worker_id: 'w' })
+  await server.post('/ojs/v1/workers/deregister', { worker_id: 'w' })
+  expect((await server.ack(id, { worker_id: 'w' })).body.error.details.reason).toBe('not_active')
+})
+
+test('deregistering somebody unknown or dead is not found', async () => {
+  const server = await TestServer.open()
+  expect((await server.post('/ojs/v1/workers/deregister', { worker_id: 'nobody' })).status).toBe(404)
+  await server.register('w')
+  await server.advance(30_000)
+  expect((await server.call('DELETE', '/ojs/v1/workers/w')).status).toBe(404)
+  expect((await server.post('/ojs/v1/workers/deregister', {})).body.error.details.field).toBe('worker_id')
+})
+
+test('a FAIL of type shutdown follows the retry policy and uses its attempt', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { jitter: false } })
+  const reply = await server.nack(id, { type: 'shutdown', message: 'worker shutting down' })
+  expect(reply.body).toMatchObject({ state: 'retryable', attempt: 1, retry_delay_ms: 1_000 })
+  await server.advance(1_000)
+  expect((await server.fetch()).body.job).toMatchObject({ id, attempt: 2 })
+})
+
+test('a hand-back goes straight to the tail, is refunded and counted, and leaves no error', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { max_attempts: 1 } }, { worker_id: 'w' })
+  const behind = await server.enqueue()
+  const reply = await server.nack(id, { type: 'shutdown', message: 'bye' }, { requeue: true })
+  expect(reply.body).toMatchObject({ state: 'available', attempt: 1, job: { x_interruptions: 1 } })
+  const job = await server.job(id)
+  expect(job).not.toHaveProperty('error')
+  expect(job).not.toHaveProperty('errors')
+  expect((await server.eventTypes(id)).slice(2)).toEqual(['job.interrupted', 'job.enqueued'])
+  const { jobs } = (await server.fetch({ count: 2 })).body
+  expect(jobs).toMatchObject([{ id: behind }, { id, attempt: 2, x_lease: 2 }])
+  expect((await server.nack(id)).body.state).toBe('discarded')
+})
+
+test('hand-backs do not lengthen the backoff and are forgotten by a manual retry', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { jitter: false, max_attempts: 2 } })
+  for (let time = 0; time < 3; time += 1) {
+    await server.post('/ojs/v1/workers/nack', { job_id: id, requeue: true })
+    await server.fetch()
+  }
+  expect(await server.job(id)).toMatchObject({ attempt: 4, x_interruptions: 3 })
+  expect((await server.nack(id)).body).toMatchObject({ state: 'retryable', retry_delay_ms: 1_000 })
+  await server.advance(1_000)
+  await server.fetch()
+  expect((await server.nack(id)).body.state).toBe('discarded')
+  const { job } = (await server.post(`/ojs/v1/admin/jobs/${id}/retry`)).body
+  expect(job).not.toHaveProperty('x_interruptions')
+})
+
+test('an interrupted attempt is counted as such, and as no failure', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ queue: 'q', type: 'a' })
+  await server.post('/ojs/v1/workers/nack', { job_id: id, requeue: true })
+  const outcome = { queue: 'q', job_type: 'a', outcome: 'interrupted' }
+  expect(await server.metric('ojs_job_execution_duration_seconds_count', outcome)).toBe(1)
+  expect(await server.metric('ojs_job_failed_total', { queue: 'q', type: 'a' })).toBe(0)
+  expect((await server.get('/ojs/v1/queues/q/stats')).body.stats.failed_last_hour).toBe(0)
+})

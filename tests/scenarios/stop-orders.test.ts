@@ -1,0 +1,125 @@
+/** x_cancel_jobs: what a worker is told to stop, why, for which lease, and for how long. */
+import { expect, test } from 'vitest'
+import { TestServer } from '../harness.ts'
+
+async function orders(server: TestServer, worker: string, jobs: readonly string[], more = {}): Promise<unknown[]> {
+  return (await server.beat(worker, jobs, more)).body.x_cancel_jobs as unknown[]
+}
+
+test('timeout is told as soon as the soft deadline passed, while the job still runs in its grace', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ timeout: 10, grace_period: 20, heartbeat_timeout: 60 }, { worker_id: 'w' })
+  await server.advance(9_999)
+  expect(await orders(server, 'w', [id])).toEqual([])
+  await server.advance(1)
+  const reply = await server.beat('w', [id])
+  expect(reply.body).toMatchObject({
+    jobs_extended: [id],
+    x_cancel_jobs: [{ job_id: id, reason: 'timeout', x_lease: 1 }],
+  })
+  expect((await server.job(id)).state).toBe('active')
+})
+
+test('timeout is told when the total is what ends the attempt', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ total_timeout: 10 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  expect(await orders(server, 'w', [id])).toEqual([{ job_id: id, reason: 'timeout', x_lease: 1 }])
+})
+
+const ENDINGS: [string, string, (server: TestServer, id: string) => Promise<unknown>, Record<string, unknown>][] = [
+  ['its timeout', 'timeout', (server) => server.advance(10_000), { timeout: 10, grace_period: 0 }],
+  ['its total', 'timeout', (server) => server.advance(10_000), { total_timeout: 10 }],
+  ['a cancel', 'cancelled', (server, id) => server.call('DELETE', `/ojs/v1/jobs/${id}`), {}],
+  ['a stall', 'lost', (server) => server.advance(10_000), { heartbeat_timeout: 10 }],
+  ['a lapse', 'lost', (server) => server.advance(10_000), { visibility_timeout: 10 }],
+]
+
+test.each(ENDINGS)(
+  'after %s the worker is told %s, listed or not; unlisted for 60 seconds',
+  async (_, reason, end, limits) => {
+    const server = await TestServer.open()
+    await server.beat('w', [])
+    const { id } = await server.start(limits, { worker_id: 'w' })
+    await end(server, id)
+    const order = { job_id: id, reason, x_lease: 1 }
+    expect(await orders(server, 'w', [id])).toEqual([order])
+    expect(await orders(server, 'w', [])).toEqual([order])
+    for (let beat = 0; beat < 3; beat += 1) {
+      await server.advance(19_000)
+      expect(await orders(server, 'w', [])).toEqual([order])
+    }
+    await server.advance(2_999)
+    expect(await orders(server, 'w', [])).toEqual([order])
+    await server.advance(1)
+    expect(await orders(server, 'w', [])).toEqual([])
+  },
+)
+
+test('a worker that goes on listing a job it lost goes on being told', async () => {
+  const server = await TestServer.open()
+  await server.beat('w', [])
+  const { id } = await server.start({ timeout: 10, grace_period: 0, retry: { max_attempts: 1 } }, { worker_id: 'w' })
+  await server.advance(10_000)
+  for (let beat = 0; beat < 8; beat += 1) {
+    await server.advance(15_000)
+    expect(await orders(server, 'w', [id])).toMatchObject([{ job_id: id, reason: 'timeout' }])
+  }
+})
+
+test('a worker is not told about jobs it finished itself', async () => {
+  const server = await TestServer.open()
+  const acked = await server.start({}, { worker_id: 'w' })
+  const failed = await server.start({}, { worker_id: 'w' })
+  const back = await server.start({ queue: 'b' }, { worker_id: 'w' })
+  await server.ack(acked.id)
+  await server.nack(failed.id)
+  await server.post('/ojs/v1/workers/nack', { job_id: back.id, requeue: true })
+  const ids = [acked.id, failed.id, back.id]
+  expect(await orders(server, 'w', ids, { x_leases: Object.fromEntries(ids.map((id) => [id, 1])) })).toEqual([])
+  expect(await orders(server, 'w', ids)).toEqual([])
+})
+
+test('jobs that are unknown, somebody else’s, or gone, are lost', async () => {
+  const server = await TestServer.open()
+  const unknown = '01890000-0000-7000-8000-000000000000'
+  const others = await server.start({}, { worker_id: 'v' })
+  const waiting = await server.enqueue()
+  const told = await orders(server, 'w', [unknown, others.id, waiting])
+  expect(told).toMatchObject([
+    { job_id: unknown, reason: 'lost' },
+    { job_id: others.id, reason: 'lost' },
+    { job_id: waiting, reason: 'lost' },
+  ])
+})
+
+test('a job that another worker held when it was cancelled is told as cancelled to whoever lists it', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+  expect(await orders(server, 'x', [id])).toMatchObject([{ job_id: id, reason: 'cancelled' }])
+})
+
+test('a job lost, fetched again by the same worker and listed is its own again', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  await server.fetch({ worker_id: 'w' })
+  expect((await server.beat('w', [id])).body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
+})
+
+test('a cancel of an anonymous job is told to whoever lists it', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start()
+  await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+  expect(await orders(server, 'w', [id])).toMatchObject([{ job_id: id, reason: 'cancelled' }])
+})
+
+test('an ended job that was deleted since is lost', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({}, { worker_id: 'other' })
+  await server.ack(id)
+  await server.post('/ojs/v1/admin/jobs/bulk/delete', { confirm: true, job_ids: [id] })
+  expect(await orders(server, 'w', [id])).toMatchObject([{ job_id: id, reason: 'lost' }])
+})
