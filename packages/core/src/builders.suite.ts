@@ -2,7 +2,7 @@
  * Builders for tests: valid jobs in every state, workers and their beats, and moments to decide in. A test names only
  * what matters to it. Everything is made by the rules themselves, so no builder can describe a job that cannot exist.
  */
-import { days, instant, iso, millis, type Instant, type Millis, type Random } from './clock.ts'
+import { days, instant, millis, type Instant, type Millis, type Random } from './clock.ts'
 import type { Liveness, Outage } from './deadlines.ts'
 import { eventData, type NewEvent } from './events.ts'
 import type { Failure } from './failures.ts'
@@ -238,4 +238,3 @@ export function left(step: Transition | null): Job {
 }
 
 export const ms = (length: number): Millis => millis(length)
-export const text = (moment: Instant | null): string | null => (moment === null ? null : iso(moment))

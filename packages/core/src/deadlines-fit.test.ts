@@ -258,3 +258,15 @@ describe('always', () => {
     )
   })
 })
+
+test('what two outages share is credited once', () => {
+  const [since, from, middle, to] = [0, 1_000, 3_000, 5_000].map((ms) => instant(ms))
+  if (since === undefined || from === undefined || middle === undefined || to === undefined)
+    throw new Error('four instants')
+  expect(
+    creditFor(since, [
+      { from, to: middle },
+      { from, to },
+    ]),
+  ).toBe(4_000)
+})

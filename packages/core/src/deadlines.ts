@@ -105,7 +105,12 @@ export interface Liveness {
 /** How much of the time since a clock was last reset no server was listening. */
 export function creditFor(since: Instant, outages: readonly Outage[]): Millis {
   let credit = 0
-  for (const { from, to } of outages) credit += Math.max(0, to - Math.max(from, since))
+  let counted: number = since
+  // Oldest first; what two outages share counts once.
+  for (const { from, to } of outages) {
+    credit += Math.max(0, to - Math.max(from, counted))
+    counted = Math.max(counted, to)
+  }
   return millis(credit)
 }
 

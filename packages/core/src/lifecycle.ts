@@ -24,6 +24,7 @@ import {
   nextDue,
   ROW_ALONE,
   softDeadlineAt,
+  totalAt,
   visibilityClock,
   wakeAtOf,
   type Due,
@@ -613,7 +614,13 @@ export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step
   const event = jobEvent('job.limits_changed', changed, now)
   if (state === job.state) {
     const kept = armed(changed)
-    if (kept.state === 'retryable' && kept.nextRetryAt !== null && !fitsTotal(kept, kept.nextRetryAt, millis(0))) {
+    const isOver = isDue(totalAt(kept), now)
+    if (
+      !isOver &&
+      kept.state === 'retryable' &&
+      kept.nextRetryAt !== null &&
+      !fitsTotal(kept, kept.nextRetryAt, millis(0))
+    ) {
       const lastError = kept.error === null ? null : (JSON.parse(kept.error) as Failure)
       const step = outOfTime(kept, kept, null, moment, [event], job.retry.onExhaustion === 'dead_letter', lastError)
       return { ...step, before: job }

@@ -7,7 +7,7 @@ import { after, effectiveTotal, elapsed, expiryAt, totalAt, ttlAt } from './dead
 import { speakerFor, type Job } from './job.ts'
 import { settleAtClaim, type AttemptLimits, type LimitSettings } from './limits.ts'
 import { limitsView, type LimitsView } from './render.ts'
-import { backoffMs } from './retry.ts'
+import { backoffMs, DEFAULT_RETRY } from './retry.ts'
 
 export interface Winner {
   readonly stage: 'waiting' | 'attempt' | 'life'
@@ -109,7 +109,12 @@ function winners(
   else {
     const last = attempts.at(-1)
     if (last !== undefined) {
-      wins.push({ stage: 'life', limit: 'max_attempts', source: 'publish', after_ms: last.starts_after_ms + hardMs })
+      wins.push({
+        stage: 'life',
+        limit: 'max_attempts',
+        source: job.retry === DEFAULT_RETRY ? 'default' : 'publish',
+        after_ms: last.starts_after_ms + hardMs,
+      })
     }
   }
   return wins

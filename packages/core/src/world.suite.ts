@@ -80,7 +80,7 @@ export const traits = fc
       nonRetryable: fc.constantFrom([], [], ['timeout'], ['stalled', 'boom']),
     }),
   )
-  .map(([own, more, retry]) => ({ ...own, ...more, retry }) as JobTraits)
+  .map(([own, more, retry]) => ({ ...own, ...more, retry }))
 
 const ACTS = {
   claim: 12,

@@ -8,6 +8,8 @@ const GROUPS = {
   retention: 'Retention',
 } as const
 
+const WORDS = { text: 'TEXT', whole: 'N', duration: 'LENGTH', flag: '', choice: '' } as const
+
 export function helpText(version: string): string {
   const lines = [
     `curfew ${version}: a job server in which nothing runs past its deadline`,
@@ -28,7 +30,7 @@ export function helpText(version: string): string {
       const value =
         setting.kind === 'flag'
           ? ''
-          : ` ${setting.kind === 'choice' ? (setting.choices?.join('|') ?? '') : setting.kind.toUpperCase()}`
+          : ` ${setting.kind === 'choice' ? (setting.choices?.join('|') ?? '') : WORDS[setting.kind]}`
       const fallback =
         setting.byDefault === null || setting.kind === 'flag'
           ? ''
