@@ -18,13 +18,43 @@ import { createApp, type Handler } from '../packages/server/src/http/app.ts'
 import { openSqliteStore } from '../packages/server/src/store/sqlite/store.ts'
 import type { EventRetention, Store } from '../packages/server/src/store/store.ts'
 
+/** Answers are looked at, not trusted: what tests pass on has a type, the rest is anything. */
+export interface JobView {
+  readonly id: string
+  readonly state: string
+  readonly attempt: number
+  readonly errors: { type: string; attempt: number; message: string }[]
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  readonly [field: string]: any
+}
+
+export interface EventView {
+  readonly id: string
+  readonly type: string
+  readonly time: string
+  readonly subject: string
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  readonly data: any
+}
+
+export interface Body {
+  readonly job: JobView
+  readonly jobs: JobView[]
+  readonly events: EventView[]
+  readonly cursor: string
+  readonly items: JobView[]
+  readonly jobs_extended: string[]
+  readonly warnings: string[]
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  readonly [field: string]: any
+}
+
 export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
   /** The body parsed; {} when it is no JSON. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  readonly body: any
+  readonly body: Body
 }
 
 export interface TestOptions {
@@ -159,7 +189,7 @@ export class TestServer {
     } catch {
       // metrics and the like
     }
-    return { status: response.status, headers: response.headers, text: response.body, body: parsed }
+    return { status: response.status, headers: response.headers, text: response.body, body: parsed as Body }
   }
 
   post(url: string, body?: unknown): Promise<Reply> {
@@ -193,24 +223,22 @@ export class TestServer {
   async enqueue(job: Record<string, unknown> = {}): Promise<string> {
     const reply = await this.post('/ojs/v1/jobs', { type: 'test.job', args: [], ...job })
     if (reply.status !== 201) throw new Error(`enqueue answered ${String(reply.status)}: ${reply.text}`)
-    return (reply.body as { job: { id: string } }).job.id
+    return reply.body.job.id
   }
 
   async fetch(body: Record<string, unknown> = {}): Promise<Reply> {
     return this.post('/ojs/v1/workers/fetch', { queues: ['default'], ...body })
   }
 
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  async job(id: string): Promise<any> {
+  async job(id: string): Promise<JobView> {
     return (await this.get(`/ojs/v1/jobs/${id}`)).body.job
   }
 
   /** Enqueues a job and hands it to a worker; gives the job as the worker got it. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  async start(job: Record<string, unknown> = {}, fetch: Record<string, unknown> = {}): Promise<any> {
+  async start(job: Record<string, unknown> = {}, fetch: Record<string, unknown> = {}): Promise<JobView> {
     await this.enqueue(job)
     const { body } = await this.fetch({ queues: [job['queue'] ?? 'default'], ...fetch })
-    return body.job as unknown
+    return body.job
   }
 
   ack(jobId: string, more: Record<string, unknown> = {}): Promise<Reply> {
@@ -243,14 +271,11 @@ export class TestServer {
   }
 
   async eventTypes(subject?: string): Promise<string[]> {
-    const { events } = (await this.get('/ojs/v1/events?limit=1000')).body as {
-      events: { type: string; subject: string }[]
-    }
-    return events.filter((event) => subject === undefined || event.subject === subject).map(({ type }) => type)
+    return (await this.events(subject)).map(({ type }) => type)
   }
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  async events(subject?: string): Promise<any[]> {
-    const { events } = (await this.get('/ojs/v1/events?limit=1000')).body as { events: { subject: string }[] }
+
+  async events(subject?: string): Promise<EventView[]> {
+    const { events } = (await this.get('/ojs/v1/events?limit=1000')).body
     return events.filter((event) => subject === undefined || event.subject === subject)
   }
 

@@ -22,7 +22,7 @@ test('the jobs come back whole, in the order of the request, and are handed out 
   ])
   await push(server, [GOOD, GOOD])
   const { jobs } = (await server.fetch({ count: 10 })).body
-  expect(jobs.map(({ args }: { args: unknown[] }) => args)).toEqual([[1], [], []])
+  expect(jobs.map(({ args }) => args as unknown)).toEqual([[1], [], []])
 })
 
 const BAD: [string, unknown, number, string, string][] = [

@@ -7,7 +7,7 @@ const DEAD = { max_attempts: 1, on_exhaustion: 'dead_letter' }
 async function deadLetter(server: TestServer, job: Record<string, unknown> = {}): Promise<string> {
   const { id } = await server.start({ retry: DEAD, ...job })
   await server.nack(id, { type: 'Oops', message: 'broken' })
-  return id as string
+  return id
 }
 
 test('the list shows its members newest first, whole, filtered and paged', async () => {
@@ -18,7 +18,7 @@ test('the list shows its members newest first, whole, filtered and paged', async
     await server.advance(1_000)
   }
   const all = (await server.get('/ojs/v1/dead-letter')).body
-  expect(all.jobs.map(({ id }: { id: string }) => id)).toEqual([...ids].reverse())
+  expect(all.jobs.map(({ id }) => id)).toEqual([...ids].reverse())
   expect(all.jobs[0]).toMatchObject({ state: 'discarded', errors: [{ type: 'Oops' }], args: [] })
   expect((await server.get('/ojs/v1/dead-letter?queue=b')).body.jobs).toMatchObject([{ id: ids[1] }])
   expect((await server.get('/ojs/v1/dead-letter?type=t.b')).body.pagination.total).toBe(1)

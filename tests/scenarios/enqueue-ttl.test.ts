@@ -37,7 +37,7 @@ test('a TTL that ran out is told in order, with no failed attempt', async () => 
   await server.advance(60_000)
   const events = await server.events(id)
   expect(events.map(({ type }) => type)).toEqual(['job.enqueued', 'job.ttl_expired', 'job.expired', 'job.discarded'])
-  expect(events[1].data).toEqual({
+  expect(events[1]?.data).toEqual({
     job_id: id,
     job_type: 'mail.send',
     queue: 'mail',
@@ -46,8 +46,8 @@ test('a TTL that ran out is told in order, with no failed attempt', async () => 
     elapsed_seconds: 60,
     attempt: 0,
   })
-  expect(events[2].data).toMatchObject({ created_at: at(0), expired_at: at(60_000), ttl_ms: 60_000 })
-  expect(events[3].data).toMatchObject({ total_attempts: 0, last_error: { type: 'enqueue_ttl_expired' } })
+  expect(events[2]?.data).toMatchObject({ created_at: at(0), expired_at: at(60_000), ttl_ms: 60_000 })
+  expect(events[3]?.data).toMatchObject({ total_attempts: 0, last_error: { type: 'enqueue_ttl_expired' } })
 })
 
 test.each(WAYS_TO_WAIT)('a job that is %s ends at its expires_at, not 1 ms before', async (state, job) => {
@@ -105,7 +105,7 @@ test('an expired candidate is discarded and skipped by the fetch that meets it',
   const old = await server.enqueue({ enqueue_ttl: 10, priority: 50 })
   const fresh = await server.enqueue()
   await server.advance(10_000)
-  expect((await server.fetch({ count: 5 })).body.jobs.map(({ id }: { id: string }) => id)).toEqual([fresh])
+  expect((await server.fetch({ count: 5 })).body.jobs.map(({ id }) => id)).toEqual([fresh])
   expect((await server.job(old)).state).toBe('discarded')
 })
 

@@ -1,7 +1,7 @@
 /** Events by poll: order, shape, filters, the cursor, and what is pruned. */
 import { expect, test } from 'vitest'
 import { days } from '@curfew/core'
-import { at, openMemoryStore, TestServer } from '../harness.ts'
+import { at, openMemoryStore, TestServer, type Body } from '../harness.ts'
 
 const poll = async (server: TestServer, query = '') => (await server.get(`/ojs/v1/events${query}`)).body
 const types = (events: { type: string }[]): string[] => events.map(({ type }) => type)
@@ -21,13 +21,13 @@ test('an event is an envelope with the job’s name in it', async () => {
       data: { job_id: id, job_type: 'mail.send', queue: 'mail', trace_id: 't-1', priority: 3 },
     },
   ])
-  expect([cursor, has_more]).toEqual([events[0].id, false])
+  expect([cursor, has_more]).toEqual([events[0]?.id, false])
 })
 
 test('oldest first; after is exclusive; the cursor goes on where the page ended', async () => {
   const server = await TestServer.open()
   for (let n = 0; n < 5; n += 1) await server.enqueue({ type: `t${String(n)}` })
-  const names = ({ events }: { events: { data: { job_type: string } }[] }) => events.map(({ data }) => data.job_type)
+  const names = ({ events }: Body) => events.map(({ data }) => data.job_type as string)
   const first = await poll(server, '?limit=2')
   expect([names(first), first.has_more]).toEqual([['t0', 't1'], true])
   const second = await poll(server, `?limit=2&after=${first.cursor}`)

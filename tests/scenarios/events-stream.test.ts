@@ -11,7 +11,7 @@ test('a frame has the event’s id, its type, and one line of data with the keys
   expect(stream.text).toMatch(/^retry: 3000\n\n/)
   const [enqueued, changed] = stream.frames()
   const [stored] = await server.events(id)
-  expect(enqueued).toMatchObject({ id: stored.id, event: 'job.enqueued' })
+  expect(enqueued).toMatchObject({ id: stored?.id, event: 'job.enqueued' })
   expect(enqueued?.data).toEqual({
     ...stored,
     job_id: id,
@@ -21,7 +21,7 @@ test('a frame has the event’s id, its type, and one line of data with the keys
     type: 'job.enqueued',
   })
   expect(changed).toEqual({
-    id: stored.id,
+    id: stored?.id,
     event: 'job.state_changed',
     data: expect.objectContaining({
       job_id: id,
@@ -40,7 +40,7 @@ test('a change of state tells where from and where to, with the type of the job'
   await server.ack(id)
   await idle()
   const changes = stream.frames().filter(({ event }) => event === 'job.state_changed')
-  expect(changes.map(({ data }) => [data.from, data.to])).toEqual([
+  expect(changes.map(({ data }): unknown => [data.from, data.to])).toEqual([
     [null, 'available'],
     ['available', 'active'],
     ['active', 'completed'],
@@ -108,11 +108,11 @@ test('Last-Event-ID resumes after that event, without a gap and without a repeat
   const server = await TestServer.open()
   for (let n = 0; n < 5; n += 1) await server.enqueue({ type: `t${String(n)}` })
   const events = await server.events()
-  const stream = await server.listen('/ojs/v1/events/stream', { 'last-event-id': events[1].id })
+  const stream = await server.listen('/ojs/v1/events/stream', { 'last-event-id': events[1]?.id ?? '' })
   await server.enqueue({ type: 't5' })
   await idle()
   const heard = stream.frames().filter(({ event }) => event === 'job.enqueued')
-  expect(heard.map(({ data }) => data.job_type)).toEqual(['t2', 't3', 't4', 't5'])
+  expect(heard.map(({ data }): unknown => data.job_type)).toEqual(['t2', 't3', 't4', 't5'])
   expect(stream.frames().some(({ event }) => event === 'system.gap')).toBe(false)
 })
 
@@ -122,7 +122,7 @@ test('an id that is gone or unknown is answered with system.gap, and the stream 
   await server.enqueue()
   const [first] = await server.events()
   for (let n = 0; n < 200; n += 1) await server.enqueue()
-  for (const id of [first.id as string, 'never-heard-of']) {
+  for (const id of [first?.id ?? '', 'never-heard-of']) {
     const stream = await server.listen('/ojs/v1/events/stream', { 'last-event-id': id })
     await server.enqueue({ type: 'fresh' })
     await idle()
@@ -139,7 +139,7 @@ test('frames that are live only carry the id of the last stored event', async ()
   const stream = await server.listen('/ojs/v1/events/stream')
   await server.enqueue({ pending: true })
   await idle()
-  expect(stream.frames()).toMatchObject([{ event: 'job.state_changed', id: stored.id, data: { to: 'pending' } }])
+  expect(stream.frames()).toMatchObject([{ event: 'job.state_changed', id: stored?.id, data: { to: 'pending' } }])
 })
 
 test('beats are told live and not stored', async () => {
@@ -220,6 +220,6 @@ test.each([
   await idle()
   const frames = stream.frames()
   expect(frames.map(({ event }) => event)).toEqual(['progress', 'progress', ending])
-  expect(frames.map(({ data }) => data.progress).slice(0, 2)).toEqual([0.25, 0.5])
+  expect(frames.map(({ data }): unknown => data.progress).slice(0, 2)).toEqual([0.25, 0.5])
   expect(stream.ended).toBe(true)
 })

@@ -80,8 +80,8 @@ test('events tell of a timeout in order: timeout, failed, retrying, enqueued', a
       attempt: 1,
     },
   })
-  expect(failed.data).toMatchObject({ attempt: 1, error: { type: 'timeout', code: 'timeout' }, duration_ms: 10_000 })
-  expect(retrying.data).toMatchObject({ attempt: 1, max_attempts: 3, next_retry_at: at(11_000) })
+  expect(failed?.data).toMatchObject({ attempt: 1, error: { type: 'timeout', code: 'timeout' }, duration_ms: 10_000 })
+  expect(retrying?.data).toMatchObject({ attempt: 1, max_attempts: 3, next_retry_at: at(11_000) })
 })
 
 test('the last attempt that times out is discarded, with no backoff and no dead letter', async () => {
@@ -125,7 +125,7 @@ test('each attempt has the whole timeout anew, and every one leaves one entry in
   await server.advance(10_000)
   const job = await server.job(id)
   expect(job).toMatchObject({ state: 'discarded', attempt: 3 })
-  expect(job.errors.map(({ attempt, type }: { attempt: number; type: string }) => [attempt, type])).toEqual([
+  expect(job.errors.map(({ attempt, type }) => [attempt, type])).toEqual([
     [1, 'timeout'],
     [2, 'timeout'],
     [3, 'timeout'],
@@ -154,7 +154,7 @@ test('a known worker gets 30 seconds of grace by default, a stranger none', asyn
   const known = await server.start({ timeout: 2, heartbeat_timeout: 600 }, { worker_id: 'known' })
   const stranger = await server.start({ timeout: 2 }, { worker_id: 'stranger' })
   const anonymous = await server.start({ timeout: 2 })
-  expect([known, stranger, anonymous].map(({ x_limits }) => x_limits.grace_ms)).toEqual([30_000, 0, 0])
+  expect([known, stranger, anonymous].map(({ x_limits }): unknown => x_limits.grace_ms)).toEqual([30_000, 0, 0])
   await server.advance(1_999)
   expect((await server.job(stranger.id)).state).toBe('active')
   await server.advance(1)

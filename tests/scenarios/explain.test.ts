@@ -14,7 +14,7 @@ interface Told {
 async function explain(server: TestServer, id: string): Promise<Told> {
   const reply = await server.get(`/ojs/v1/jobs/${id}/explain`)
   expect(reply.status).toBe(200)
-  return reply.body as Told
+  return reply.body as unknown as Told
 }
 
 test('a job that waits has one open span', async () => {
@@ -164,7 +164,7 @@ test('a hand-back and a retry by hand are part of the story', async () => {
   await server.nack(id, { message: 'x' }, { requeue: true })
   await server.fetch()
   await server.nack(id)
-  await server.post(`/ojs/v1/admin/jobs/${String(id)}/retry`)
+  await server.post(`/ojs/v1/admin/jobs/${id}/retry`)
   const { spans, text } = await explain(server, id)
   expect(spans.filter(({ kind }) => kind === 'attempt').map(({ attempt }) => attempt)).toEqual([1, 2])
   expect(text).toMatch(/interrupted/)

@@ -19,7 +19,7 @@ async function reclaimed() {
   await server.advance(10_000)
   const second = (await server.fetch({ worker_id: 'v' })).body.job
   expect([first.x_lease, second.x_lease, first.attempt, second.attempt]).toEqual([1, 2, 1, 2])
-  return { server, id: String(first.id) }
+  return { server, id: first.id }
 }
 
 const STALE: [string, object, string][] = [
@@ -33,36 +33,40 @@ const STALE: [string, object, string][] = [
   ['the owner with a lease yet to come', { worker_id: 'v', x_lease: 3 }, 'stale_attempt'],
 ]
 
-for (const [operation, report] of REPORTS) {
-  test.each(STALE)(`${operation} by %s is refused`, async (_, fence, reason) => {
+test.each(REPORTS)(
+  '%s by anybody but the owner of the running attempt is refused, and counted',
+  async (operation, report) => {
     const { server, id } = await reclaimed()
-    const reply = await report(server, id, fence)
-    expect(reply.status).toBe(409)
-    expect(reply.body.error).toMatchObject({
-      code: 'conflict',
-      details: { job_id: id, current_state: 'active', expected_state: 'active', reason },
-    })
+    for (const [who, fence, reason] of STALE) {
+      const counted = await server.metric('curfew_late_results_total', { operation, reason })
+      const reply = await report(server, id, fence)
+      expect([who, reply.status]).toEqual([who, 409])
+      expect(reply.body.error).toMatchObject({
+        code: 'conflict',
+        details: { job_id: id, current_state: 'active', expected_state: 'active', reason },
+      })
+      expect(await server.metric('curfew_late_results_total', { operation, reason })).toBe(counted + 1)
+    }
     expect(await server.job(id)).toMatchObject({ state: 'active', worker_id: 'v', attempt: 2 })
-    expect(await server.metric('curfew_late_results_total', { operation, reason })).toBe(1)
-  })
+  },
+)
 
-  test(`${operation} by the owner with the right attempt and lease is accepted`, async () => {
-    const { server, id } = await reclaimed()
-    expect((await report(server, id, { worker_id: 'v', attempt: 2, x_lease: 2 })).status).toBe(200)
-  })
+test.each(REPORTS)(
+  '%s is accepted from the owner with the right attempt and lease, and without any fence',
+  async (_, report) => {
+    for (const fence of [{ worker_id: 'v', attempt: 2, x_lease: 2 }, {}]) {
+      const { server, id } = await reclaimed()
+      expect((await report(server, id, fence)).status).toBe(200)
+    }
+  },
+)
 
-  test(`${operation} without any fence is accepted while the job is active`, async () => {
-    const { server, id } = await reclaimed()
-    expect((await report(server, id, {})).status).toBe(200)
-  })
-
-  test(`${operation} for an unknown job is not found`, async () => {
-    const server = await TestServer.open()
-    const reply = await report(server, '01890000-0000-7000-8000-000000000000', {})
-    expect(reply.status).toBe(404)
-    expect(reply.body.error.details).toMatchObject({ resource_type: 'job' })
-  })
-}
+test.each(REPORTS)('%s for an unknown job is not found', async (_, report) => {
+  const server = await TestServer.open()
+  const reply = await report(server, '01890000-0000-7000-8000-000000000000', {})
+  expect(reply.status).toBe(404)
+  expect(reply.body.error.details).toMatchObject({ resource_type: 'job' })
+})
 
 test('progress of a non-owner or an earlier attempt is answered and ignored; with a wrong lease it is refused', async () => {
   const { server, id } = await reclaimed()

@@ -127,3 +127,12 @@ test('the inherited deadline stays whatever the child’s own total becomes, and
   expect(job).toMatchObject({ state: 'available', x_parent: { job_id: parent } })
   expect(job.x_limits).not.toHaveProperty('total_ms')
 })
+
+test('parent and child may come in one batch, the parent first', async () => {
+  const server = await TestServer.open()
+  const parent = { type: 'a', args: [], id: UNKNOWN, total_timeout: 60 }
+  const early = await server.post('/ojs/v1/jobs/batch', { jobs: [child(UNKNOWN), parent] })
+  expect([early.status, early.body.error.details.index]).toEqual([422, 0])
+  const { jobs } = (await server.post('/ojs/v1/jobs/batch', { jobs: [parent, child(UNKNOWN)] })).body
+  expect(jobs[1]?.x_limits).toMatchObject({ total_ms: 60_000, sources: { total: 'parent' } })
+})

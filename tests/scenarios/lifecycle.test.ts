@@ -9,16 +9,16 @@ const MADE: Record<string, (server: TestServer) => Promise<string>> = {
   scheduled: (server) => server.enqueue({ scheduled_at: '+PT1H' }),
   pending: (server) => server.enqueue({ pending: true }),
   available: (server) => server.enqueue(),
-  active: async (server) => (await server.start({ priority: 1 })).id as string,
+  active: async (server) => (await server.start({ priority: 1 })).id,
   retryable: async (server) => {
     const { id } = await server.start({ priority: 1, retry: SLOW })
     await server.nack(id)
-    return id as string
+    return id
   },
   completed: async (server) => {
     const { id } = await server.start({ priority: 1 })
     await server.ack(id)
-    return id as string
+    return id
   },
   cancelled: async (server) => {
     const id = await server.enqueue()
@@ -28,7 +28,7 @@ const MADE: Record<string, (server: TestServer) => Promise<string>> = {
   discarded: async (server) => {
     const { id } = await server.start({ priority: 1, retry: { max_attempts: 1 } })
     await server.nack(id)
-    return id as string
+    return id
   },
 }
 
@@ -73,36 +73,32 @@ const ACTIONS: Record<
   },
 }
 
-for (const [action, { does, to }] of Object.entries(ACTIONS)) {
-  for (const [state, make] of Object.entries(MADE)) {
-    const next = to[state]
-    test(`${action} on a job that is ${state} ${next === undefined ? 'is a conflict' : `makes it ${next}`}`, async () => {
+test.each(Object.keys(ACTIONS))(
+  '%s is allowed where the table says so and a conflict everywhere else',
+  async (action) => {
+    const { does, to } = ACTIONS[action] ?? { does: () => Promise.reject(new Error(action)), to: {} }
+    for (const [state, make] of Object.entries(MADE)) {
       const server = await TestServer.open()
       const id = await make(server)
       const before = await server.job(id)
       expect(before.state).toBe(state)
       const reply = await does(server, id)
-      if (next === undefined) {
-        expect(reply.status).toBe(409)
-        expect(reply.body.error).toMatchObject({ code: 'conflict', details: { job_id: id, current_state: state } })
-        expect(await server.job(id)).toEqual(before)
-      } else {
-        expect(reply.status).toBe(200)
-        expect((await server.job(id)).state).toBe(next)
-      }
-    })
-  }
-  test(`${action} on a job that does not exist is not found`, async () => {
-    const server = await TestServer.open()
-    const reply = await does(server, '01890000-0000-7000-8000-000000000000')
-    expect(reply.status).toBe(404)
-    expect(reply.body.error).toMatchObject({
+      const after = await server.job(id)
+      const next = to[state]
+      expect([state, reply.status, after.state]).toEqual([state, next === undefined ? 409 : 200, next ?? state])
+      if (next !== undefined) continue
+      expect(reply.body.error).toMatchObject({ code: 'conflict', details: { job_id: id, current_state: state } })
+      expect(after).toEqual(before)
+    }
+    const unknown = await does(await TestServer.open(), '01890000-0000-7000-8000-000000000000')
+    expect(unknown.status).toBe(404)
+    expect(unknown.body.error).toMatchObject({
       code: 'not_found',
       hint: expect.any(String),
       docs_url: expect.any(String),
     })
-  })
-}
+  },
+)
 
 test('a future scheduled_at schedules; it becomes available at that very millisecond', async () => {
   const server = await TestServer.open()
@@ -126,10 +122,10 @@ test('a scheduled_at that is now or past is immediate', async () => {
 test('a pending job waits for ever, until it is activated', async () => {
   const server = await TestServer.open()
   const id = await server.enqueue({ pending: true })
-  await server.advance(86_400_000)
+  await server.advance(3_600_000)
   expect((await server.fetch()).body.jobs).toEqual([])
   const { job } = (await server.post(`/ojs/v1/jobs/${id}/activate`)).body
-  expect(job).toMatchObject({ state: 'available', activated_at: at(86_400_000), enqueued_at: at(86_400_000) })
+  expect(job).toMatchObject({ state: 'available', activated_at: at(3_600_000), enqueued_at: at(3_600_000) })
   expect(await server.eventTypes(id)).toEqual(['job.enqueued'])
 })
 
@@ -226,7 +222,7 @@ test('the last failure discards, with both moments in the answer', async () => {
   expect(reply.body).toMatchObject({ state: 'discarded', discarded_at: at(0), completed_at: at(0), attempt: 1 })
   expect(reply.body).not.toHaveProperty('retry_delay_ms')
   expect((await server.eventTypes(id)).slice(2)).toEqual(['job.failed', 'job.discarded'])
-  expect((await server.events(id)).at(-1).data).toMatchObject({ total_attempts: 1, last_error: { message: 'boom' } })
+  expect((await server.events(id)).at(-1)?.data).toMatchObject({ total_attempts: 1, last_error: { message: 'boom' } })
 })
 
 test('max_attempts 0 runs once and never again', async () => {
@@ -312,7 +308,7 @@ test('the history keeps the latest 25 failures', async () => {
   }
   const { errors } = await server.job(id)
   expect(errors).toHaveLength(25)
-  expect([errors[0].attempt, errors[24].attempt, errors[24].message]).toEqual([6, 30, 'failure 30'])
+  expect([errors[0]?.attempt, errors[24]?.attempt, errors[24]?.message]).toEqual([6, 30, 'failure 30'])
 })
 
 test('a backtrace is kept up to 50 frames', async () => {
@@ -331,7 +327,7 @@ test('jobs are handed out by priority, then in the order they came, then by the 
   const high = await server.enqueue({ priority: 100 })
   const other = await server.enqueue({ queue: 'other', priority: 50 })
   const { jobs } = (await server.fetch({ queues: ['default', 'other'], count: 10 })).body
-  expect(jobs.map(({ id }: { id: string }) => id)).toEqual([high, first, second, low, other])
+  expect(jobs.map(({ id }) => id)).toEqual([high, first, second, low, other])
 })
 
 test('a paused queue takes jobs and hands out none; its active jobs go on', async () => {

@@ -37,7 +37,7 @@ test('every deadline on the way is decided at its own instant, in order', async 
     enqueued_at: at(7_000),
     error: { type: 'enqueue_ttl_expired', occurred_at: at(20_000) },
   })
-  const times = (await server.events()).map(({ time }) => time as string)
+  const times = (await server.events()).map(({ time }) => time)
   expect(times).toEqual([...times].sort())
 })
 
@@ -50,7 +50,7 @@ test('workers die and jobs are purged on the way', async () => {
   await turn(server, 1)
   expect((await server.job(id)).error).toMatchObject({ type: 'worker_death', occurred_at: at(30_000) })
   await turn(server, 30 * 86_400_000)
-  expect((await server.get(`/ojs/v1/jobs/${String(id)}/result`)).status).toBe(410)
+  expect((await server.get(`/ojs/v1/jobs/${id}/result`)).status).toBe(410)
 })
 
 test('long polls wait on real time, and a turn that makes a job due wakes them', async () => {

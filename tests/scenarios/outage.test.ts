@@ -68,7 +68,7 @@ test('a beat after the restart counts from there, with no credit left over', asy
     await before.register('w')
     const { id } = await before.start({ heartbeat_timeout: 20 }, { worker_id: 'w' })
     await before.advance(10_000)
-    return String(id)
+    return id
   })
   await server.beat('w', [left])
   await server.advance(19_999)
@@ -121,14 +121,24 @@ test('jobs, queues, policies, workers, events and leases are what they were', as
     await before.call('PUT', '/api/v1/job-types/test.job', { grace_period: 7 })
     await before.post('/ojs/v1/queues/other/pause')
     const { id } = await before.start({ meta: { big: 1 } }, { worker_id: 'w' })
-    await before.call('PUT', `/ojs/v1/jobs/${String(id)}/checkpoint`, { state: { page: 3 } })
-    await before.call('PUT', `/ojs/v1/jobs/${String(id)}/progress`, { progress: 0.25 })
+    await before.call('PUT', `/ojs/v1/jobs/${id}/checkpoint`, { state: { page: 3 } })
+    await before.call('PUT', `/ojs/v1/jobs/${id}/progress`, { progress: 0.25 })
     await idle()
-    return { id: String(id), job: await before.job(id), events: await before.events() }
+    return { id: id, job: await before.job(id), events: await before.events() }
   })
   expect(await server.job(left.id)).toMatchObject({ ...left.job, x_limits: { grace_ms: 7_000 } })
   expect(await server.events()).toEqual(left.events)
   expect((await server.get('/ojs/v1/queues/other')).body.queue.paused).toBe(true)
   expect((await server.get('/ojs/v1/workers/w')).body.registered).toBe(true)
   expect((await server.ack(left.id, { worker_id: 'w', attempt: 1, x_lease: 1 })).status).toBe(200)
+})
+
+test('while an attempt runs, the store’s stamp of life is never older than 5 seconds', async () => {
+  const store = await openMemoryStore()
+  const server = await TestServer.open({ store })
+  await server.start()
+  for (let second = 0; second < 30; second += 1) {
+    await server.advance(1_000)
+    expect(server.clock.now() - ((await store.lastLife()).aliveAt ?? 0)).toBeLessThanOrEqual(5_000)
+  }
 })

@@ -1,6 +1,6 @@
 /** Lists, in all three dialects of paging. */
 import { beforeAll, expect, test } from 'vitest'
-import { TestServer } from '../harness.ts'
+import { TestServer, type Body } from '../harness.ts'
 
 let server: TestServer
 let newestFirst: string[]
@@ -38,12 +38,10 @@ test('by cursor, to the end, with no empty page after it', async () => {
   let url: string | null = '/ojs/v1/jobs?limit=2'
   let pages = 0
   while (url !== null && pages < 10) {
-    const { jobs, pagination }: { jobs: { id: string }[]; pagination: { has_more: boolean; next_cursor?: string } } = (
-      await server.get(url)
-    ).body
+    const { jobs, pagination }: Body = (await server.get(url)).body
     seen.push(...idsOf(jobs))
     pages += 1
-    url = pagination.has_more ? `/ojs/v1/jobs?limit=2&cursor=${pagination.next_cursor ?? ''}` : null
+    url = pagination.has_more ? `/ojs/v1/jobs?limit=2&cursor=${String(pagination.next_cursor)}` : null
   }
   expect([seen, pages]).toEqual([newestFirst, 4])
 })

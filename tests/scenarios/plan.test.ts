@@ -3,8 +3,16 @@ import { expect, test } from 'vitest'
 import { seconds } from '@curfew/core'
 import { at, TestServer } from '../harness.ts'
 
-const plan = async (server: TestServer, job: Record<string, unknown>) =>
-  (await server.post('/ojs/v1/jobs/plan', { type: 'a', args: [], ...job })).body
+interface Plan {
+  readonly limits: object
+  readonly wins: { stage: string; limit: string; source: string; after_ms: number }[]
+  readonly attempts: { attempt: number; starts_after_ms: number; fits: boolean }[]
+  readonly warnings: string[]
+}
+
+async function plan(server: TestServer, job: Record<string, unknown>): Promise<Plan> {
+  return (await server.post('/ojs/v1/jobs/plan', { type: 'a', args: [], ...job })).body as unknown as Plan
+}
 
 test('a plain job: the default timeout ends each attempt, the attempts its life', async () => {
   const server = await TestServer.open()
@@ -32,7 +40,7 @@ test('a total says which attempts still fit, and the server then does just that'
     { stage: 'attempt', limit: 'timeout', source: 'publish', after_ms: 10_000 },
     { stage: 'life', limit: 'total_timeout', source: 'publish', after_ms: 25_000 },
   ])
-  expect(attempts.map(({ fits }: { fits: boolean }) => fits)).toEqual([true, true, false])
+  expect(attempts.map(({ fits }) => fits)).toEqual([true, true, false])
   expect(warnings).toHaveLength(1)
   const { id } = await server.start(job)
   await server.advance(11_000)
@@ -53,7 +61,7 @@ test('on a tie of total and attempt the plan names the one the server will name'
   const server = await TestServer.open()
   const job = { timeout: 10, grace_period: 5, total_timeout: 15 }
   const { wins } = await plan(server, job)
-  expect(wins.find(({ stage }: { stage: string }) => stage === 'attempt')).toMatchObject({ limit: 'total_timeout' })
+  expect(wins.find(({ stage }) => stage === 'attempt')).toMatchObject({ limit: 'total_timeout' })
   const { id } = await server.start(job)
   await server.advance(15_000)
   expect((await server.job(id)).error.type).toBe('total_timeout')
@@ -67,9 +75,7 @@ test('a schedule shifts the attempts', async () => {
     grace_period: 0,
     retry: { jitter: false },
   })
-  expect(attempts.map(({ starts_after_ms }: { starts_after_ms: number }) => starts_after_ms)).toEqual([
-    60_000, 71_000, 83_000,
-  ])
+  expect(attempts.map(({ starts_after_ms }) => starts_after_ms)).toEqual([60_000, 71_000, 83_000])
 })
 
 const WARNED: [string, Record<string, unknown>, RegExp][] = [

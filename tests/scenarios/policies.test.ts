@@ -178,8 +178,8 @@ test('x_on_timeout follows the same order of sources', async () => {
   await put(server, 'by.handler', { x_on_timeout: 'retry' })
   await put(server, 'by.type', { x_on_timeout: 'discard' })
   const shown = async (job: Record<string, unknown>) => {
-    const { on_timeout, sources } = (await server.start(job, { worker_id: 'w' })).x_limits
-    return [on_timeout, sources.on_timeout]
+    const { x_limits } = await server.start(job, { worker_id: 'w' })
+    return [x_limits.on_timeout as string, x_limits.sources.on_timeout as string]
   }
   expect(await shown({ type: 'by.handler' })).toEqual(['discard', 'handler'])
   expect(await shown({ type: 'by.handler', x_on_timeout: 'retry' })).toEqual(['retry', 'publish'])

@@ -75,8 +75,8 @@ test('at most one event a second tells of progress', async () => {
     await server.advance(500)
   }
   const told = (await server.events(id)).filter(({ type }) => type === 'job.progress')
-  expect(told.map(({ data }) => data.progress_percent)).toEqual([10, 30])
-  expect(told[0].data).toMatchObject({ worker_id: 'w', attempt: 1, progress_message: 'm' })
+  expect(told.map(({ data }): unknown => data.progress_percent)).toEqual([10, 30])
+  expect(told[0]?.data).toMatchObject({ worker_id: 'w', attempt: 1, progress_message: 'm' })
 })
 
 test('an ACK makes it whole if it was used; a FAIL keeps it; a new attempt starts empty', async () => {
@@ -121,7 +121,7 @@ test('a checkpoint is replaced whole, counted, and read back flat and nested', a
     checkpoint: record,
   })
   const told = (await server.events(id)).filter(({ type }) => type === 'job.checkpointed')
-  expect(told.map(({ data }) => data.sequence)).toEqual([1, 2])
+  expect(told.map(({ data }): unknown => data.sequence)).toEqual([1, 2])
 })
 
 test('a delete can be repeated, and the next save counts from 1 again', async () => {

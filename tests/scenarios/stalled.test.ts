@@ -30,7 +30,7 @@ test('an attempt is not stalled 1 ms before its heartbeat_timeout, and is at it'
   })
   expect((await server.eventTypes(id)).slice(2)).toEqual(['job.stalled', 'job.failed', 'job.retrying'])
   const [, , stalled] = await server.events(id)
-  expect(stalled.data).toMatchObject({ timeout_kind: 'stalled', limit_seconds: 20, elapsed_seconds: 20, attempt: 1 })
+  expect(stalled?.data).toMatchObject({ timeout_kind: 'stalled', limit_seconds: 20, elapsed_seconds: 20, attempt: 1 })
 })
 
 test('a stall of the last attempt discards; the policy decides about the dead-letter list', async () => {

@@ -17,7 +17,7 @@ for (const [first, [winner, strong]] of DUE_AT_30.entries()) {
       const { id } = await server.start({ ...weak, ...strong }, { worker_id: 'w' })
       await server.advance(30_000)
       const job = await server.job(id)
-      expect(job.errors.map(({ type }: { type: string }) => type)).toEqual([winner])
+      expect(job.errors.map(({ type }) => type)).toEqual([winner])
     })
   }
 }
@@ -33,7 +33,7 @@ test.each(AGAINST_DEATH)('on a tie of %s and worker death the order decides', as
   await server.register('w')
   const { id } = await server.start(limits, { worker_id: 'w' })
   await server.advance(30_000)
-  expect((await server.job(id)).errors.map(({ type }: { type: string }) => type)).toEqual([winner])
+  expect((await server.job(id)).errors.map(({ type }) => type)).toEqual([winner])
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
 })
 

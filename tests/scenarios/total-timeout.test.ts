@@ -74,7 +74,7 @@ test('a job that waits for its retry ends at the total deadline too', async () =
   await server.advance(1)
   const job = await server.job(id)
   expect(job).toMatchObject({ state: 'discarded', error: { type: 'total_timeout' } })
-  expect(job.errors.map(({ type }: { type: string }) => type)).toEqual(['error', 'total_timeout'])
+  expect(job.errors.map(({ type }) => type)).toEqual(['error', 'total_timeout'])
 })
 
 test('a total given alone also bounds the attempt, and keeps its retries', async () => {
@@ -158,7 +158,7 @@ test('a lapsed reservation goes back only if another attempt fits, with no backo
   await server.advance(5_001)
   const job = await server.job(late.id)
   expect(job.state).toBe('discarded')
-  expect(job.errors.map(({ type }: { type: string }) => type)).toEqual(['visibility_timeout', 'total_timeout'])
+  expect(job.errors.map(({ type }) => type)).toEqual(['visibility_timeout', 'total_timeout'])
 })
 
 test('the total comes before the attempts: attempts left do not matter', async () => {
@@ -175,7 +175,7 @@ test.each(['discard', 'dead_letter'])('on_exhaustion %s rules for a total that s
   const foreseen = await server.start({ timeout: 5, total_timeout: 5, retry: { on_exhaustion } })
   await server.nack(foreseen.id)
   await server.advance(5_000)
-  const dead = (await server.get('/ojs/v1/dead-letter')).body.jobs.map(({ id }: { id: string }) => id)
+  const dead = (await server.get('/ojs/v1/dead-letter')).body.jobs.map(({ id }) => id)
   const all = [waiting, running.id, foreseen.id]
   expect(dead.sort()).toEqual(on_exhaustion === 'discard' ? [] : all.sort())
 })

@@ -133,3 +133,19 @@ test('with a token nothing is open but what tells of the server’s health', asy
     expect((await server.get(path)).status).toBe(200)
   }
 })
+
+test('under /api everything that is refused is a problem', async () => {
+  const server = await TestServer.open({ token: 'secret' })
+  const token = { authorization: 'Bearer secret' }
+  const replies = [
+    await server.get('/api/v1/job-types'),
+    await server.get('/api/v1/nothing', token),
+    await server.call('POST', '/api/v1/job-types', {}, token),
+    await server.get('/api/v1/job-types/nope', token),
+  ]
+  expect(replies.map(({ status }) => status)).toEqual([401, 404, 405, 404])
+  for (const { status, headers, body } of replies) {
+    expect(headers['Content-Type']).toBe('application/problem+json')
+    expect(body).toMatchObject({ status, title: expect.any(String), detail: expect.any(String) })
+  }
+})

@@ -130,7 +130,7 @@ test('a job that lapsed joins the tail of its priority band', async () => {
   const low = await server.enqueue({ priority: -1 })
   await server.advance(30_000)
   const { jobs } = (await server.fetch({ count: 3 })).body
-  expect(jobs.map(({ id }: { id: string }) => id)).toEqual([waiting, lapsed.id, low])
+  expect(jobs.map(({ id }) => id)).toEqual([waiting, lapsed.id, low])
 })
 
 test('a poll that waits for work is woken by a reservation that lapses', async () => {

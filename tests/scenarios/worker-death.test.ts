@@ -65,7 +65,7 @@ test('jobs claimed after the last beat are recovered too, and jobs it no longer 
   await server.advance(30_000)
   expect((await server.job(fresh.id)).error.type).toBe('worker_death')
   expect(await server.job(lost.id)).toMatchObject({ state: 'available', attempt: 2 })
-  expect((await server.job(lost.id)).errors.map(({ type }: { type: string }) => type)).toEqual([
+  expect((await server.job(lost.id)).errors.map(({ type }) => type)).toEqual([
     'visibility_timeout',
     'visibility_timeout',
   ])
@@ -102,7 +102,7 @@ test('a job with a stall clock of its own outlives its worker’s death and ends
   await server.beat('w', ids)
   await server.advance(30_000)
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
-  expect((await server.events('w')).at(-1).data.recovered_jobs).toEqual([])
+  expect((await server.events('w')).at(-1)?.data.recovered_jobs).toEqual([])
   await server.advance(59_999)
   for (const id of ids) expect((await server.job(id)).state).toBe('active')
   await server.advance(1)

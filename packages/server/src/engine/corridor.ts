@@ -165,6 +165,16 @@ export class Corridor {
     while (left.length > 0) left = await this.#together(left)
   }
 
+  /** What was committed stays committed, whether or not the store can say what comes next. */
+  async #lookAhead(store: Store): Promise<void> {
+    try {
+      this.#nextWakeAt = await store.nextWakeAt()
+      this.#knowsNext = true
+    } catch {
+      this.#knowsNext = false
+    }
+  }
+
   async #transaction(group: readonly Waiting[]): Promise<{ outcomes: Outcome[]; postponed: boolean }> {
     const { store, moment, outages, workerTimeoutMs, deadLetterMax } = this.#ports
     const at = moment()
@@ -178,8 +188,7 @@ export class Corridor {
       await unit.flush()
       return { unit, outcomes, postponed: more }
     })
-    this.#nextWakeAt = await store.nextWakeAt()
-    this.#knowsNext = true
+    await this.#lookAhead(store)
     this.#ports.onTrouble(null)
     this.#ports.onCommit({
       transitions: unit.transitions,

@@ -31,24 +31,36 @@ interface Row<T> {
 }
 
 class Table<T> {
-  readonly rows = new Map<string, Row<T>>()
+  readonly #rows = new Map<string, Row<T>>()
+  /** Ids in the order in which they were first written: places at the tail are given in this order. */
+  readonly #written = new Set<string>()
 
   get(id: string): Row<T> | undefined {
-    return this.rows.get(id)
+    return this.#rows.get(id)
   }
 
   found(id: string, value: T | null): Row<T> {
     const row: Row<T> = { stored: value, current: value }
-    this.rows.set(id, row)
+    this.#rows.set(id, row)
     return row
   }
 
-  changes(): { before: T | null; after: T | null }[] {
-    const changed: { before: T | null; after: T | null }[] = []
-    for (const { stored, current } of this.rows.values()) {
-      if (stored !== current) changed.push({ before: stored, after: current })
+  written(id: string): void {
+    this.#written.add(id)
+  }
+
+  changes(): { id: string; before: T | null; after: T | null }[] {
+    const changed: { id: string; before: T | null; after: T | null }[] = []
+    for (const id of this.#written) {
+      const row = this.#rows.get(id)
+      if (row !== undefined && row.stored !== row.current) changed.push({ id, before: row.stored, after: row.current })
     }
     return changed
+  }
+
+  clear(): void {
+    this.#rows.clear()
+    this.#written.clear()
   }
 }
 
@@ -288,6 +300,7 @@ export class Unit {
     if (row === undefined) throw broken(`${id} is written without having been found since the last flush`)
     const previous = row.current
     row.current = value
+    table.written(id)
     this.#undo.push(() => {
       row.current = previous
     })
@@ -313,12 +326,8 @@ export class Unit {
         .changes()
         .map(({ after }) => after)
         .filter((queue) => queue !== null),
-      types: [...this.#types.rows]
-        .filter(([, row]) => row.stored !== row.current)
-        .map(([type, row]) => ({ type, policy: row.current })),
-      checkpoints: [...this.#checkpoints.rows]
-        .filter(([, row]) => row.stored !== row.current)
-        .map(([jobId, row]) => ({ jobId, checkpoint: row.current })),
+      types: this.#types.changes().map(({ id, after }) => ({ type: id, policy: after })),
+      checkpoints: this.#checkpoints.changes().map(({ id, after }) => ({ jobId: id, checkpoint: after })),
       events: this.#events,
       aliveAt: this.#aliveAt,
       outages: null,
@@ -336,7 +345,7 @@ export class Unit {
     this.#events = []
     this.#aliveAt = null
     // Rows have new versions and places now: whoever needs one again finds it again.
-    for (const table of [this.#jobs, this.#workers, this.#queues, this.#types, this.#checkpoints]) table.rows.clear()
+    for (const table of [this.#jobs, this.#workers, this.#queues, this.#types, this.#checkpoints]) table.clear()
     if (this.#undo.length > 0) this.#flushed = true
     this.#undo = []
   }

@@ -258,7 +258,7 @@ export class SqliteStore implements Store {
       session.forget()
     } catch {
       // Nothing is committed by a connection that is closed, and the next call begins with a fresh one.
-      this.#stale = true
+      this.#stale = !session.db.memory
     }
   }
 }
