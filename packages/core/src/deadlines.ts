@@ -137,12 +137,18 @@ export function stallAt(job: Job, { worker, outages }: Liveness): Instant | null
   return after(after(since, job.hold.heartbeat.ms), creditFor(since, outages))
 }
 
+/** How long a beat extends the reservation: what it asked for, within the cap, or else the job's own visibility. */
+export function extensionFor(job: Job, askedMs: Millis | null): Millis {
+  if (askedMs === null) return job.hold?.visibility.ms ?? millis(0)
+  return millis(Math.min(askedMs, job.limits.caps.visibility ?? askedMs))
+}
+
 /** When the visibility clock was last reset, and to what length. */
 export function visibilityClock(job: Job, worker: Worker | null): { since: Instant; ms: Millis } | null {
   if (job.hold === null) return null
   const beat = beatFor(job, worker)
   return beat !== null && beat.jobs.has(job.id) && beat.at >= job.hold.visibleFrom
-    ? { since: beat.at, ms: beat.visibilityMs ?? job.hold.visibility.ms }
+    ? { since: beat.at, ms: extensionFor(job, beat.visibilityMs) }
     : { since: job.hold.visibleFrom, ms: job.hold.visibleMs }
 }
 

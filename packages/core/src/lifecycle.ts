@@ -602,15 +602,16 @@ const PATCHABLE: readonly JobState[] = ['scheduled', 'available', 'pending', 're
 export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step {
   if (!PATCHABLE.includes(job.state)) throw wrongState(job, PATCHABLE.join(', '), 'changed')
   const { now } = moment
-  const rescheduled =
-    job.state === 'scheduled' ||
-    (job.state === 'available' && job.attempt === 0 && changes.scheduledAt !== job.scheduledAt)
+  const isMoved = changes.scheduledAt !== job.scheduledAt
+  const rescheduled = job.state === 'scheduled' || (job.state === 'available' && isMoved)
   const state: JobState = !rescheduled
     ? job.state
     : changes.scheduledAt !== null && changes.scheduledAt > now
       ? 'scheduled'
       : 'available'
-  const changed: Job = { ...job, ...changes, limitsSetAt: now }
+  // A job that waits for its retry does not start before the moment it was moved to.
+  const nextRetryAt = isMoved ? latest(job.nextRetryAt, changes.scheduledAt) : job.nextRetryAt
+  const changed: Job = { ...job, ...changes, nextRetryAt, limitsSetAt: now }
   const event = jobEvent('job.limits_changed', changed, now)
   if (state === job.state) {
     const kept = armed(changed)
@@ -633,6 +634,11 @@ export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step
   }
   const later = moved(changed, { at: now, to: 'scheduled' }, { enqueuedAt: null })
   return { before: job, job: later, events: [event, ...scheduledEvent(later, now)] }
+}
+
+/** Only a job that has a moment of its own can be put off. */
+function latest(own: Instant | null, moved: Instant | null): Instant | null {
+  return own !== null && moved !== null && moved > own ? moved : own
 }
 
 // ---- Signs of life ----

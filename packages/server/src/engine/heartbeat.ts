@@ -7,6 +7,7 @@
  */
 import {
   absorbBeat,
+  extensionFor,
   isDue,
   iso,
   jobEvent,
@@ -156,9 +157,12 @@ async function keepWhatWasDropped(unit: Unit, before: Worker, report: BeatReport
   const listed = new Set(report.jobIds)
   const proofs = report.proofs === null ? listed : new Set(report.proofs)
   const covered = (id: string): boolean => before.beat?.proofs === null || before.beat?.proofs.has(id) === true
-  const dropped = [...before.beat.jobs].filter((id) => !listed.has(id) || (covered(id) && !proofs.has(id)))
-  for (const job of await unit.jobs(dropped)) {
-    if (job.hold?.workerId === before.id) unit.keep(absorbBeat(job, before))
+  const isDropped = (id: string): boolean => !listed.has(id) || (covered(id) && !proofs.has(id))
+  // A job listed with a lease is looked at too: a stale one speaks for an attempt that is over, and covers nothing.
+  const asked = [...before.beat.jobs].filter((id) => isDropped(id) || report.leases[id] !== undefined)
+  for (const job of await unit.jobs(asked)) {
+    if (job.hold?.workerId === before.id && (isDropped(job.id) || isStale(report, job)))
+      unit.keep(absorbBeat(job, before))
   }
 }
 
@@ -169,7 +173,7 @@ function extendAnonymous(unit: Unit, report: BeatReport, jobs: ReadonlyMap<strin
     if (job.hold === null || job.hold.workerId !== null || isStale(report, job)) continue
     const alive = signOfLife(job, unit.now)
     if (alive.hold === null) continue
-    const visibleMs = report.visibilityMs ?? job.hold.visibility.ms
+    const visibleMs = extensionFor(job, report.visibilityMs)
     const signAt = proofs === null || proofs.has(job.id) ? alive.hold.signAt : job.hold.signAt
     const extended = { ...alive, hold: { ...alive.hold, signAt, visibleMs } }
     unit.keep(wokenInTime(extended, unit.livenessWith(null)))

@@ -29,6 +29,7 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
           },
         })
       }
+      if (isEmpty(sent)) return job
       const patched = patchGiven(job.given, sent, unit.now)
       const step = changeLimits(
         job,
@@ -57,4 +58,9 @@ export async function limitsToday(engine: Engine, unit: Unit, job: Job, publish:
     queue: queue === null ? null : queueLimits(queue.config),
     server: engine.settings.limits,
   })
+}
+
+/** A PATCH that asks for nothing changes nothing. */
+function isEmpty(sent: unknown): boolean {
+  return typeof sent === 'object' && sent !== null && !Array.isArray(sent) && Object.keys(sent).length === 0
 }
