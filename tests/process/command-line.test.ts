@@ -1,0 +1,154 @@
+/** The command itself: what it prints and where, what it refuses and how it says so, and where settings come from. */
+import { symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { curfew, lines, ServerProcess, temporaryDirectory } from './server-process.ts'
+
+describe('what it prints', () => {
+  test('stdout has one line, the address; the log is JSON on stderr', async () => {
+    const server = await ServerProcess.start()
+    await server.enqueue()
+    const exit = await server.stop()
+    expect(exit.code).toBe(0)
+    expect(server.stdout).toBe(`listening on http://127.0.0.1:${String(server.port)}\n`)
+    expect(server.port).toBeGreaterThan(0)
+    expect(server.log.map(({ msg }) => msg)).toEqual(['serving', 'stopping', 'stopped'])
+    for (const line of server.log) expect(line).toMatchObject({ level: 30, time: expect.any(Number) })
+  })
+
+  test('--log-level silent says nothing', async () => {
+    const server = await ServerProcess.start({ flags: ['--log-level', 'silent'] })
+    await server.stop()
+    expect(server.stderr).toBe('')
+  })
+
+  test('--help lists the commands and every flag, --version the version', async () => {
+    const help = await curfew(['--help'])
+    expect(help).toMatchObject({ code: 0, stderr: '' })
+    for (const word of ['curfew serve', 'curfew config', '--port', '--token', '--limits-caps-timeout', 'CURFEW_TOKEN'])
+      expect(help.stdout).toContain(word)
+    expect((await curfew(['serve', '--help'])).stdout).toBe(help.stdout)
+    expect((await curfew(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  })
+})
+
+describe('what it refuses', () => {
+  const refusals: readonly [string, readonly string[], Readonly<Record<string, string>>, RegExp][] = [
+    ['a flag it does not know', ['serve', '--prot', '1'], {}, /Unknown flag --prot.*--help/],
+    ['a command it does not know', ['sevre'], {}, /Unknown command "sevre".*--help/],
+    ['an environment variable it does not know', ['config'], { CURFEW_PROT: '1' }, /CURFEW_PROT/],
+    ['a flag without its value', ['serve', '--port'], {}, /--port needs a value/],
+    ['a port that is none', ['serve', '--port', '70000'], {}, /--port must be a port/],
+    ['a duration that is none', ['serve', '--limits-defaults-timeout', '5 parsecs'], {}, /such as 30s/],
+    ['a configuration file that is not there', ['serve', '--config', '/nowhere.yaml'], {}, /\/nowhere\.yaml/],
+    ['other machines without a token', ['serve', '--host', '0.0.0.0', '--port', '0'], {}, /0\.0\.0\.0.*CURFEW_TOKEN/],
+    ['an empty token', ['serve', '--token='], {}, /token is empty/],
+    ['a clock to be turned by anybody', ['serve', '--clock', 'manual'], {}, /--clock manual needs --conformance/],
+  ]
+  test.each(refusals)('%s, with exit code 2 and a message', async (_, args, env, message) => {
+    const ended = await curfew(args, env)
+    expect(ended).toMatchObject({ code: 2, stdout: '' })
+    expect(ended.stderr).toMatch(message)
+    expect(lines(ended.stderr)).toHaveLength(1)
+  })
+
+  test('an unknown key in the file, naming the key and the file', async () => {
+    const file = join(temporaryDirectory(), 'curfew.yaml')
+    writeFileSync(file, 'limits:\n  defaults:\n    tiemout: 5s\n')
+    const ended = await curfew(['serve', '--config', file])
+    expect(ended.code).toBe(2)
+    expect(ended.stderr).toContain('limits.defaults.tiemout')
+    expect(ended.stderr).toContain(file)
+  })
+
+  test('a port that is taken, and says what to do', async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => other.once('listening', resolve))
+    const port = String((other.address() as AddressInfo).port)
+    const ended = await curfew(['serve', '--port', port, '--data', temporaryDirectory()])
+    other.close()
+    expect(ended).toMatchObject({ code: 1, stdout: '' })
+    expect(ended.stderr).toMatch(/port is taken.*--port/)
+  })
+
+  test('a second server on the same data, also when it comes by a link', async () => {
+    const server = await ServerProcess.start()
+    const link = join(temporaryDirectory(), 'link')
+    symlinkSync(server.data, link)
+    for (const data of [server.data, link]) {
+      const ended = await curfew(['serve', '--port', '0', '--data', data])
+      expect(ended).toMatchObject({ code: 1, stdout: '' })
+      expect(ended.stderr).toMatch(/in use by another Curfew server/)
+    }
+    await server.enqueue()
+    await server.kill()
+    // The lock dies with the process.
+    await (await ServerProcess.start({ data: server.data })).stop()
+  })
+})
+
+describe('the token', () => {
+  test('is asked of every call but health, readiness, metrics and the manifest', async () => {
+    const server = await ServerProcess.start({ env: { CURFEW_TOKEN: 's3cret' } })
+    for (const path of ['/health', '/healthz', '/ready', '/readyz', '/metrics', '/ojs/manifest', '/ojs/v1/health'])
+      expect(await server.get(path)).toMatchObject({ status: 200 })
+    for (const headers of [{}, { Authorization: 'Bearer wrong' }, { Authorization: 'Basic s3cret' }])
+      expect(await server.get('/ojs/v1/queues', headers)).toMatchObject({
+        status: 401,
+        body: { error: { code: 'unauthenticated' } },
+        headers: { 'www-authenticate': 'Bearer' },
+      })
+    expect(await server.get('/nowhere')).toMatchObject({ status: 401 })
+    expect(await server.get('/ojs/v1/queues', { Authorization: 'Bearer s3cret' })).toMatchObject({ status: 200 })
+    await server.stop()
+    expect(server.stderr).not.toContain('s3cret')
+  })
+})
+
+describe('settings', () => {
+  test('flags win over the environment, the environment over the file, the file over the default', async () => {
+    const file = join(temporaryDirectory(), 'curfew.yaml')
+    writeFileSync(
+      file,
+      'limits:\n  defaults:\n    timeout: 1m\n    grace-period: 1m\n    heartbeat_timeout: 1m\nretention:\n  completed: 1d\n',
+    )
+    const { code, stdout } = await curfew(['config', '--config', file, '--limits-defaults-timeout', '3m'], {
+      CURFEW_LIMITS_DEFAULTS_TIMEOUT: '2m',
+      CURFEW_LIMITS_DEFAULTS_GRACE_PERIOD: '2m',
+    })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/ timeout: 3m +# --limits-defaults-timeout\n/)
+    expect(stdout).toMatch(/ grace-period: 2m +# CURFEW_LIMITS_DEFAULTS_GRACE_PERIOD\n/)
+    expect(stdout).toMatch(/ heartbeat-timeout: 1m +# .*curfew\.yaml/)
+    expect(stdout).toMatch(/ visibility-timeout: 30m +# default\n/)
+    expect(stdout).toMatch(/ completed: 1d +# .*curfew\.yaml/)
+  })
+
+  test('are what the server goes by', async () => {
+    const server = await ServerProcess.start({
+      flags: ['--limits-defaults-timeout', '7s'],
+      env: { CURFEW_LIMITS_DEFAULTS_TIMEOUT: '8s', CURFEW_LIMITS_CAPS_TOTAL_TIMEOUT: '1h' },
+    })
+    expect((await server.enqueue()).x_limits).toMatchObject({
+      timeout_ms: 7_000,
+      total_ms: 3_600_000,
+      sources: { timeout: 'default', total: 'cap' },
+    })
+    await server.stop()
+  })
+
+  test('are printed without secrets, and the print is itself a file it can read', async () => {
+    const printed = await curfew(['config', '--token', 's3cret', '--port', '9999'])
+    expect(printed.code).toBe(0)
+    expect(printed.stdout).not.toContain('s3cret')
+    expect(printed.stdout).toMatch(/^# token: .*\*+.*--token$/m)
+    const file = join(temporaryDirectory(), 'printed.yaml')
+    writeFileSync(file, printed.stdout)
+    const again = await curfew(['config', '--config', file])
+    expect(again).toMatchObject({ code: 0, stderr: '' })
+    expect(again.stdout).toMatch(/^port: 9999 /m)
+    expect(again.stdout).toMatch(/^token: null /m) // a hidden token is no token, above all not a well-known one
+  })
+})
