@@ -1,5 +1,5 @@
 /**
- * Deadlines on the real clock. An ending is seen by a listener within 150 ms of its deadline, and no answer ever shows
+ * Deadlines on the real clock. An ending is seen by a listener within half a second of its deadline, and no answer ever shows
  * a state that its deadline no longer allows. Long polls wait as long as they were asked to, and no longer than needed.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { EventSource } from './event-source.ts'
 import { RawSocket, requestText } from './raw-socket.ts'
 import { ServerProcess, until } from './server-process.ts'
 
-const SEEN_WITHIN_MS = 150
+const SEEN_WITHIN_MS = 500
 /** The engine's clock and ours are the same wall clock read at different moments; they differ by a rounding. */
 const ROUNDING_MS = 5
 /** A busy machine may hold up either process for longer than that; it does not do so three times in a row. */
@@ -85,7 +85,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 }
 
-describe('ends, and shows within 150 ms,', () => {
+describe('ends, and shows within half a second,', () => {
   test.each(Object.entries(cases))(
     '%s',
     BUSY_MACHINE,
