@@ -124,7 +124,11 @@ export class Engine {
   /** Opens the engine on its data: credits the outage, settles everything overdue, and starts the loop. */
   static async open(parts: EngineParts): Promise<Engine> {
     const { aliveAt, outages, activeJobs } = await parts.store.lastLife()
-    const clock = parts.manualClock ?? clockFrom(parts.host, aliveAt ?? instant(0))
+    const { last } = await parts.store.eventBounds()
+    const newest = await parts.store.event(last)
+    // Time goes on from the latest instant the data speaks of, even if the wall clock was set back meanwhile.
+    const notBefore = instant(Math.max(aliveAt ?? 0, newest?.at ?? 0))
+    const clock = parts.manualClock ?? clockFrom(parts.host, notBefore)
     const now = clock.now()
     const known =
       aliveAt !== null && aliveAt < now ? [...outages, { from: aliveAt, to: now }].slice(-KEPT_OUTAGES) : outages
