@@ -72,5 +72,5 @@ test('a job that lives long keeps a story of bounded length, and all its counts'
   expect(await server.job(id)).toMatchObject({ state: 'available', attempt: 150, x_interruptions: 150 })
   const { spans } = (await server.get(`/ojs/v1/jobs/${id}/explain`)).body
   expect(spans.length).toBeLessThan(250)
-  expect(spans.at(0)).toMatchObject({ kind: 'waiting', from: at(0) })
+  expect(spans[0]).toMatchObject({ kind: 'waiting', from: at(0) })
 })

@@ -165,3 +165,10 @@ test('a bulk action by filter takes the jobs the action makes sense for', async 
   })
   expect(cancel.body).toMatchObject({ matched: 3, succeeded: 3 })
 })
+
+test.each(['retry', 'cancel', 'delete'])('a bulk %s that names no jobs at all is refused', async (action) => {
+  const server = await TestServer.open()
+  const id = await server.enqueue()
+  expect((await server.post(`/ojs/v1/admin/jobs/bulk/${action}`, { confirm: true })).status).toBe(400)
+  expect((await server.job(id)).state).toBe('available')
+})

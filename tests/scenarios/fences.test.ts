@@ -160,6 +160,16 @@ test('the lease grows with every claim and survives a manual retry, which resets
   expect((await server.ack(id, { attempt: 1, x_lease: 2 })).status).toBe(200)
 })
 
+test('an anonymous reservation may be reported on by anybody, with a name or without', async () => {
+  const server = await TestServer.open()
+  const named = await server.start()
+  expect((await server.ack(named.id, { worker_id: 'w' })).status).toBe(200)
+  const unnamed = await server.start()
+  expect((await server.ack(unnamed.id)).status).toBe(200)
+  const stale = await server.start()
+  expect((await server.ack(stale.id, { worker_id: 'w', x_lease: 2 })).body.error.details.reason).toBe('stale_attempt')
+})
+
 test('with requireOwner a report must name its worker', async () => {
   const server = await TestServer.open({ settings: { requireOwner: true } })
   const { id } = await server.start({}, { worker_id: 'w' })

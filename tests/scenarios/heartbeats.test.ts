@@ -131,6 +131,19 @@ test('a stale lease in a beat resets nothing and is answered as lost', async () 
   expect(right.body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
 })
 
+test('a stale lease does not undo the beat before it', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ visibility_timeout: 20, heartbeat_timeout: 20 }, { worker_id: 'w' })
+  await server.advance(12_000)
+  await server.beat('w', [id])
+  await server.advance(3_000)
+  await server.beat('w', [id], { x_leases: { [id]: 9 } })
+  await server.advance(16_999)
+  expect((await server.job(id)).state).toBe('active')
+  await server.advance(1)
+  expect((await server.job(id)).error).toMatchObject({ type: 'stalled', deadline: at(32_000) })
+})
+
 test('a stale lease does not extend an anonymous reservation either', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ visibility_timeout: 10 })

@@ -287,6 +287,18 @@ test('caps bind handlers and fetches as well', async () => {
   })
 })
 
+test('a cap on the reservation binds what a beat asks for, named or anonymous', async () => {
+  const server = await TestServer.open({ limits: { caps: { visibility: seconds(50) } } })
+  const named = await server.start({}, { worker_id: 'w' })
+  const anonymous = await server.start()
+  await server.beat('w', [named.id, anonymous.id], { visibility_timeout_ms: 36_000_000 })
+  for (const { id } of [named, anonymous]) {
+    expect((await server.job(id)).x_limits.visibility_deadline).toBe(at(50_000))
+  }
+  await server.advance(50_000)
+  expect((await server.job(anonymous.id)).error.type).toBe('visibility_timeout')
+})
+
 test('a queue’s visibility that a cap cut still ranks after the fetch', async () => {
   const server = await TestServer.open({ limits: { caps: { visibility: seconds(50) } } })
   await server.call('PUT', '/ojs/v1/admin/queues/default/config', { default_visibility_timeout: 100 })

@@ -187,3 +187,22 @@ test('a change of priority alone leaves the place in the queue and the limits’
   expect(job.x_limits.sources.timeout).toBe('publish')
   expect((await server.fetch()).body.job.id).toBe(first)
 })
+
+test('a job that has been tried before can be put off as well, and is then not subject to its TTL', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ enqueue_ttl: 60, retry: { jitter: false } })
+  await server.nack(id)
+  await server.advance(1_000)
+  expect((await patch(server, id, { scheduled_at: at(100_000) })).body.job.state).toBe('scheduled')
+  await server.advance(98_999)
+  expect((await server.fetch()).body.jobs).toEqual([])
+  await server.advance(1)
+  expect((await server.fetch()).body.job).toMatchObject({ id, attempt: 2 })
+})
+
+test('a change that changes nothing is not told', async () => {
+  const server = await TestServer.open()
+  const id = await server.enqueue({ timeout: 5 })
+  expect((await patch(server, id, {})).status).toBe(200)
+  expect(await server.eventTypes(id)).toEqual(['job.enqueued'])
+})

@@ -109,6 +109,20 @@ test('a job with a stall clock of its own outlives its worker’s death and ends
   for (const id of ids) expect((await server.job(id)).error).toMatchObject({ type: 'stalled', deadline: at(100_000) })
 })
 
+test('what its last beat said of such a job outlives the record of the dead', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({ heartbeat_timeout: 90 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  await server.beat('w', [id])
+  await server.advance(40_000)
+  await server.fetch({ worker_id: 'w', queues: ['empty'] })
+  await server.advance(49_999)
+  expect((await server.job(id)).state).toBe('active')
+  await server.advance(1)
+  expect((await server.job(id)).error).toMatchObject({ type: 'stalled', deadline: at(100_000) })
+})
+
 const SIGNS: [string, (server: TestServer, id: string, spare: string) => Promise<unknown>][] = [
   ['a beat', (server) => server.beat('w', [])],
   ['a fetch', (server) => server.fetch({ worker_id: 'w', queues: ['empty'] })],

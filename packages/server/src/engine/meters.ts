@@ -126,7 +126,7 @@ export class Meters {
     if (before?.state === 'available' && job?.state === 'active') {
       const waitedMs = elapsed(before.enqueuedAt ?? before.createdAt, now)
       this.#queueTime.observe(labels, waitedMs / 1000)
-      if (job.attempt === 1) this.#waitTime.observe({ queue }, elapsed(job.createdAt, now) / 1000)
+      if (job.lease === 1) this.#waitTime.observe({ queue }, elapsed(job.createdAt, now) / 1000)
       const minute = this.#minute(queue, now)
       minute.started += 1
       minute.waitMs += waitedMs
