@@ -1,0 +1,83 @@
+// Everything measured runs in a process of its own: the server, the baselines, and the client that loads them.
+import { fork, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const main = fileURLToPath(new URL('../../packages/server/dist/cli/main.js', import.meta.url))
+
+/** A fresh server, as an operator would start it: full durability, its own directory. */
+export async function startServer({ flags = [], node = [] } = {}) {
+  const data = mkdtempSync(join(tmpdir(), 'curfew-bench-'))
+  const args = [...node, main, 'serve', '--port', '0', '--data', data, '--log-level', 'warn', ...flags]
+  const child = spawn(process.execPath, args, {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const port = await portOf(child)
+  return {
+    port,
+    data,
+    cpuMs: () => cpuMs(child.pid),
+    async stop() {
+      await ended(child, 'SIGTERM')
+      rmSync(data, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A program of this folder that prints `listening on …` as the server does. */
+export async function startProgram(file, args = []) {
+  const child = spawn(process.execPath, [fileURLToPath(new URL(file, import.meta.url)), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const port = await portOf(child)
+  return { port, cpuMs: () => cpuMs(child.pid), stop: () => ended(child, 'SIGKILL') }
+}
+
+/** A process that makes load: `run(module, name, args)` calls a function there that the module exports. */
+export function startLoad() {
+  const child = fork(fileURLToPath(new URL('load-process.mjs', import.meta.url)))
+  return {
+    run: (module, name, args) =>
+      new Promise((resolve, reject) => {
+        child.once('message', ({ error, value }) => {
+          if (error === undefined) resolve(value)
+          else reject(new Error(`load ${name}: ${error}`))
+        })
+        child.send({ module, name, args })
+      }),
+    stop: () => ended(child, 'SIGKILL'),
+  }
+}
+
+function portOf(child) {
+  return new Promise((resolve, reject) => {
+    let said = ''
+    child.stdout.setEncoding('utf8').on('data', (chunk) => {
+      said += chunk
+      const port = /^listening on http:\/\/\S+:(\d+)\n/.exec(said)?.[1]
+      if (port !== undefined) resolve(Number(port))
+    })
+    child.once('exit', (code) => reject(new Error(`a process ended with ${code} before it listened`)))
+  })
+}
+
+function ended(child, signal) {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve()
+    child.once('exit', () => resolve())
+    child.kill(signal)
+  })
+}
+
+/** What a process has had of the processor, in ms; null where the system does not say. It counts in steps of 10 ms. */
+function cpuMs(pid) {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ')
+    return (Number(fields[11]) + Number(fields[12])) * 10
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,88 @@
+/** BEAT, as the model sees it: whose clocks it winds up, and what the worker must be told. */
+import type { BeatBody } from '../calls.ts'
+import type { Answer } from '../server.ts'
+import { insist } from '../violation.ts'
+import { OK, type Expected, type Model, type Notice } from './model.ts'
+import { softAt, wind, type ModelWorker } from './records.ts'
+
+/** A worker that does not list a job it lost is told for this long. */
+const TOLD_FOR_MS = 60_000
+
+type Stop = readonly [jobId: string, reason: string]
+
+export function beat(model: Model, body: BeatBody, answer: Answer | null): Expected {
+  const worker = model.living(body.worker_id)
+  const late = body.seq !== undefined && worker.beatSeq !== null && body.seq < worker.beatSeq
+  wind(worker.alive, model.now)
+  if (!late) {
+    worker.known = true
+    worker.state = body.state
+    worker.beatSeq = body.seq ?? worker.beatSeq
+  }
+  const listed = new Set(body.active_job_ids)
+  const notices = (model.notices.get(worker.id) ?? []).filter(
+    ({ jobId, at }) => listed.has(jobId) || model.now - at < TOLD_FOR_MS,
+  )
+  model.notices.set(worker.id, notices)
+  const extended: string[] = []
+  const stops: Stop[] = notices.filter(({ jobId }) => !listed.has(jobId)).map(({ jobId, reason }) => [jobId, reason])
+  for (const id of listed) {
+    const job = model.jobs.get(id)
+    const hold = job?.hold ?? null
+    const asked = body.x_leases?.[id]
+    const isMine = hold !== null && (hold.workerId === worker.id || hold.workerId === null)
+    if (job === undefined || !isMine || (asked !== undefined && asked !== job.lease)) {
+      const reason = stopReason(model, worker.id, id, asked, notices)
+      if (reason !== null) stops.push([id, reason])
+      continue
+    }
+    if ((softAt(job) ?? Infinity) <= model.now) stops.push([id, 'timeout'])
+    if (late) continue
+    extended.push(id)
+    const mostMs = job.limits.caps.visibility ?? Infinity
+    wind(hold.visible, model.now, Math.min(body.visibility_timeout_ms ?? hold.visibility.ms, mostMs))
+    if (body.x_beats === undefined || body.x_beats.includes(id)) wind(hold.sign, model.now)
+  }
+  if (answer?.status === 200) checkAnswer(worker, answer, extended, stops)
+  return OK
+}
+
+function stopReason(
+  model: Model,
+  workerId: string,
+  id: string,
+  asked: number | undefined,
+  notices: readonly Notice[],
+): string | null {
+  const notice = notices.findLast(({ jobId, lease }) => jobId === id && (asked === undefined || lease === asked))
+  if (notice !== undefined) return notice.reason
+  const job = model.jobs.get(id)
+  if (job === undefined) return 'lost'
+  if (job.closedBy?.workerId === workerId && (asked === undefined || asked === job.closedBy.lease)) return null
+  return job.state === 'cancelled' ? 'cancelled' : 'lost'
+}
+
+const RANK = ['running', 'quiet', 'terminate'] as const
+
+function checkAnswer(worker: ModelWorker, answer: Answer, extended: readonly string[], stops: readonly Stop[]): void {
+  const { jobs_extended, x_cancel_jobs, state } = answer.body as {
+    jobs_extended: string[]
+    x_cancel_jobs: { job_id: string; reason: string }[]
+    state: string
+  }
+  insist('answers', jobs_extended.join() === extended.join(), () => {
+    return `a beat of ${worker.id} extended [${jobs_extended.join()}]; it should have been [${extended.join()}]`
+  })
+  const orders = (pairs: readonly Stop[]): string =>
+    pairs
+      .map(([id, reason]) => `${id} ${reason}`)
+      .sort()
+      .join()
+  const told = orders(x_cancel_jobs.map(({ job_id, reason }) => [job_id, reason]))
+  insist('answers', told === orders(stops), () => {
+    return `a beat of ${worker.id} was told to stop [${told}]; it should have been [${orders(stops)}]`
+  })
+  const directive = worker.directive === 'continue' ? 'running' : worker.directive
+  const expected = RANK[Math.max(RANK.indexOf(directive), RANK.indexOf(worker.state))]
+  insist('answers', state === expected, () => `a beat of ${worker.id} was told ${state}, not ${String(expected)}`)
+}
