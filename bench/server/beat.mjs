@@ -10,7 +10,7 @@ const question =
   'holds 10 000 active jobs; rounds alternate. Below it, apart: beats that list more jobs, which is work of its own.'
 
 export async function run({ quick }) {
-  const [rounds, beats, many] = quick ? [5, 200, 2_000] : [11, 300, 10_000]
+  const [rounds, beats, many] = quick ? [4, 160, 1_000] : [11, 300, 10_000]
   const [few, full] = [await startServer(), await startServer()]
   const load = startLoad()
   const call = (name, args) => load.run(import.meta.url, name, args)

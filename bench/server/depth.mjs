@@ -10,7 +10,7 @@ const question =
   'alternate, and what was claimed is filled up again in between.'
 
 export async function run({ quick }) {
-  const [rounds, claims, shallow, deep] = quick ? [4, 1_000, 2_000, 40_000] : [11, 2_000, 5_000, 500_000]
+  const [rounds, claims, shallow, deep] = quick ? [4, 500, 1_000, 20_000] : [11, 2_000, 5_000, 500_000]
   const [few, many] = [await startServer(), await startServer()]
   const load = startLoad()
   const call = (name, args) => load.run(import.meta.url, name, args)

@@ -11,7 +11,7 @@ const question =
 const CONNECTIONS = 100
 
 export async function run({ quick }) {
-  const [rounds, jobs] = quick ? [2, 3_000] : [7, 10_000]
+  const [rounds, jobs] = quick ? [2, 2_000] : [7, 10_000]
   const server = await startServer()
   const load = startLoad()
   const by10 = []

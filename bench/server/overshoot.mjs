@@ -16,7 +16,7 @@ const HELD_BY_ONE = 100
 
 export async function run({ quick }) {
   const args = quick
-    ? { deadlines: 2_000, armMs: 2_500, spreadMs: 5_000 }
+    ? { deadlines: 2_000, armMs: 2_000, spreadMs: 4_000 }
     : { deadlines: 10_000, armMs: 9_000, spreadMs: 15_000 }
   const idle = [await once(args, false)]
   if (!quick) idle.push(await once(args, false))

@@ -9,6 +9,10 @@
 import { FakeClock } from '@curfew/core'
 import { idle } from '../harness.ts'
 import type { Chance } from './chance.ts'
+import { insist } from './violation.ts'
+
+/** More turns than this in one millisecond are a circle. */
+const MOST_TURNS = 2_000
 
 interface Event {
   readonly at: number
@@ -24,6 +28,8 @@ export class World {
   #events: Event[] = []
   #order = 0
   #stirred = false
+  #lastTurnAt = 0
+  #standing = 0
   /** Turns so far. */
   steps = 0
 
@@ -84,6 +90,13 @@ export class World {
   async #turn(): Promise<void> {
     this.#stirred = false
     this.steps += 1
+    this.#standing = this.#lastTurnAt === this.now ? this.#standing + 1 : 0
+    this.#lastTurnAt = this.now
+    insist(
+      'liveness',
+      this.#standing < MOST_TURNS,
+      () => `time stands still at ${String(this.now)}: a timer fires for ever`,
+    )
     await idle()
     await this.#watch()
   }

@@ -13,6 +13,7 @@
  * are then tried one by one, so that only the broken one fails. If the store cannot serve, everyone is told so.
  */
 import {
+  instant,
   isDue,
   jobEvent,
   type NewEvent,
@@ -98,9 +99,9 @@ export class Corridor {
       await this.run(NOTHING)
   }
 
-  /** When the next row wants to be woken, as of the last commit. */
+  /** When the next row wants to be woken, as of the last commit; at once, if the store could not say. */
   get nextWakeAt(): Instant | null {
-    return this.#nextWakeAt
+    return this.#knowsNext ? this.#nextWakeAt : instant(0)
   }
 
   /** Finishes what is waiting, then refuses. */

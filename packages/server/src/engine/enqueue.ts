@@ -9,12 +9,14 @@ import {
   settleAtEnqueue,
   softDeadlineAt,
   totalAt,
+  isDue,
   isTerminal,
   uuidV7,
   type Ceiling,
   type EnqueueRequest,
   type Job,
   type NewJob,
+  type Parent,
   type Plan,
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
@@ -57,7 +59,8 @@ export function plan(engine: Engine, request: EnqueueRequest): Command<Plan> {
 
 async function admitOne(engine: Engine, unit: Unit, request: EnqueueRequest): Promise<Job> {
   const { asked, warnings } = await resolve(engine, unit, request)
-  if ((await unit.job(asked.id)) !== null) {
+  // An id the server made is new; the store would refuse it otherwise.
+  if (request.id !== null && (await unit.job(asked.id)) !== null) {
     throw new OjsError('duplicate', 'A job with this id exists already.', { details: { existing_job_id: asked.id } })
   }
   if ((await unit.queue(asked.queue)) === null) {
@@ -67,8 +70,8 @@ async function admitOne(engine: Engine, unit: Unit, request: EnqueueRequest): Pr
   const told = [...warnings, ...impossibilities(step.job)]
   const job =
     told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
-  unit.apply({ ...step, job })
-  return (await unit.settle(job)) ?? job
+  unit.apply(job === step.job ? step : { ...step, job })
+  return isDue(job.wakeAt, unit.now) ? ((await unit.settle(job)) ?? job) : job
 }
 
 async function resolve(
@@ -83,7 +86,7 @@ async function resolve(
     queue: queue === null ? null : queueLimits(queue.config),
     server: engine.settings.limits,
   })
-  const { ceiling, warnings } = await ceilingFor(unit, request)
+  const { ceiling, warnings } = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
   const asked: NewJob = {
     id: request.id ?? uuidV7(unit.now, engine.random),
     type: request.type,
@@ -104,12 +107,14 @@ async function resolve(
   return { asked, warnings }
 }
 
+const NO_PARENT = { ceiling: null, warnings: [] as string[] }
+
 /** A child may only be tighter than its parent. A parent with nothing left gets no children. */
 async function ceilingFor(
   unit: Unit,
-  { parent, inheritDeadline }: EnqueueRequest,
+  { inheritDeadline }: EnqueueRequest,
+  parent: Parent,
 ): Promise<{ ceiling: Ceiling | null; warnings: string[] }> {
-  if (parent === null) return { ceiling: null, warnings: [] }
   const found = parent.kind === 'job' ? await unit.job(parent.id) : null
   if (found === null) {
     throw new OjsError('validation_error', `x_parent names a ${parent.kind} that does not exist.`, {

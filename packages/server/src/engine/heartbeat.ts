@@ -27,7 +27,7 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import type { Unit } from './unit.ts'
+import { TOLD_FOR_MS, type Unit } from './unit.ts'
 import { armed, livingWorker, seen } from './workers.ts'
 
 export interface BeatReport {
@@ -58,9 +58,6 @@ export interface BeatAnswer {
   readonly reregister: boolean
   readonly serverTime: Instant
 }
-
-/** A worker that does not list a job it lost is told for this long. */
-const TOLD_FOR_MS = 60_000
 
 export async function heartbeat(engine: Engine, report: BeatReport): Promise<BeatAnswer> {
   const answer = await engine.run(beat(engine, report))

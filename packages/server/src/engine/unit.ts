@@ -16,6 +16,7 @@ import {
   type Liveness,
   type Moment,
   type NewEvent,
+  type Notice,
   type Outage,
   type Instant,
   type Transition,
@@ -24,6 +25,10 @@ import {
   type Millis,
 } from '@curfew/core'
 import type { Changes, Queue, StoredEvent, Transaction } from '../store/store.ts'
+
+/** A worker that does not list a job it lost is told for this long, and of no more than so many. */
+export const TOLD_FOR_MS = 60_000
+const MOST_NOTICES = 1_000
 
 interface Row<T> {
   readonly stored: T | null
@@ -232,11 +237,16 @@ export class Unit {
   async deliverNotices(): Promise<void> {
     const notices = this.#pendingNotices.splice(0)
     if (notices.length === 0) return
-    await this.workers(notices.map(({ workerId }) => workerId))
-    for (const { workerId, notice } of notices) {
+    const byWorker = new Map<string, Notice[]>()
+    for (const { workerId, notice } of notices) byWorker.set(workerId, [...(byWorker.get(workerId) ?? []), notice])
+    await this.workers([...byWorker.keys()])
+    for (const [workerId, told] of byWorker) {
       const worker = this.#workers.get(workerId)?.current ?? null
       if (worker === null || worker.diedAt !== null) continue
-      this.putWorker({ ...worker, notices: [...worker.notices, notice].slice(-1000) })
+      const fresh = worker.notices.filter(
+        ({ jobId, at }) => this.now - at < TOLD_FOR_MS || worker.beat?.jobs.has(jobId) === true,
+      )
+      this.putWorker({ ...worker, notices: [...fresh, ...told].slice(-MOST_NOTICES) })
     }
   }
 

@@ -105,16 +105,11 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
 }
 
 function finish({ status = 200, headers, body, media = OJS_MEDIA }: Answer, requestId: string): HttpResponse {
-  return {
-    status,
-    headers: {
-      ...(status === 204 ? {} : { 'Content-Type': media }),
-      'OJS-Version': '1.0',
-      'X-Request-Id': requestId,
-      ...headers,
-    },
-    body,
-  }
+  const common =
+    status === 204
+      ? { 'OJS-Version': '1.0', 'X-Request-Id': requestId }
+      : { 'Content-Type': media, 'OJS-Version': '1.0', 'X-Request-Id': requestId }
+  return { status, headers: headers === undefined ? common : { ...common, ...headers }, body }
 }
 
 function checkVersion(version: string | undefined): void {

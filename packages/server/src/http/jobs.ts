@@ -158,7 +158,7 @@ export async function findJob(call: Call): Promise<{ job: Job; life: Liveness }>
 
 export async function livenessOf(engine: Engine, job: Job): Promise<Liveness> {
   const workerId = job.hold?.workerId ?? null
-  const worker = workerId === null ? null : await engine.store.worker(workerId)
+  const worker = workerId === null ? null : await engine.read((reads) => reads.worker(workerId))
   return { worker, outages: engine.outages, workerTimeoutMs: engine.settings.workerTimeoutMs }
 }
 

@@ -161,7 +161,7 @@ async function activeGauges(
   ])
   const busy = gauge('ojs_workers_busy', 'Workers that hold jobs of a queue.', ['queue'])
   const jobs = await engine.read((reads) => reads.activeJobs(MOST_AGES))
-  const workers = new Map((await engine.store.workers()).map((worker) => [worker.id, worker]))
+  const workers = new Map((await engine.read((reads) => reads.workers())).map((worker) => [worker.id, worker]))
   const now: Instant = engine.now()
   const oldest = new Map<string, number>()
   const holders = new Map<string, Set<string>>()
