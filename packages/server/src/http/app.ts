@@ -40,6 +40,7 @@ export const ROUTES: readonly Route[] = [
   ...ADMIN_ROUTES,
 ]
 
+const NO_QUERY = new URLSearchParams()
 const ACCEPTED_MEDIA = [OJS_MEDIA, JSON_MEDIA]
 export const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
 
@@ -92,7 +93,7 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
   return async (request) => {
     const mark = request.url.indexOf('?')
     const path = mark < 0 ? request.url : request.url.slice(0, mark)
-    const query = new URLSearchParams(mark < 0 ? '' : request.url.slice(mark + 1))
+    const query = mark < 0 ? NO_QUERY : new URLSearchParams(request.url.slice(mark + 1))
     const sent = request.headers['x-request-id']
     const requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : `req_${uuidV7(engine.now(), engine.random)}`
     try {
