@@ -110,7 +110,7 @@ async function live(seed: number): Promise<{ expected: Due; earlier: string; tol
     model.seq = null
   }
   const restart = async (): Promise<void> => {
-    const from = ((await store.lastLife()).aliveAt ?? 0) - START
+    const from = ((await store.life()).aliveAt ?? 0) - START
     const to = Math.min(nowMs() + between(1, 60_000), model.timeoutMs - 1)
     if (to <= nowMs()) return
     story.push({ at: nowMs(), restart: { from, to } })

@@ -139,6 +139,6 @@ test('while an attempt runs, the store’s stamp of life is never older than 5 s
   await server.start()
   for (let second = 0; second < 30; second += 1) {
     await server.advance(1_000)
-    expect(server.clock.now() - ((await store.lastLife()).aliveAt ?? 0)).toBeLessThanOrEqual(5_000)
+    expect(server.clock.now() - ((await store.life()).aliveAt ?? 0)).toBeLessThanOrEqual(5_000)
   }
 })

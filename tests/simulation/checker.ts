@@ -71,10 +71,10 @@ export class Checker {
     const { model, disk, server } = this.#parts
     const commits = disk.takeCommits()
     const met = server.takeMet()
-    const sight = new Sight(commits.filter(({ isNote }) => !isNote))
+    const sight = new Sight(commits)
     const outages = commits.filter(({ outages }) => outages !== null)
-    // The first thing a server writes in its life is the outage before it.
-    const boot = this.#life === server.life ? undefined : outages[0]
+    // The first thing a server writes in its life is that it is alive.
+    const boot = this.#life === server.life ? undefined : commits.findLast(({ isFirst }) => isFirst)
     if (boot?.aliveAt != null) this.#setClock(boot.aliveAt)
     this.#noteOutages(server.engine?.outages ?? outages.at(-1)?.outages ?? this.#outages)
     const polling = new Set<string>()
@@ -85,7 +85,7 @@ export class Checker {
     model.begin({ now: this.now, sight, tardy, polling, silences: this.#outages })
     if (boot !== undefined) model.boot()
     for (const commit of commits) this.#note(commit)
-    const committed = commits.some(({ isNote }) => !isNote)
+    const committed = commits.length > 0
     if (committed) model.settle()
     for (const exchange of this.#inOrder(met, sight)) this.#judge(exchange, committed)
     insist('cause', sight.leftOver.length === 0, () => {

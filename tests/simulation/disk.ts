@@ -27,8 +27,8 @@ export interface Commit {
   readonly events: StoredEvent[]
   aliveAt: Instant | null
   outages: readonly Outage[] | null
-  /** Nothing was settled in it: a server noted something about itself. */
-  isNote: boolean
+  /** The first of a process. */
+  readonly isFirst: boolean
 }
 
 /** Where the process stands when it may die or be refused. */
@@ -133,7 +133,8 @@ function between<T extends object>(target: T, process: Process, before: Point, a
 }
 
 function overDisk(inner: Store, process: Process, committed: (commit: Commit) => void): Store {
-  const transaction = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
+  let isFirst = true
+  const transaction: Store['transaction'] = async (work) => {
     await process.at('begin', 'transaction')
     const commit: Commit = {
       jobs: [],
@@ -142,41 +143,36 @@ function overDisk(inner: Store, process: Process, committed: (commit: Commit) =>
       events: [],
       aliveAt: null,
       outages: null,
-      isNote: true,
+      isFirst,
     }
     const result = await inner.transaction(async (tx) => {
-      const save = async (changes: Changes): Promise<StoredEvent[]> => {
+      const save = async (changes: Changes): Promise<void> => {
         await process.at('save', 'save')
-        const events = await tx.save(changes)
-        note(commit, changes, events)
+        await tx.save(changes)
+        note(commit, changes)
         await process.at('saved', 'save')
-        return events
       }
-      const findDueWorkers: Transaction['findDueWorkers'] = async (now, limit) => {
-        commit.isNote = false
-        await process.at('find', 'findDueWorkers')
-        const due = await tx.findDueWorkers(now, limit)
-        await process.at('found', 'findDueWorkers')
-        return due
-      }
-      const done = await work(between<Transaction>(tx, process, 'find', 'found', { save, findDueWorkers }))
+      const closing = await work(between<Transaction>(tx, process, 'find', 'found', { save }))
+      await process.at('save', 'closing')
+      note(commit, closing.changes)
       await process.at('commit', 'transaction')
-      return done
+      return closing
     })
+    isFirst = false
+    commit.events.push(...result.events)
     committed(commit)
     await process.at('committed', 'transaction')
     return result
   }
   // A process that stops closes its connection; the disk stays.
   const close = (): Promise<void> => Promise.resolve()
-  return between<Store>(inner, process, 'read', 'answered', { transaction, close })
+  return between<Store>(inner, process, 'read', 'answered', { transaction, close, follow: () => () => {} })
 }
 
-function note(commit: Commit, changes: Changes, events: readonly StoredEvent[]): void {
+function note(commit: Commit, changes: Changes): void {
   commit.jobs.push(...changes.jobs)
   commit.workers.push(...changes.workers)
   commit.checkpoints.push(...changes.checkpoints)
-  commit.events.push(...events)
   commit.aliveAt = changes.aliveAt ?? commit.aliveAt
-  commit.outages = changes.outages ?? commit.outages
+  commit.outages = changes.outages?.after ?? commit.outages
 }

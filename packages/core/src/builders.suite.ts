@@ -191,7 +191,6 @@ export function aWorker(changes: Partial<Worker> = {}): Worker {
     beat: null,
     beatSeq: null,
     handlers: {},
-    notices: [],
     diedAt: null,
     wakeAt: null,
     version: 1,

@@ -52,7 +52,6 @@ export interface Worker {
   readonly beat: Beat | null
   readonly beatSeq: number | null
   readonly handlers: Readonly<Record<string, AskedLimits>>
-  readonly notices: readonly Notice[]
   readonly diedAt: Instant | null
   readonly wakeAt: Instant | null
   readonly version: number

@@ -5,8 +5,9 @@ import type { Command } from './corridor.ts'
 export function cancel(jobId: string): Command<{ job: Job; previous: JobState }> {
   return {
     name: 'cancel',
-    run: async (unit) => {
-      const job = await unit.job(jobId)
+    needs: { jobs: [jobId] },
+    run: (unit) => {
+      const job = unit.job(jobId)
       if (job === null) throw notFound('job', jobId)
       const step = cancelJob(job, unit.moment)
       unit.apply(step)
@@ -18,8 +19,9 @@ export function cancel(jobId: string): Command<{ job: Job; previous: JobState }>
 export function activate(jobId: string): Command<Job> {
   return {
     name: 'activate',
-    run: async (unit) => {
-      const job = await unit.job(jobId)
+    needs: { jobs: [jobId] },
+    run: (unit) => {
+      const job = unit.job(jobId)
       if (job === null) throw notFound('job', jobId)
       const step = activateJob(job, unit.moment)
       unit.apply(step)

@@ -10,7 +10,8 @@
  * read ever meets a state later than its deadline allows. If more is due than fits one transaction, the commands wait.
  *
  * A command that is refused is undone alone. A command that breaks (a bug) makes the whole group roll back; the others
- * are then tried one by one, so that only the broken one fails. If the store cannot serve, everyone is told so.
+ * are then tried one by one, so that only the broken one fails. If another server was faster with a row, the group is
+ * decided again on what is there now. If the store cannot serve, everyone is told so.
  */
 import {
   instant,
@@ -21,18 +22,20 @@ import {
   type Host,
   type Instant,
   type Moment,
-  type Outage,
   type Millis,
   type Transition,
 } from '@curfew/core'
-import { StoreUnavailable, type Store, type StoredEvent } from '../store/store.ts'
-import { Unit } from './unit.ts'
-import { wakeStep } from './wake.ts'
+import { RowsMoved, StoreUnavailable, type Life, type Store, type StoredEvent } from '../store/store.ts'
+import { Unit, type Needs } from './unit.ts'
+import { MOST_DUE, wakeStep } from './wake.ts'
+import type { Judged } from './watch.ts'
 
 export interface Command<T> {
   /** For counting and logging: enqueue, ack, … */
   readonly name: string
-  run(unit: Unit): Promise<T>
+  /** The rows it will look at, as far as they are known before it runs; they are loaded for the whole group at once. */
+  readonly needs?: Needs
+  run(unit: Unit): T | Promise<T>
 }
 
 interface Waiting {
@@ -51,18 +54,18 @@ export interface Committed {
   readonly live: readonly NewEvent[]
   readonly commands: number
   readonly now: Instant
+  readonly life: Life
 }
 
 export interface CorridorPorts {
   readonly store: Store
   readonly host: Host
   readonly moment: () => Moment
-  /** Times in which no server was listening, up to this instant. */
-  readonly outages: (now: Instant) => readonly Outage[]
+  /** Judges the signs of life: times in which no server was listening, and whether to give one now. */
+  readonly judge: (life: Life, now: Instant) => Judged
   readonly workerTimeoutMs: Millis
   readonly deadLetterMax: number
   readonly isPolling: (workerId: string) => boolean
-  readonly shouldStamp: (now: Instant) => boolean
   readonly onCommit: (committed: Committed) => void
   /** The store failed (or works again: null). */
   readonly onTrouble: (error: unknown) => void
@@ -70,6 +73,8 @@ export interface CorridorPorts {
 
 /** No transaction takes more commands, or settles more due rows, than this: others want their turn. */
 const MOST_COMMANDS = 500
+/** How often a group is decided again because another server was faster. */
+const MOST_TRIES = 10
 
 export class Corridor {
   readonly #ports: CorridorPorts
@@ -93,10 +98,19 @@ export class Corridor {
     })
   }
 
-  /** Answers once nothing is due any more; costs nothing when nothing is. */
+  /** Answers once nothing is due any more; costs nothing when nothing is (and nobody else could have written). */
   async settled(): Promise<void> {
-    if (!this.#closed && (!this.#knowsNext || isDue(this.#nextWakeAt, this.#ports.moment().now)))
-      await this.run(NOTHING)
+    if (this.#closed) return
+    if (this.#ports.store.clock !== null) await this.#lookAhead(this.#ports.store)
+    if (!this.#knowsNext || isDue(this.#nextWakeAt, this.#ports.moment().now)) await this.run(NOTHING)
+  }
+
+  /** Somebody else wrote a row that wants to be woken then; null: nobody knows. True if that is news. */
+  hears(wakeAt: Instant | null): boolean {
+    if (wakeAt === null) this.#knowsNext = false
+    else if (this.#nextWakeAt === null || wakeAt < this.#nextWakeAt) this.#nextWakeAt = wakeAt
+    else return false
+    return true
   }
 
   /** When the next row wants to be woken, as of the last commit; at once, if the store could not say. */
@@ -137,7 +151,7 @@ export class Corridor {
   /** Runs a group; returns the commands that must wait because time alone filled the transaction. */
   async #together(group: readonly Waiting[]): Promise<readonly Waiting[]> {
     try {
-      const { outcomes, postponed } = await this.#transaction(group)
+      const { outcomes, postponed } = await this.#untilDecided(group)
       if (postponed) return group
       settleAll(group, outcomes)
       return []
@@ -161,6 +175,17 @@ export class Corridor {
     }
   }
 
+  async #untilDecided(group: readonly Waiting[]): Promise<{ outcomes: Outcome[]; postponed: boolean }> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#transaction(group)
+      } catch (error) {
+        if (!(error instanceof RowsMoved)) throw error
+        if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
+      }
+    }
+  }
+
   async #retryAlone(waiting: Waiting): Promise<void> {
     let left = await this.#together([waiting])
     while (left.length > 0) left = await this.#together(left)
@@ -177,44 +202,92 @@ export class Corridor {
   }
 
   async #transaction(group: readonly Waiting[]): Promise<{ outcomes: Outcome[]; postponed: boolean }> {
-    const { store, moment, outages, workerTimeoutMs, deadLetterMax } = this.#ports
+    const { store, moment, judge, workerTimeoutMs, deadLetterMax } = this.#ports
     const at = moment()
-    const { unit, outcomes, postponed } = await store.transaction(async (tx) => {
-      const unit = new Unit(tx, at, outages(at.now), workerTimeoutMs)
-      const more = await wakeStep(unit, this.#ports.isPolling)
+    const unit = new Unit(at, workerTimeoutMs)
+    const { value, events } = await store.transaction(async (tx) => {
+      const { life, dueWorkers, dueJobs } = await unit.open(tx, needsOf(group), MOST_DUE)
+      const { outages, stamp } = judge(life, at.now)
+      unit.credit(outages)
+      const more = await wakeStep(unit, dueWorkers, dueJobs, this.#ports.isPolling)
       const outcomes: Outcome[] = []
-      if (!more) for (const { command } of group) outcomes.push(await decide(unit, command))
+      if (!more) {
+        for (const { command } of group) {
+          const outcome = decide(unit, command)
+          outcomes.push(outcome instanceof Promise ? await outcome : outcome)
+        }
+      }
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
-      if (this.#ports.shouldStamp(at.now)) unit.stampAlive()
-      await unit.flush()
-      return { unit, outcomes, postponed: more }
+      if (stamp !== null) unit.stampAlive(stamp.outages)
+      return {
+        value: { outcomes, postponed: more, life: { aliveAt: stamp === null ? life.aliveAt : at.now, outages } },
+        changes: unit.changes(),
+      }
     })
     await this.#lookAhead(store)
     this.#ports.onTrouble(null)
     this.#ports.onCommit({
       transitions: unit.transitions,
-      events: unit.stored,
+      events,
       live: unit.live,
-      commands: outcomes.length,
+      commands: value.outcomes.length,
       now: at.now,
+      life: value.life,
     })
-    return { outcomes, postponed }
+    return value
   }
 }
 
-const NOTHING: Command<void> = { name: 'settle', run: () => Promise.resolve() }
-
-async function decide(unit: Unit, command: Command<unknown>): Promise<Outcome> {
-  unit.begin()
-  try {
-    const value = await command.run(unit)
-    await unit.deliverNotices()
-    return { ok: true, value }
-  } catch (error) {
-    if (!(error instanceof OjsError) || unit.spoiled) throw error
-    unit.revert()
-    return { ok: false, error }
+/** What the commands of a group need, each row once. */
+function needsOf(group: readonly Waiting[]): Needs {
+  const [workers, jobs, queues, types, notices] = [
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+  ]
+  const add = (into: Set<string>, names: readonly string[] | undefined): void => {
+    if (names !== undefined) for (const name of names) into.add(name)
   }
+  for (const { command } of group) {
+    if (command.needs === undefined) continue
+    add(workers, command.needs.workers)
+    add(jobs, command.needs.jobs)
+    add(queues, command.needs.queues)
+    add(types, command.needs.types)
+    add(notices, command.needs.notices)
+  }
+  return { workers: [...workers], jobs: [...jobs], queues: [...queues], types: [...types], notices: [...notices] }
+}
+
+const NOTHING: Command<void> = { name: 'settle', run: () => {} }
+
+/** Decides a command; waits only if the command does, or if a row it needs has to be found again. */
+function decide(unit: Unit, command: Command<unknown>): Outcome | Promise<Outcome> {
+  unit.begin()
+  if (command.needs !== undefined && unit.misses(command.needs)) return decideLater(unit, command, command.needs)
+  try {
+    const value = command.run(unit)
+    if (!(value instanceof Promise)) return { ok: true, value }
+    return value.then(
+      (answer: unknown): Outcome => ({ ok: true, value: answer }),
+      (error: unknown) => refused(unit, error),
+    )
+  } catch (error) {
+    return refused(unit, error)
+  }
+}
+
+async function decideLater(unit: Unit, command: Command<unknown>, needs: Needs): Promise<Outcome> {
+  await unit.load(needs)
+  return decide(unit, command)
+}
+
+function refused(unit: Unit, error: unknown): Outcome {
+  if (!(error instanceof OjsError) || unit.spoiled) throw error
+  unit.revert()
+  return { ok: false, error }
 }
 
 /** The dead-letter list is bounded: the oldest make room. */

@@ -7,11 +7,11 @@ import type { Unit } from './unit.ts'
 
 /** `onlyDead`: a job that is not in the dead-letter list is not found there. */
 export function retryDead(engine: Engine, jobId: string, onlyDead: boolean): Command<Job> {
-  return { name: 'retry', run: (unit) => retryOne(engine, unit, jobId, onlyDead) }
+  return { name: 'retry', needs: { jobs: [jobId] }, run: (unit) => retryOne(engine, unit, jobId, onlyDead) }
 }
 
 async function retryOne(engine: Engine, unit: Unit, jobId: string, onlyDead: boolean): Promise<Job> {
-  const job = await unit.job(jobId)
+  const job = unit.job(jobId)
   if (job === null || (onlyDead && !job.deadLetter)) throw notFound(onlyDead ? 'dead letter' : 'job', jobId)
   const given = withoutExpiry(job.given)
   const step = retryByHand(job, await limitsToday(engine, unit, job, givenLimits(given)), given, unit.moment)
@@ -23,8 +23,9 @@ async function retryOne(engine: Engine, unit: Unit, jobId: string, onlyDead: boo
 export function deleteJob(jobId: string, onlyDead: boolean): Command<void> {
   return {
     name: 'delete',
-    run: async (unit) => {
-      const job = await unit.job(jobId)
+    needs: { jobs: [jobId] },
+    run: (unit) => {
+      const job = unit.job(jobId)
       if (job === null || (onlyDead && !job.deadLetter)) throw notFound(onlyDead ? 'dead letter' : 'job', jobId)
       if (job.hold !== null) {
         throw new OjsError('conflict', 'A job that is active cannot be deleted; cancel it first.', {

@@ -12,15 +12,26 @@ import {
   type LimitSettings,
   type Millis,
   type Moment,
+  type NewEvent,
   type Outage,
   type Random,
   type Retention,
   type Timer,
+  type Transition,
 } from '@curfew/core'
-import { StoreUnavailable, type Reads, type Store } from '../store/store.ts'
+import {
+  StoreUnavailable,
+  type News,
+  type Reads,
+  type StateChange,
+  type Store,
+  type StoredEvent,
+} from '../store/store.ts'
 import { Corridor, type Command, type Committed } from './corridor.ts'
 import type { Meters } from './meters.ts'
 import { Polls } from './polls.ts'
+import { Watch } from './watch.ts'
+import { touch } from './workers.ts'
 
 export interface EngineSettings {
   readonly limits: LimitSettings
@@ -59,14 +70,21 @@ export interface EngineParts {
   readonly manualClock?: ManualClock
 }
 
+/** What was committed, here or on another server, for those who listen. */
+export interface Told {
+  readonly events: readonly StoredEvent[]
+  /** Not kept in the log. */
+  readonly live: readonly NewEvent[]
+  readonly changes: readonly StateChange[]
+  readonly now: Instant
+}
+
 /** Node timers above 2^31-1 ms fire at once; the loop never sleeps longer than this. */
 const LONGEST_SLEEP_MS = 60_000
-const STAMP_EVERY_MS = 1_000
-const STAMP_AT_LATEST_MS = 4_000
-/** A process that is alive and has active jobs stamps far more often than this. */
-const STOOD_STILL_MS = 10_000
 const RETRY_TROUBLE_MS = 1_000
-const KEPT_OUTAGES = 100
+/** Other servers hear of an open long poll this often. */
+const POLL_SEEN_EVERY_MS = 5_000
+const CHUNK = 500
 
 export class Engine {
   readonly store: Store
@@ -81,16 +99,20 @@ export class Engine {
   readonly log: Log
   readonly #corridor: Corridor
   readonly #manual: ManualClock | null
-  #outages: readonly Outage[]
-  readonly #listeners = new Set<(committed: Committed) => void>()
+  readonly #watch: Watch
+  #outages: readonly Outage[] = []
+  readonly #listeners = new Set<(told: Told) => void>()
   #timer: Timer | null = null
-  #stampedAt: Instant
+  /** Counted here where this server is the only one. */
   #activeJobs: number
+  /** The last place of the log that listeners were told of, where many servers write it. */
+  #toldUpTo: number
+  #telling: Promise<void> = Promise.resolve()
   #trouble: string | null = null
-  #troubledSince: Instant | null = null
   #closed = false
+  readonly #unfollow: () => void
 
-  private constructor(parts: EngineParts, clock: Clock, outages: readonly Outage[], activeJobs: number) {
+  private constructor(parts: EngineParts, clock: Clock, activeJobs: number, lastEvent: number) {
     this.store = parts.store
     this.settings = parts.settings
     this.random = parts.random
@@ -100,18 +122,17 @@ export class Engine {
     this.clock = clock
     this.upAt = clock.now()
     this.#manual = parts.manualClock ?? null
-    this.#outages = outages
     this.#activeJobs = activeJobs
-    this.#stampedAt = this.upAt
+    this.#toldUpTo = lastEvent
+    this.#watch = new Watch(this.#isShared, this.#manual !== null)
     this.#corridor = new Corridor({
       store: parts.store,
       host: parts.host,
       moment: () => this.moment(),
-      outages: (now) => this.#outagesUntil(now),
+      judge: (life, now) => this.#watch.judge(life, now, this.#activeJobs > 0),
       workerTimeoutMs: parts.settings.workerTimeoutMs,
       deadLetterMax: parts.settings.deadLetterMax,
       isPolling: (workerId) => this.polls.isOpen(workerId),
-      shouldStamp: (now) => this.#shouldStamp(now),
       onCommit: (committed) => {
         this.#committed(committed)
       },
@@ -119,21 +140,30 @@ export class Engine {
         this.#troubled(error)
       },
     })
+    this.#unfollow = parts.store.follow((news) => {
+      this.#hear(news)
+    })
+  }
+
+  /** Other servers may be at work on the same data. */
+  get #isShared(): boolean {
+    return this.store.clock !== null
   }
 
   /** Opens the engine on its data: credits the outage, settles everything overdue, and starts the loop. */
   static async open(parts: EngineParts): Promise<Engine> {
-    const { aliveAt, outages, activeJobs } = await parts.store.lastLife()
-    const { last } = await parts.store.eventBounds()
-    const newest = await parts.store.event(last)
-    // Time goes on from the latest instant the data speaks of, even if the wall clock was set back meanwhile.
-    const notBefore = instant(Math.max(aliveAt ?? 0, newest?.at ?? 0))
-    const clock = parts.manualClock ?? clockFrom(parts.host, notBefore)
-    const now = clock.now()
-    const known =
-      aliveAt !== null && aliveAt < now ? [...outages, { from: aliveAt, to: now }].slice(-KEPT_OUTAGES) : outages
-    await parts.store.transaction((tx) => tx.save({ ...NO_CHANGES, aliveAt: now, outages: known }))
-    const engine = new Engine(parts, clock, known, activeJobs)
+    const { store, host } = parts
+    const { last } = await store.eventBounds()
+    const clock = parts.manualClock ?? store.clock ?? clockFrom(host, await latestInstant(store, last))
+    const counts = [...(await store.counts()).values()]
+    const activeJobs = counts.reduce((sum, { active }) => sum + active, 0)
+    const engine = new Engine(parts, clock, activeJobs, last)
+    try {
+      await engine.#corridor.run({ name: 'start', run: () => {} })
+    } catch (error) {
+      engine.#unfollow()
+      throw error instanceof OjsError && error.cause instanceof StoreUnavailable ? error.cause : error
+    }
     await engine.#corridor.settled()
     engine.#arm()
     return engine
@@ -205,7 +235,7 @@ export class Engine {
   }
 
   /** Hears of every commit, after it. */
-  listen(listener: (committed: Committed) => void): () => void {
+  listen(listener: (told: Told) => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
@@ -215,7 +245,7 @@ export class Engine {
     const clock = this.#manual
     if (clock === null) throw new OjsError('unsupported', 'The clock can be turned only with --clock manual.')
     const target = instant(clock.now() + byMs)
-    await this.run({ name: 'settle', run: () => Promise.resolve() })
+    await this.run({ name: 'settle', run: () => {} })
     for (let next = this.#corridor.nextWakeAt; next !== null && next <= target; next = this.#corridor.nextWakeAt) {
       clock.set(instant(Math.max(next, clock.now())))
       await this.#corridor.settled()
@@ -227,10 +257,11 @@ export class Engine {
 
   /** Removes everything (test bench only). */
   async reset(): Promise<void> {
-    await this.run({ name: 'reset', run: () => Promise.resolve() })
+    await this.run({ name: 'reset', run: () => {} })
     await this.store.reset()
     this.#activeJobs = 0
-    await this.run({ name: 'settle', run: () => Promise.resolve() })
+    this.#toldUpTo = 0
+    await this.run({ name: 'settle', run: () => {} })
   }
 
   /** Answers open polls, finishes what is waiting, closes the store. */
@@ -241,33 +272,8 @@ export class Engine {
     this.#timer?.cancel()
     await this.#corridor.close()
     this.#timer?.cancel()
+    this.#unfollow()
     await this.store.close()
-  }
-
-  /**
-   * Besides the gap before the start: the time the store could not serve, and a time in which this very process stood
-   * still (stopped, or suspended with its machine), which shows in the stamps it should have written and did not.
-   */
-  #outagesUntil(now: Instant): readonly Outage[] {
-    if (this.#troubledSince !== null) return [...this.#outages, { from: this.#troubledSince, to: now }]
-    const stoodStill = this.#manual === null && this.#activeJobs > 0 && now - this.#stampedAt > STOOD_STILL_MS
-    if (stoodStill) this.#addOutage({ from: this.#stampedAt, to: now })
-    return this.#outages
-  }
-
-  #addOutage(outage: Outage): void {
-    this.#outages = [...this.#outages, outage].slice(-KEPT_OUTAGES)
-    this.#stampedAt = outage.to
-    const saved = this.store.transaction((tx) => tx.save({ ...NO_CHANGES, aliveAt: outage.to, outages: this.#outages }))
-    saved.catch((error: unknown) => {
-      this.log.warn({ err: error }, 'an outage could not be noted; it counts until the next start')
-    })
-  }
-
-  #shouldStamp(now: Instant): boolean {
-    if (now - this.#stampedAt < STAMP_EVERY_MS) return false
-    this.#stampedAt = now
-    return true
   }
 
   #committed(committed: Committed): void {
@@ -275,17 +281,56 @@ export class Engine {
       if (before?.state === 'active') this.#activeJobs -= 1
       if (job?.state === 'active') this.#activeJobs += 1
     }
+    this.#outages = committed.life.outages
+    this.#watch.kept(committed.life)
     this.meters.committed(committed)
-    this.#wakePolls(committed)
-    for (const listener of this.#listeners) listener(committed)
+    const changes = committed.transitions.map(changeOf)
+    this.#wakePolls(changes)
+    if (this.#listeners.size > 0) {
+      const { events, live, now } = committed
+      // Where others write the log too, it is read in its order.
+      this.#tell({ events: this.#isShared ? [] : events, live, changes, now })
+      if (this.#isShared && events.length > 0) this.#tellOfLog()
+    }
     this.#arm()
   }
 
-  #wakePolls({ transitions }: Committed): void {
+  /** Another server committed something; null: there may have been more than was heard. */
+  #hear(news: News | null): void {
+    if (this.#closed) return
+    const isNearer = this.#corridor.hears(news === null ? null : news.wakeAt)
+    if (news === null) this.polls.wakeAll()
+    else {
+      this.#wakePolls(news.changes)
+      if (this.#listeners.size > 0) this.#tell({ events: [], live: news.live, changes: news.changes, now: this.now() })
+    }
+    if (this.#listeners.size > 0 && (news === null || news.lastEvent !== null)) this.#tellOfLog()
+    if (isNearer) this.#arm()
+  }
+
+  #tell(told: Told): void {
+    for (const listener of this.#listeners) listener(told)
+  }
+
+  /** Reads the log on from where listeners have heard it. */
+  #tellOfLog(): void {
+    const read = async (): Promise<void> => {
+      for (let more = true; more;) {
+        const events = await this.store.eventsAfter(this.#toldUpTo, CHUNK)
+        more = events.length === CHUNK
+        this.#toldUpTo = events.at(-1)?.sequence ?? this.#toldUpTo
+        if (events.length > 0) this.#tell({ events, live: [], changes: [], now: this.now() })
+      }
+    }
+    this.#telling = this.#telling.then(read).catch((error: unknown) => {
+      this.log.warn({ err: error }, 'the log could not be read for those who listen; they will hear with the next news')
+    })
+  }
+
+  #wakePolls(changes: readonly StateChange[]): void {
     if (this.polls.size === 0) return
     const ready = new Map<string, number>()
-    for (const { job } of transitions)
-      if (job?.state === 'available') ready.set(job.queue, (ready.get(job.queue) ?? 0) + 1)
+    for (const { to, queue } of changes) if (to === 'available') ready.set(queue, (ready.get(queue) ?? 0) + 1)
     for (const [queue, jobs] of ready) this.polls.wake(queue, jobs)
   }
 
@@ -294,15 +339,13 @@ export class Engine {
       if (this.#trouble === null) return
       this.log.info({}, 'the store serves again')
       this.#trouble = null
-      if (this.#troubledSince !== null) this.#addOutage({ from: this.#troubledSince, to: this.clock.now() })
-      this.#troubledSince = null
       return
     }
     const reason = error instanceof StoreUnavailable ? error.reason : 'unexpected error'
     if (this.#trouble !== reason)
       this.log.error({ reason, err: error }, 'the store cannot serve; answering 503 until it can')
     this.#trouble = reason
-    this.#troubledSince ??= this.clock.now()
+    this.#watch.troubled(this.clock.now())
     this.#arm()
   }
 
@@ -324,7 +367,7 @@ export class Engine {
     const next = this.#corridor.nextWakeAt
     let sleepMs = LONGEST_SLEEP_MS
     if (next !== null) sleepMs = Math.min(sleepMs, next - now)
-    if (this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#stampedAt + STAMP_AT_LATEST_MS - now)
+    if (this.#isShared || this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#watch.sleepMs(now))
     if (this.#trouble !== null) sleepMs = RETRY_TROUBLE_MS
     this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => {
       this.#wake()
@@ -332,23 +375,45 @@ export class Engine {
   }
 
   #wake(): void {
-    this.#corridor.run({ name: 'wake', run: () => Promise.resolve() }).catch((error: unknown) => {
+    this.#corridor.run(this.#isShared ? this.#vouch() : { name: 'wake', run: () => {} }).catch((error: unknown) => {
       if (!(error instanceof OjsError)) this.log.error({ err: error }, 'the wake loop met an error')
       this.#arm()
     })
   }
+
+  /** An open long poll is a sign of life, and only this server knows of it: it is written down for the others. */
+  #vouch(): Command<void> {
+    const polling = this.polls.workers()
+    return {
+      name: 'wake',
+      needs: { workers: polling },
+      run: async (unit) => {
+        for (const id of polling) {
+          const worker = unit.worker(id)
+          if (worker !== null && unit.now - worker.lastSeenAt >= POLL_SEEN_EVERY_MS) await touch(unit, id)
+        }
+      },
+    }
+  }
 }
 
-const NO_CHANGES = {
-  jobs: [],
-  workers: [],
-  queues: [],
-  types: [],
-  checkpoints: [],
-  events: [],
-  aliveAt: null,
-  outages: null,
-} as const
+/** Time goes on from the latest instant the data speaks of, even if the wall clock was set back meanwhile. */
+async function latestInstant(store: Store, lastEvent: number): Promise<Instant> {
+  const { aliveAt } = await store.life()
+  const newest = await store.event(lastEvent)
+  return instant(Math.max(aliveAt ?? 0, newest?.at ?? 0))
+}
+
+function changeOf({ before, job }: Transition): StateChange {
+  const row = job ?? before
+  return {
+    id: row?.id ?? '',
+    queue: row?.queue ?? '',
+    type: row?.type ?? '',
+    from: before?.state ?? null,
+    to: job?.state ?? null,
+  }
+}
 
 export function manualClock(startMs: number): ManualClock {
   let now = instant(startMs)

@@ -21,15 +21,16 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import type { Unit } from './unit.ts'
+import type { Needs, Unit } from './unit.ts'
 
 export function enqueue(engine: Engine, request: EnqueueRequest): Command<Job> {
-  return { name: 'enqueue', run: (unit) => admitOne(engine, unit, request) }
+  return { name: 'enqueue', needs: needsOf([request]), run: (unit) => admitOne(engine, unit, request) }
 }
 
 export function enqueueBatch(engine: Engine, requests: readonly EnqueueRequest[]): Command<Job[]> {
   return {
     name: 'enqueue',
+    needs: needsOf(requests),
     run: async (unit) => {
       const jobs: Job[] = []
       for (const [index, request] of requests.entries()) {
@@ -48,8 +49,10 @@ export function enqueueBatch(engine: Engine, requests: readonly EnqueueRequest[]
 export function plan(engine: Engine, request: EnqueueRequest): Command<Plan> {
   return {
     name: 'plan',
+    needs: needsOf([request]),
     run: async (unit) => {
-      const { asked, warnings } = await resolve(engine, unit, request)
+      const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
+      const { asked, warnings } = resolve(engine, unit, request, parent)
       const { job } = admit(asked, unit.moment)
       const planned = planFor(job, engine.settings.limits, unit.now)
       return { ...planned, warnings: [...warnings, ...planned.warnings] }
@@ -57,36 +60,50 @@ export function plan(engine: Engine, request: EnqueueRequest): Command<Plan> {
   }
 }
 
-async function admitOne(engine: Engine, unit: Unit, request: EnqueueRequest): Promise<Job> {
-  const { asked, warnings } = await resolve(engine, unit, request)
-  // An id the server made is new; the store would refuse it otherwise.
-  if (request.id !== null && (await unit.job(asked.id)) !== null) {
+function needsOf(requests: readonly EnqueueRequest[]): Needs {
+  return {
+    // An id the server made is new; the store would refuse it otherwise.
+    jobs: requests.map(({ id }) => id).filter((id) => id !== null),
+    queues: requests.map(({ queue }) => queue),
+    types: requests.map(({ type }) => type),
+  }
+}
+
+/** Waits for nothing, unless there is a parent to be looked at. */
+function admitOne(engine: Engine, unit: Unit, request: EnqueueRequest): Job | Promise<Job> {
+  if (request.parent === null) return admitUnder(engine, unit, request, NO_PARENT)
+  return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(engine, unit, request, parent))
+}
+
+function admitUnder(engine: Engine, unit: Unit, request: EnqueueRequest, parent: Above): Job | Promise<Job> {
+  const { asked, warnings } = resolve(engine, unit, request, parent)
+  if (request.id !== null && unit.job(asked.id) !== null) {
     throw new OjsError('duplicate', 'A job with this id exists already.', { details: { existing_job_id: asked.id } })
   }
-  if ((await unit.queue(asked.queue)) === null) {
-    unit.putQueue({ name: asked.queue, createdAt: unit.now, pausedAt: null, config: {} })
+  if (unit.queue(asked.queue) === null) {
+    unit.putQueue({ name: asked.queue, version: 0, createdAt: unit.now, pausedAt: null, config: {} })
   }
   const step = admit(asked, unit.moment)
   const told = [...warnings, ...impossibilities(step.job)]
   const job =
     told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
   unit.apply(job === step.job ? step : { ...step, job })
-  return isDue(job.wakeAt, unit.now) ? ((await unit.settle(job)) ?? job) : job
+  return isDue(job.wakeAt, unit.now) ? unit.settle(job).then((settled) => settled ?? job) : job
 }
 
-async function resolve(
+function resolve(
   engine: Engine,
   unit: Unit,
   request: EnqueueRequest,
-): Promise<{ asked: NewJob; warnings: string[] }> {
-  const [type, queue] = [await unit.type(request.type), await unit.queue(request.queue)]
+  { ceiling, warnings }: Above,
+): { asked: NewJob; warnings: readonly string[] } {
+  const [type, queue] = [unit.type(request.type), unit.queue(request.queue)]
   const limits = settleAtEnqueue({
     publish: request.asked,
     type: type === null ? null : { ...type.asked, caps: type.caps },
     queue: queue === null ? null : queueLimits(queue.config),
     server: engine.settings.limits,
   })
-  const { ceiling, warnings } = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
   const asked: NewJob = {
     id: request.id ?? uuidV7(unit.now, engine.random),
     type: request.type,
@@ -107,15 +124,17 @@ async function resolve(
   return { asked, warnings }
 }
 
-const NO_PARENT = { ceiling: null, warnings: [] as string[] }
+/** What a parent means for its child. */
+interface Above {
+  readonly ceiling: Ceiling | null
+  readonly warnings: readonly string[]
+}
+
+const NO_PARENT: Above = { ceiling: null, warnings: [] }
 
 /** A child may only be tighter than its parent. A parent with nothing left gets no children. */
-async function ceilingFor(
-  unit: Unit,
-  { inheritDeadline }: EnqueueRequest,
-  parent: Parent,
-): Promise<{ ceiling: Ceiling | null; warnings: string[] }> {
-  const found = parent.kind === 'job' ? await unit.job(parent.id) : null
+async function ceilingFor(unit: Unit, { inheritDeadline }: EnqueueRequest, parent: Parent): Promise<Above> {
+  const found = parent.kind === 'job' ? await unit.seeJob(parent.id) : null
   if (found === null) {
     throw new OjsError('validation_error', `x_parent names a ${parent.kind} that does not exist.`, {
       details: { field: 'x_parent' },

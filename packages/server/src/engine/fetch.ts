@@ -1,5 +1,5 @@
 /** FETCH: hands out jobs, highest priority and oldest first; with `waitMs` it waits for some. */
-import { start, type Checkpoint, type Claim, type Job, type Millis, type Worker } from '@curfew/core'
+import { isDue, start, type Checkpoint, type Claim, type Job, type Millis, type Worker } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import type { Unit } from './unit.ts'
@@ -49,31 +49,40 @@ export async function fetchJobs(engine: Engine, request: FetchRequest, gone: Abo
 }
 
 function signOfLife(workerId: string | null): Command<void> {
-  return { name: 'fetch', run: (unit) => touch(unit, workerId) }
+  return {
+    name: 'fetch',
+    needs: { workers: workerId === null ? [] : [workerId] },
+    run: (unit) => touch(unit, workerId),
+  }
 }
 
 /** Null: this worker is not to be given anything, however long it waits. */
 function claim(request: FetchRequest): Command<Handed[] | null> {
   return {
     name: 'fetch',
+    needs: { workers: request.workerId === null ? [] : [request.workerId], queues: request.queues },
     run: async (unit) => {
-      const worker = request.workerId === null ? null : await meet(unit, request.workerId)
+      const worker = request.workerId === null ? null : meet(unit, request.workerId)
       if (worker !== null && (worker.state !== 'running' || worker.directive !== 'continue')) return null
       const handed: Handed[] = []
       for (const name of request.queues) {
         const left = request.count - handed.length
         if (left <= 0) break
-        const queue = await unit.queue(name)
+        const queue = unit.queue(name)
         if (queue === null || queue.pausedAt !== null) continue
-        for (const job of await unit.claimable(name, left)) handed.push(await handOut(unit, job, worker, request))
+        for (const job of await unit.claimable(name, left)) {
+          // Another server may have had it locked when what is due was settled.
+          const ready = isDue(job.wakeAt, unit.now) ? await unit.settle(job) : job
+          if (ready?.state === 'available') handed.push(await handOut(unit, ready, worker, request))
+        }
       }
       return handed
     },
   }
 }
 
-async function meet(unit: Unit, workerId: string): Promise<Worker> {
-  const worker = seen(unit, await livingWorker(unit, workerId))
+function meet(unit: Unit, workerId: string): Worker {
+  const worker = seen(unit, livingWorker(unit, workerId))
   unit.putWorker(worker)
   return worker
 }

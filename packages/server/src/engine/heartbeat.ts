@@ -69,19 +69,23 @@ export async function heartbeat(engine: Engine, report: BeatReport): Promise<Bea
 function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
   return {
     name: 'heartbeat',
+    needs: { workers: [report.workerId], jobs: report.jobIds, notices: [report.workerId] },
     run: async (unit) => {
-      const before = await livingWorker(unit, report.workerId)
+      const before = livingWorker(unit, report.workerId)
       const late = report.seq !== null && before.beatSeq !== null && report.seq < before.beatSeq
       if (!late) await keepWhatWasDropped(unit, before, report)
-      const jobs = new Map((await unit.jobs(report.jobIds)).map((job) => [job.id, job]))
+      const jobs = new Map(unit.jobs(report.jobIds).map((job) => [job.id, job]))
       const worker = late ? seen(unit, before) : beaten(unit, before, report)
       const judged = report.jobIds.map((id) => judge(unit, worker, report, id, jobs.get(id) ?? null))
       const listed = new Set(report.jobIds)
-      const notices = worker.notices.filter(({ jobId, at }) => listed.has(jobId) || unit.now - at < TOLD_FOR_MS)
-      const unlisted = notices
-        .filter(({ jobId }) => !listed.has(jobId))
-        .map(({ jobId, reason, lease }) => ({ jobId, reason, lease }))
-      unit.putWorker(notices.length === worker.notices.length ? worker : { ...worker, notices })
+      const unlisted: StopOrder[] = []
+      for (const notice of unit.notices(worker.id)) {
+        if (listed.has(notice.jobId)) continue
+        const { jobId, reason, lease, at } = notice
+        if (unit.now - at < TOLD_FOR_MS) unlisted.push({ jobId, reason, lease })
+        else unit.forgetNotices(worker.id, notice)
+      }
+      unit.putWorker(worker)
       if (!late) {
         extendAnonymous(unit, report, jobs)
         wakeInTime(unit, worker, jobs)
@@ -157,7 +161,7 @@ async function keepWhatWasDropped(unit: Unit, before: Worker, report: BeatReport
   const isDropped = (id: string): boolean => !listed.has(id) || (covered(id) && !proofs.has(id))
   // A job listed with a lease is looked at too: a stale one speaks for an attempt that is over, and covers nothing.
   const asked = [...before.beat.jobs].filter((id) => isDropped(id) || report.leases[id] !== undefined)
-  for (const job of await unit.jobs(asked)) {
+  for (const job of await unit.loadedJobs(asked)) {
     if (job.hold?.workerId === before.id && (isDropped(job.id) || isStale(report, job)))
       unit.keep(absorbBeat(job, before))
   }
@@ -209,9 +213,9 @@ function judge(unit: Unit, worker: Worker, report: BeatReport, jobId: string, jo
     const soft = isDue(softDeadlineAt(job), unit.now)
     return { jobId, held: true, stop: soft ? { jobId, reason: 'timeout', lease: job.lease } : null }
   }
-  const notice = worker.notices.findLast(
-    (told) => told.jobId === jobId && (asked === undefined || told.lease === asked),
-  )
+  const notice = unit
+    .notices(worker.id)
+    .findLast((told) => told.jobId === jobId && (asked === undefined || told.lease === asked))
   if (notice !== undefined) return stop(notice.reason, notice.lease)
   if (job === null) return stop('lost', asked ?? null)
   const finishedIt = job.closedBy?.workerId === worker.id && (asked === undefined || asked === job.closedBy.lease)

@@ -17,8 +17,9 @@ import type { Unit } from './unit.ts'
 export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job> {
   return {
     name: 'patch',
+    needs: { jobs: [jobId] },
     run: async (unit) => {
-      const job = await unit.job(jobId)
+      const job = unit.job(jobId)
       if (job === null) throw notFound('job', jobId)
       if (job.state === 'active' || isTerminal(job.state)) {
         throw new OjsError('conflict', `A job that is ${job.state} cannot be changed.`, {
@@ -50,8 +51,8 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
 
 /** Limits settled anew: what was published, then today's policies and defaults. */
 export async function limitsToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<Job['limits']> {
-  const type = await unit.type(job.type)
-  const queue = await unit.queue(job.queue)
+  await unit.load({ types: [job.type], queues: [job.queue] })
+  const [type, queue] = [unit.type(job.type), unit.queue(job.queue)]
   return settleAtEnqueue({
     publish,
     type: type === null ? null : { ...type.asked, caps: type.caps },

@@ -73,6 +73,18 @@ export class Polls {
     return false
   }
 
+  /** Those who wait here, each once. */
+  workers(): string[] {
+    const ids = new Set<string>()
+    for (const { workerId } of this.#open) if (workerId !== null) ids.add(workerId)
+    return [...ids]
+  }
+
+  /** There may be work anywhere. */
+  wakeAll(): void {
+    for (const poll of this.#open) poll.wake()
+  }
+
   /** So many jobs of this queue became available. */
   wake(queue: string, jobs: number): void {
     let left = jobs

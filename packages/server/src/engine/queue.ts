@@ -5,16 +5,17 @@ import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import type { Unit } from './unit.ts'
 
-async function queueFor(unit: Unit, name: string): Promise<Queue> {
-  return (await unit.queue(name)) ?? { name, createdAt: unit.now, pausedAt: null, config: {} }
+function queueFor(unit: Unit, name: string): Queue {
+  return unit.queue(name) ?? { name, version: 0, createdAt: unit.now, pausedAt: null, config: {} }
 }
 
 /** A paused queue takes jobs and hands out none; its deadlines go on. */
 export function pause(name: string): Command<Queue> {
   return {
     name: 'pause',
-    run: async (unit) => {
-      const queue = await queueFor(unit, name)
+    needs: { queues: [name] },
+    run: (unit) => {
+      const queue = queueFor(unit, name)
       if (queue.pausedAt !== null) return queue
       const paused = { ...queue, pausedAt: unit.now }
       unit.putQueue(paused)
@@ -27,10 +28,11 @@ export function pause(name: string): Command<Queue> {
 export async function resume(engine: Engine, name: string): Promise<Queue> {
   const queue = await engine.run<Queue>({
     name: 'resume',
-    run: async (unit) => {
-      const queue = await queueFor(unit, name)
+    needs: { queues: [name] },
+    run: (unit) => {
+      const queue = queueFor(unit, name)
       if (queue.pausedAt === null) {
-        if ((await unit.queue(name)) === null) unit.putQueue(queue)
+        if (unit.queue(name) === null) unit.putQueue(queue)
         return queue
       }
       const resumed = { ...queue, pausedAt: null }
@@ -47,8 +49,9 @@ export async function resume(engine: Engine, name: string): Promise<Queue> {
 export function configure(name: string, sent: Readonly<Record<string, unknown>>): Command<Queue> {
   return {
     name: 'configure',
-    run: async (unit) => {
-      const queue = await queueFor(unit, name)
+    needs: { queues: [name] },
+    run: (unit) => {
+      const queue = queueFor(unit, name)
       const configured = { ...queue, config: mergeQueueConfig(queue.config, sent) }
       unit.putQueue(configured)
       return configured
@@ -59,8 +62,8 @@ export function configure(name: string, sent: Readonly<Record<string, unknown>>)
 export function putTypePolicy(policy: TypePolicy): Command<TypePolicy> {
   return {
     name: 'policy',
-    run: async (unit) => {
-      await unit.type(policy.type)
+    needs: { types: [policy.type] },
+    run: (unit) => {
       unit.putType(policy.type, policy)
       return policy
     },
@@ -71,8 +74,9 @@ export function putTypePolicy(policy: TypePolicy): Command<TypePolicy> {
 export function deleteTypePolicy(type: string): Command<boolean> {
   return {
     name: 'policy',
-    run: async (unit) => {
-      if ((await unit.type(type)) === null) return false
+    needs: { types: [type] },
+    run: (unit) => {
+      if (unit.type(type) === null) return false
       unit.putType(type, null)
       return true
     },

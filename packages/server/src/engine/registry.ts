@@ -19,12 +19,13 @@ export interface Registration {
 export function register(registration: Registration): Command<Instant> {
   return {
     name: 'register',
+    needs: { workers: [registration.workerId] },
     run: async (unit) => {
       const { workerId: id, ...facts } = registration
-      const before = await unit.worker(id)
+      const before = unit.worker(id)
       if (before !== null) {
         await absorbHeld(unit, before)
-        await unit.worker(id)
+        unit.forgetNotices(id)
       }
       const worker: Worker = { ...newWorker(unit, id), ...facts, registered: true, known: true }
       // An operator's word outlives a new registration of the same process.
@@ -51,8 +52,9 @@ export interface Departure {
 export async function deregister(engine: Engine, workerId: string): Promise<Departure> {
   const departure = await engine.run<Departure>({
     name: 'deregister',
+    needs: { workers: [workerId] },
     run: async (unit) => {
-      const worker = await unit.worker(workerId)
+      const worker = unit.worker(workerId)
       if (worker === null || worker.diedAt !== null) throw notFound('worker', workerId)
       const requeued: string[] = []
       const discarded: string[] = []
@@ -61,7 +63,6 @@ export async function deregister(engine: Engine, workerId: string): Promise<Depa
         unit.apply(step)
         ;(step.job.state === 'discarded' ? discarded : requeued).push(job.id)
       }
-      await unit.worker(workerId)
       unit.removeWorker(workerId)
       unit.emit(
         workerEvent('worker.stopped', workerId, unit.now, { requeued_jobs: requeued, discarded_jobs: discarded }),
@@ -79,8 +80,9 @@ export type DirectiveWord = 'quiet' | 'terminate' | 'resume'
 export async function direct(engine: Engine, workerId: string, word: DirectiveWord): Promise<Worker> {
   const directed = await engine.run<Worker>({
     name: 'direct',
-    run: async (unit) => {
-      const worker = await unit.worker(workerId)
+    needs: { workers: [workerId] },
+    run: (unit) => {
+      const worker = unit.worker(workerId)
       if (worker === null || worker.diedAt !== null) throw notFound('worker', workerId)
       if (word !== 'terminate' && (worker.directive === 'terminate' || worker.state === 'terminate')) {
         throw new OjsError('conflict', 'The worker is terminating; there is no way back from that.', {
@@ -100,15 +102,15 @@ export async function direct(engine: Engine, workerId: string, word: DirectiveWo
 export function forgetWorker(workerId: string): Command<void> {
   return {
     name: 'forget',
+    needs: { workers: [workerId] },
     run: async (unit) => {
-      const worker = await unit.worker(workerId)
+      const worker = unit.worker(workerId)
       if (worker === null) throw notFound('worker', workerId)
       if (worker.diedAt === null && (worker.known || (await unit.heldBy(workerId)).length > 0)) {
         throw new OjsError('conflict', 'Only a stale worker can be removed; this one is alive or holds jobs.', {
           details: { worker_id: workerId },
         })
       }
-      await unit.worker(workerId)
       unit.removeWorker(workerId)
     },
   }

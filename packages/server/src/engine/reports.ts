@@ -15,16 +15,21 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import type { Unit } from './unit.ts'
+import type { Needs, Unit } from './unit.ts'
 import { touch } from './workers.ts'
 
 /** The job, if this report speaks for the attempt that is running. */
-export async function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence): Promise<Job> {
-  const job = await unit.job(jobId)
+export function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence): Job {
+  const job = unit.job(jobId)
   if (job === null) throw notFound('job', jobId)
   const reason = staleReason(job, fence, engine.settings.requireOwner)
   if (reason !== null) throw staleError(job, reason)
   return job
+}
+
+/** The job, and the worker that speaks of it. */
+export function needsOf({ jobId, workerId }: Fence & { readonly jobId: string }): Needs {
+  return { jobs: [jobId], workers: workerId === undefined || workerId === null ? [] : [workerId] }
 }
 
 export interface Ack extends Fence {
@@ -35,8 +40,9 @@ export interface Ack extends Fence {
 export function ack(engine: Engine, report: Ack): Command<Job> {
   return {
     name: 'ack',
+    needs: needsOf(report),
     run: async (unit) => {
-      const job = await heldJob(engine, unit, report.jobId, report)
+      const job = heldJob(engine, unit, report.jobId, report)
       const most = engine.settings.largestResultBytes
       if (report.result !== null && (report.result.length > most || utf8Length(report.result) > most)) {
         throw new OjsError(
@@ -65,8 +71,9 @@ export interface Nack extends Fence {
 export function nack(engine: Engine, report: Nack): Command<Job> {
   return {
     name: 'nack',
+    needs: needsOf(report),
     run: async (unit) => {
-      const job = await heldJob(engine, unit, report.jobId, report)
+      const job = heldJob(engine, unit, report.jobId, report)
       const step =
         report.requeue || report.error === null
           ? interrupt(job, report.error, unit.moment)

@@ -16,6 +16,7 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
+import { needsOf } from './reports.ts'
 import type { Unit } from './unit.ts'
 import { touch } from './workers.ts'
 
@@ -28,8 +29,9 @@ export interface ProgressCall extends Fence, ProgressReport {
 export function progress(engine: Engine, call: ProgressCall): Command<Job> {
   return {
     name: 'progress',
+    needs: needsOf(call),
     run: async (unit) => {
-      const job = await unit.job(call.jobId)
+      const job = unit.job(call.jobId)
       if (job === null) throw notFound('job', call.jobId)
       const reason = staleReason(job, call)
       const wrongLease = job.hold !== null && call.lease !== undefined && call.lease !== job.lease
@@ -55,8 +57,9 @@ export interface CheckpointCall extends Fence {
 export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Checkpoint> {
   return {
     name: 'checkpoint',
+    needs: needsOf(call),
     run: async (unit) => {
-      const job = await unit.job(call.jobId)
+      const job = unit.job(call.jobId)
       if (job === null) throw notFound('job', call.jobId)
       const neverStarted = job.attempt === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
       const reason = staleReason(job, call)
@@ -70,8 +73,9 @@ export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Ch
 export function deleteCheckpoint(jobId: string): Command<void> {
   return {
     name: 'checkpoint.delete',
+    needs: { jobs: [jobId] },
     run: async (unit) => {
-      const job = await unit.job(jobId)
+      const job = unit.job(jobId)
       if (job === null) throw notFound('job', jobId)
       if (job.checkpointSeq === 0) return
       await unit.checkpoint(jobId)

@@ -2,6 +2,9 @@
  * A unit of work: what one transaction has found and what it will write. Commands that arrived together share a unit;
  * each row is found once, decided about in memory, and saved with everything else in one batch.
  *
+ * Rows are loaded by name, all that the commands of a group need at once, and then looked at without waiting. Loading
+ * locks them; what is only seen (queues, types, the holder of a job that is judged) is not locked.
+ *
  * A command that is refused leaves nothing behind: its writes are undone here, before anything reached the store. After
  * a flush (searches by order must see what was decided so far) they can no longer be undone alone, and `spoiled` says
  * so: then the whole transaction is given up and its commands are tried one by one.
@@ -11,6 +14,7 @@ import {
   nextDue,
   isDue,
   broken,
+  TAIL,
   type Checkpoint,
   type Job,
   type Liveness,
@@ -24,38 +28,68 @@ import {
   type Worker,
   type Millis,
 } from '@curfew/core'
-import type { Changes, Queue, StoredEvent, Transaction } from '../store/store.ts'
+import type { Change, Changes, Life, Queue, Transaction, WorkerNotice } from '../store/store.ts'
+
+/** The rows a command will ask for, by name. */
+export interface Needs {
+  readonly workers?: readonly string[]
+  readonly jobs?: readonly string[]
+  readonly queues?: readonly string[]
+  readonly types?: readonly string[]
+  /** Workers whose notices are wanted. */
+  readonly notices?: readonly string[]
+}
 
 /** A worker that does not list a job it lost is told for this long, and of no more than so many. */
 export const TOLD_FOR_MS = 60_000
 const MOST_NOTICES = 1_000
 
+const NONE: readonly string[] = []
+
 interface Row<T> {
-  readonly stored: T | null
+  stored: T | null
   current: T | null
 }
 
 class Table<T> {
+  readonly #what: string
   readonly #rows = new Map<string, Row<T>>()
   /** Ids in the order in which they were first written: places at the tail are given in this order. */
   readonly #written = new Set<string>()
 
-  get(id: string): Row<T> | undefined {
-    return this.#rows.get(id)
+  constructor(what: string) {
+    this.#what = what
   }
 
+  has(id: string): boolean {
+    return this.#rows.has(id)
+  }
+
+  row(id: string): Row<T> {
+    const row = this.#rows.get(id)
+    if (row === undefined) throw broken(`${this.#what} ${id} is looked at without having been loaded`)
+    return row
+  }
+
+  /** What was found is taken over, unless it is known already; what is known may have been decided about since. */
   found(id: string, value: T | null): Row<T> {
+    const known = this.#rows.get(id)
+    if (known !== undefined) return known
     const row: Row<T> = { stored: value, current: value }
     this.#rows.set(id, row)
     return row
+  }
+
+  missing(ids: readonly string[]): readonly string[] {
+    return ids.every((id) => this.#rows.has(id)) ? NONE : [...new Set(ids)].filter((id) => !this.#rows.has(id))
   }
 
   written(id: string): void {
     this.#written.add(id)
   }
 
-  changes(): { id: string; before: T | null; after: T | null }[] {
-    const changed: { id: string; before: T | null; after: T | null }[] = []
+  changes(): (Change<T> & { readonly id: string })[] {
+    const changed: (Change<T> & { id: string })[] = []
     for (const id of this.#written) {
       const row = this.#rows.get(id)
       if (row !== undefined && row.stored !== row.current) changed.push({ id, before: row.stored, after: row.current })
@@ -63,37 +97,49 @@ class Table<T> {
     return changed
   }
 
-  clear(): void {
-    this.#rows.clear()
+  /** The changes were saved. `again` tells how a row reads now, or null if it has to be found again. */
+  saved(again: (before: T | null, after: T | null) => Row<T> | null): void {
+    for (const id of this.#written) {
+      const row = this.#rows.get(id)
+      if (row === undefined || row.stored === row.current) continue
+      const fresh = again(row.stored, row.current)
+      if (fresh === null) this.#rows.delete(id)
+      else this.#rows.set(id, fresh)
+    }
     this.#written.clear()
   }
 }
 
 export class Unit {
   readonly moment: Moment
-  readonly #tx: Transaction
-  readonly #outages: readonly Outage[]
+  #transaction: Transaction | null = null
   readonly #workerTimeoutMs: Millis
-  readonly #jobs = new Table<Job>()
-  readonly #workers = new Table<Worker>()
-  readonly #queues = new Table<Queue>()
-  readonly #types = new Table<TypePolicy>()
-  readonly #checkpoints = new Table<Checkpoint>()
+  #outages: readonly Outage[] = []
+  readonly #jobs = new Table<Job>('job')
+  readonly #workers = new Table<Worker>('worker')
+  readonly #queues = new Table<Queue>('queue')
+  readonly #types = new Table<TypePolicy>('type')
+  readonly #checkpoints = new Table<Checkpoint>('checkpoint')
+  /** Holders that were looked at without a lock. */
+  readonly #seen = new Map<string, Worker | null>()
+  /** What workers are to be told, of those whose notices were loaded: as it is now. */
+  readonly #toTell = new Map<string, readonly Notice[]>()
   #events: NewEvent[] = []
+  #notices: WorkerNotice[] = []
+  #told: Changes['told'][number][] = []
+  #untold: NewEvent[] = []
   #undo: (() => void)[] = []
   #aliveAt: Instant | null = null
+  #noted: Changes['outages'] = null
   #flushed = false
 
   /** Everything decided so far, for those who count and notify after the commit. */
   readonly transitions: Transition[] = []
-  readonly stored: StoredEvent[] = []
   /** For those who listen now; not kept in the log. */
   readonly live: NewEvent[] = []
 
-  constructor(tx: Transaction, moment: Moment, outages: readonly Outage[], workerTimeoutMs: Millis) {
-    this.#tx = tx
+  constructor(moment: Moment, workerTimeoutMs: Millis) {
     this.moment = moment
-    this.#outages = outages
     this.#workerTimeoutMs = workerTimeoutMs
   }
 
@@ -101,53 +147,147 @@ export class Unit {
     return this.moment.now
   }
 
-  // ---- Finding ----
-
-  async jobs(ids: readonly string[]): Promise<Job[]> {
-    const missing = ids.filter((id) => this.#jobs.get(id) === undefined)
-    if (missing.length > 0) {
-      for (const job of await this.#tx.findJobs(missing)) this.#jobs.found(job.id, job)
-      for (const id of missing) if (this.#jobs.get(id) === undefined) this.#jobs.found(id, null)
-    }
-    return ids.map((id) => this.#jobs.get(id)?.current ?? null).filter((job) => job !== null)
+  get #tx(): Transaction {
+    if (this.#transaction === null) throw broken('a unit is used before it was opened')
+    return this.#transaction
   }
 
-  async job(id: string): Promise<Job | null> {
-    const [job] = await this.jobs([id])
+  // ---- Finding ----
+
+  /** Everything at once, so that it travels together; locks in the order the port asks for. */
+  async open(
+    tx: Transaction,
+    needs: Needs,
+    mostDue: number,
+  ): Promise<{ life: Life; dueWorkers: Worker[]; dueJobs: Job[] }> {
+    this.#transaction = tx
+    const [life, , dueWorkers, dueJobs] = await Promise.all([
+      this.#tx.seeLife(),
+      this.load(needs),
+      this.#tx.findDueWorkers(this.now, mostDue),
+      this.#tx.findDueJobs(this.now, mostDue),
+    ])
+    for (const worker of dueWorkers) this.#workers.found(worker.id, worker)
+    for (const job of dueJobs) this.#jobs.found(job.id, job)
+    return { life, dueWorkers, dueJobs }
+  }
+
+  /** Outages are credited to liveness clocks from here on. */
+  credit(outages: readonly Outage[]): void {
+    this.#outages = outages
+  }
+
+  misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE }: Needs): boolean {
+    return (
+      notices.some((id) => !this.#toTell.has(id)) ||
+      this.#workers.missing(workers).length > 0 ||
+      this.#jobs.missing(jobs).length > 0 ||
+      this.#queues.missing(queues).length > 0 ||
+      this.#types.missing(types).length > 0
+    )
+  }
+
+  async load({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE }: Needs): Promise<void> {
+    const fill = async <T>(
+      table: Table<T>,
+      wanted: readonly string[],
+      find: (ids: readonly string[]) => Promise<T[]>,
+      idOf: (row: T) => string,
+    ): Promise<void> => {
+      const missing = table.missing(wanted)
+      if (missing.length === 0) return
+      for (const row of await find(missing)) table.found(idOf(row), row)
+      for (const id of missing) table.found(id, null)
+    }
+    await Promise.all([
+      fill(
+        this.#workers,
+        workers,
+        (ids) => this.#tx.findWorkers(ids),
+        ({ id }) => id,
+      ),
+      fill(
+        this.#jobs,
+        jobs,
+        (ids) => this.#tx.findJobs(ids),
+        ({ id }) => id,
+      ),
+      fill(
+        this.#queues,
+        queues,
+        (names) => this.#tx.seeQueues(names),
+        ({ name }) => name,
+      ),
+      fill(
+        this.#types,
+        types,
+        (names) => this.#tx.seeTypes(names),
+        ({ type }) => type,
+      ),
+      this.#loadNotices(notices),
+    ])
+  }
+
+  async #loadNotices(workerIds: readonly string[]): Promise<void> {
+    const missing = [...new Set(workerIds)].filter((id) => !this.#toTell.has(id))
+    if (missing.length === 0) return
+    const found = new Map<string, Notice[]>(missing.map((id) => [id, []]))
+    for (const { workerId, notice } of await this.#tx.findNotices(missing, MOST_NOTICES))
+      found.get(workerId)?.push(notice)
+    for (const [id, notices] of found) this.#toTell.set(id, notices)
+  }
+
+  job(id: string): Job | null {
+    return this.#jobs.row(id).current
+  }
+
+  worker(id: string): Worker | null {
+    return this.#workers.row(id).current
+  }
+
+  queue(name: string): Queue | null {
+    return this.#queues.row(name).current
+  }
+
+  type(type: string): TypePolicy | null {
+    return this.#types.row(type).current
+  }
+
+  /** Those of these jobs that exist, and were loaded. */
+  jobs(ids: readonly string[]): Job[] {
+    return ids.map((id) => this.job(id)).filter((job) => job !== null)
+  }
+
+  async loadedJobs(ids: readonly string[]): Promise<Job[]> {
+    await this.load({ jobs: ids })
+    return this.jobs(ids)
+  }
+
+  async loadedWorker(id: string): Promise<Worker | null> {
+    await this.load({ workers: [id] })
+    return this.worker(id)
+  }
+
+  /** Another job, only to be looked at. */
+  async seeJob(id: string): Promise<Job | null> {
+    if (this.#jobs.has(id)) return this.job(id)
+    const [job] = await this.#tx.seeJobs([id])
     return job ?? null
   }
 
-  async workers(ids: readonly string[]): Promise<void> {
-    const missing = [...new Set(ids)].filter((id) => this.#workers.get(id) === undefined)
-    if (missing.length === 0) return
-    for (const worker of await this.#tx.findWorkers(missing)) this.#workers.found(worker.id, worker)
-    for (const id of missing) if (this.#workers.get(id) === undefined) this.#workers.found(id, null)
-  }
-
-  async worker(id: string): Promise<Worker | null> {
-    await this.workers([id])
-    return this.#workers.get(id)?.current ?? null
-  }
-
-  async queue(name: string): Promise<Queue | null> {
-    const known = this.#queues.get(name)
-    if (known !== undefined) return known.current
-    const [queue] = await this.#tx.findQueues([name])
-    return this.#queues.found(name, queue ?? null).current
-  }
-
-  async type(type: string): Promise<TypePolicy | null> {
-    const known = this.#types.get(type)
-    if (known !== undefined) return known.current
-    const [policy] = await this.#tx.findTypes([type])
-    return this.#types.found(type, policy ?? null).current
-  }
-
   async checkpoint(jobId: string): Promise<Checkpoint | null> {
-    const known = this.#checkpoints.get(jobId)
-    if (known !== undefined) return known.current
-    const [checkpoint] = await this.#tx.findCheckpoints([jobId])
-    return this.#checkpoints.found(jobId, checkpoint ?? null).current
+    if (!this.#checkpoints.has(jobId)) {
+      const [checkpoint] = await this.#tx.findCheckpoints([jobId])
+      this.#checkpoints.found(jobId, checkpoint ?? null)
+    }
+    return this.#checkpoints.row(jobId).current
+  }
+
+  /** What a worker is still to be told, oldest first. */
+  notices(workerId: string): readonly Notice[] {
+    const notices = this.#toTell.get(workerId)
+    if (notices === undefined) throw broken(`the notices of ${workerId} are looked at without having been loaded`)
+    return notices
   }
 
   /** Jobs to hand out, in their order. */
@@ -161,35 +301,35 @@ export class Unit {
     return this.#adopt(await this.#tx.findHeldBy(workerId))
   }
 
-  async dueJobs(limit: number): Promise<Job[]> {
-    await this.flush()
-    return this.#adopt(await this.#tx.findDueJobs(this.now, limit))
-  }
-
-  async dueWorkers(limit: number): Promise<Worker[]> {
-    await this.flush()
-    const due = await this.#tx.findDueWorkers(this.now, limit)
-    for (const worker of due) if (this.#workers.get(worker.id) === undefined) this.#workers.found(worker.id, worker)
-    return due
-  }
-
   async deadLettersBeyond(keep: number, limit: number): Promise<Job[]> {
     await this.flush()
     return this.#adopt(await this.#tx.findDeadLettersBeyond(keep, limit))
   }
 
   #adopt(found: readonly Job[]): Job[] {
-    return found
-      .map((job) => (this.#jobs.get(job.id) ?? this.#jobs.found(job.id, job)).current)
-      .filter((job) => job !== null)
+    return found.map((job) => this.#jobs.found(job.id, job).current).filter((job) => job !== null)
   }
 
   // ---- Judging ----
 
-  /** What is known of the worker that holds this job. */
+  /** What is known of the worker that holds this job. It is judged as it is seen: a beat under way comes after. */
   async liveness(job: Job): Promise<Liveness> {
     const workerId = job.hold?.workerId ?? null
-    return this.livenessWith(workerId === null ? null : await this.worker(workerId))
+    if (workerId === null) return this.livenessWith(null)
+    if (this.#workers.has(workerId)) return this.livenessWith(this.worker(workerId))
+    if (!this.#seen.has(workerId)) await this.seeHolders([job])
+    return this.livenessWith(this.#seen.get(workerId) ?? null)
+  }
+
+  async seeHolders(jobs: readonly Job[]): Promise<void> {
+    const ids = new Set<string>()
+    for (const { hold } of jobs) {
+      const id = hold?.workerId ?? null
+      if (id !== null && !this.#workers.has(id) && !this.#seen.has(id)) ids.add(id)
+    }
+    if (ids.size === 0) return
+    for (const worker of await this.#tx.seeWorkers([...ids])) this.#seen.set(worker.id, worker)
+    for (const id of ids) if (!this.#seen.has(id)) this.#seen.set(id, null)
   }
 
   livenessWith(worker: Worker | null): Liveness {
@@ -219,11 +359,11 @@ export class Unit {
     const { before, job, notice } = transition
     const id = (job ?? before)?.id
     if (id === undefined) throw broken('a transition without a job')
-    if (before === null && this.#jobs.get(id) === undefined) this.#jobs.found(id, null)
+    if (before === null) this.#jobs.found(id, null)
     this.#put(this.#jobs, id, job)
     this.#push(this.#events, transition.events)
     this.#push(this.transitions, [transition])
-    if (notice !== undefined) this.#pendingNotices.push(notice)
+    if (notice !== undefined) this.#notify(notice)
   }
 
   /** A job's row changes without anything having happened to it (a renewed clock, a checkpoint's number). */
@@ -231,31 +371,48 @@ export class Unit {
     this.#put(this.#jobs, job.id, job)
   }
 
-  readonly #pendingNotices: NonNullable<Transition['notice']>[] = []
-
-  /** What holders must hear is written on their rows; a worker that is gone needs no telling. */
-  async deliverNotices(): Promise<void> {
-    const notices = this.#pendingNotices.splice(0)
-    if (notices.length === 0) return
-    const byWorker = new Map<string, Notice[]>()
-    for (const { workerId, notice } of notices) byWorker.set(workerId, [...(byWorker.get(workerId) ?? []), notice])
-    await this.workers([...byWorker.keys()])
-    for (const [workerId, told] of byWorker) {
-      const worker = this.#workers.get(workerId)?.current ?? null
-      if (worker === null || worker.diedAt !== null) continue
-      const fresh = worker.notices.filter(
-        ({ jobId, at }) => this.now - at < TOLD_FOR_MS || worker.beat?.jobs.has(jobId) === true,
-      )
-      this.putWorker({ ...worker, notices: [...fresh, ...told].slice(-MOST_NOTICES) })
-    }
-  }
-
   putWorker(worker: Worker): void {
     this.#put(this.#workers, worker.id, worker)
   }
 
+  /** With a worker goes what it was to be told. */
   removeWorker(id: string): void {
     this.#put(this.#workers, id, null)
+    this.forgetNotices(id)
+  }
+
+  /** The worker has heard it, or (without a notice) need not hear anything any more. */
+  forgetNotices(workerId: string, notice?: Notice): void {
+    const { jobId = null, lease = null } = notice ?? {}
+    this.#push(this.#told, [{ workerId, jobId, lease }])
+    const meant = (one: WorkerNotice): boolean =>
+      one.workerId === workerId && (notice === undefined || (one.notice.jobId === jobId && one.notice.lease === lease))
+    if (this.#notices.some(meant)) {
+      const before = this.#notices
+      this.#notices = before.filter((one) => !meant(one))
+      this.#undo.push(() => {
+        this.#notices = before
+      })
+    }
+    this.#retell(workerId, (kept) => kept.filter((one) => !meant({ workerId, notice: one })))
+  }
+
+  /** A worker that is gone needs no telling. */
+  #notify(told: WorkerNotice): void {
+    const { workerId, notice } = told
+    const holder = this.#workers.has(workerId) ? this.worker(workerId) : this.#seen.get(workerId)
+    if (holder === null || (holder !== undefined && holder.diedAt !== null)) return
+    this.#push(this.#notices, [told])
+    this.#retell(workerId, (kept) => [...kept, notice])
+  }
+
+  #retell(workerId: string, change: (kept: readonly Notice[]) => readonly Notice[]): void {
+    const before = this.#toTell.get(workerId)
+    if (before === undefined) return
+    this.#toTell.set(workerId, change(before))
+    this.#undo.push(() => {
+      this.#toTell.set(workerId, before)
+    })
   }
 
   putQueue(queue: Queue): void {
@@ -275,16 +432,13 @@ export class Unit {
   }
 
   emitLive(event: NewEvent): void {
+    this.#push(this.#untold, [event])
     this.#push(this.live, [event])
   }
 
-  stampAlive(): void {
+  stampAlive(outages: Changes['outages']): void {
     this.#aliveAt = this.now
-  }
-
-  /** How many events this unit has decided on: none and no rows means nothing to commit. */
-  get hasWrites(): boolean {
-    return this.#undo.length > 0 || this.#flushed
+    this.#noted = outages
   }
 
   // ---- Undoing one command ----
@@ -302,12 +456,10 @@ export class Unit {
   revert(): void {
     for (const undo of this.#undo.reverse()) undo()
     this.#undo = []
-    this.#pendingNotices.length = 0
   }
 
   #put<T>(table: Table<T>, id: string, value: T | null): void {
-    const row = table.get(id)
-    if (row === undefined) throw broken(`${id} is written without having been found since the last flush`)
+    const row = table.row(id)
     const previous = row.current
     row.current = value
     table.written(id)
@@ -319,7 +471,7 @@ export class Unit {
   #push<T>(into: T[], values: readonly T[]): void {
     if (values.length === 0) return
     const length = into.length
-    into.push(...values)
+    for (const value of values) into.push(value)
     this.#undo.push(() => {
       into.length = length
     })
@@ -327,36 +479,62 @@ export class Unit {
 
   // ---- Saving ----
 
-  async flush(): Promise<void> {
-    await this.deliverNotices()
-    const changes: Changes = {
+  /** What is decided and not yet saved. */
+  changes(): Changes {
+    return {
       jobs: this.#jobs.changes(),
       workers: this.#workers.changes(),
-      queues: this.#queues
-        .changes()
-        .map(({ after }) => after)
-        .filter((queue) => queue !== null),
+      queues: this.#queues.changes(),
       types: this.#types.changes().map(({ id, after }) => ({ type: id, policy: after })),
       checkpoints: this.#checkpoints.changes().map(({ id, after }) => ({ jobId: id, checkpoint: after })),
+      notices: this.#notices,
+      told: this.#told,
       events: this.#events,
+      live: this.#untold,
       aliveAt: this.#aliveAt,
-      outages: null,
+      outages: this.#noted,
     }
-    const nothing =
-      changes.jobs.length +
-        changes.workers.length +
-        changes.queues.length +
-        changes.types.length +
-        changes.checkpoints.length +
-        changes.events.length ===
-      0
-    if (nothing && changes.aliveAt === null) return
-    this.stored.push(...(await this.#tx.save(changes)))
+  }
+
+  async flush(): Promise<void> {
+    const changes = this.changes()
+    if (saysNothing(changes)) return
+    await this.#tx.save(changes)
     this.#events = []
+    this.#notices = []
+    this.#told = []
+    this.#untold = []
     this.#aliveAt = null
-    // Rows have new versions and places now: whoever needs one again finds it again.
-    for (const table of [this.#jobs, this.#workers, this.#queues, this.#types, this.#checkpoints]) table.clear()
+    this.#noted = null
+    // A job that got a place at the tail has to be found again; of everything else we know how it reads now.
+    this.#jobs.saved((before, after) => (after?.seq === TAIL ? null : nextVersion(before, after)))
+    this.#workers.saved(nextVersion)
+    this.#queues.saved(nextVersion)
+    this.#types.saved((_, after) => ({ stored: after, current: after }))
+    this.#checkpoints.saved((_, after) => ({ stored: after, current: after }))
     if (this.#undo.length > 0) this.#flushed = true
     this.#undo = []
   }
+}
+
+function nextVersion<T extends { readonly version: number }>(before: T | null, after: T | null): Row<T> {
+  const row = after === null ? null : { ...after, version: (before?.version ?? 0) + 1 }
+  return { stored: row, current: row }
+}
+
+export function saysNothing(changes: Changes): boolean {
+  return (
+    changes.jobs.length +
+      changes.workers.length +
+      changes.queues.length +
+      changes.types.length +
+      changes.checkpoints.length +
+      changes.notices.length +
+      changes.told.length +
+      changes.events.length +
+      changes.live.length ===
+      0 &&
+    changes.aliveAt === null &&
+    changes.outages === null
+  )
 }

@@ -11,28 +11,33 @@ import {
   workerEvent,
   workerWakeAt,
   iso,
+  type Job,
   type Worker,
 } from '@curfew/core'
 import type { Unit } from './unit.ts'
 
-const MOST_DUE = 250
+export const MOST_DUE = 250
 
 /** Settles what is due; true when there may be more than one step could take. */
-export async function wakeStep(unit: Unit, isPolling: (workerId: string) => boolean): Promise<boolean> {
+export async function wakeStep(
+  unit: Unit,
+  dueWorkers: readonly Worker[],
+  dueJobs: readonly Job[],
+  isPolling: (workerId: string) => boolean,
+): Promise<boolean> {
   unit.begin()
-  const workers = await unit.dueWorkers(MOST_DUE)
-  for (const worker of workers) await wakeWorker(unit, worker.id, isPolling)
+  for (const { id } of dueWorkers) await wakeWorker(unit, id, isPolling)
   // A job must not be judged before the worker that holds it has been.
-  if (workers.length === MOST_DUE) return true
-  const jobs = await unit.dueJobs(MOST_DUE)
-  await unit.workers(jobs.map((job) => job.hold?.workerId ?? null).filter((id) => id !== null))
+  if (dueWorkers.length === MOST_DUE) return true
+  // As they are by now: the death of their holder may have ended some.
+  const jobs = dueWorkers.length === 0 ? dueJobs : await unit.loadedJobs(dueJobs.map(({ id }) => id))
+  await unit.seeHolders(jobs)
   for (const job of jobs) await unit.settle(job)
-  await unit.deliverNotices()
-  return jobs.length === MOST_DUE
+  return dueJobs.length === MOST_DUE
 }
 
 async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: string) => boolean): Promise<void> {
-  const worker = await unit.worker(workerId)
+  const worker = await unit.loadedWorker(workerId)
   if (worker === null) return
   const life = unit.livenessWith(worker)
   if (worker.diedAt !== null) {
@@ -44,13 +49,8 @@ async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: st
   const dead = deathAt(seen, life)
   if (isDue(dead, unit.now)) return declareDead(unit, seen.id)
   if (dead === null && isDue(after(seen.lastSeenAt, FORGET_AFTER_MS), unit.now)) {
-    if ((await unit.heldBy(seen.id)).length === 0) {
-      await unit.worker(seen.id)
-      unit.removeWorker(seen.id)
-    } else {
-      await unit.worker(seen.id)
-      unit.putWorker({ ...seen, wakeAt: after(unit.now, FORGET_AFTER_MS) })
-    }
+    if ((await unit.heldBy(seen.id)).length === 0) unit.removeWorker(seen.id)
+    else unit.putWorker({ ...seen, wakeAt: after(unit.now, FORGET_AFTER_MS) })
     return
   }
   unit.putWorker({ ...seen, wakeAt: workerWakeAt(seen, life) })
@@ -62,7 +62,7 @@ async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: st
  */
 async function declareDead(unit: Unit, workerId: string): Promise<void> {
   const held = await unit.heldBy(workerId)
-  const worker = await unit.worker(workerId)
+  const worker = await unit.loadedWorker(workerId)
   if (worker === null) return
   const recovered: string[] = []
   for (const job of held) {
@@ -70,17 +70,16 @@ async function declareDead(unit: Unit, workerId: string): Promise<void> {
     if (settled === null || settled.hold === null) recovered.push(job.id)
     else unit.keep(absorbBeat(settled, worker))
   }
-  await unit.deliverNotices()
   const gone: Worker = {
     ...worker,
     known: false,
     registered: false,
     diedAt: unit.now,
-    notices: [],
     activeJobs: 0,
     wakeAt: after(unit.now, FORGET_AFTER_MS),
   }
   unit.putWorker(gone)
+  unit.forgetNotices(worker.id)
   unit.emit(
     workerEvent('worker.died', worker.id, unit.now, {
       last_heartbeat_at: worker.lastBeatAt === null ? null : iso(worker.lastBeatAt),

@@ -23,7 +23,6 @@ export function newWorker(unit: Unit, id: string): Worker {
     beat: null,
     beatSeq: null,
     handlers: {},
-    notices: [],
     diedAt: null,
     wakeAt: null,
     version: 0,
@@ -32,9 +31,11 @@ export function newWorker(unit: Unit, id: string): Worker {
 }
 
 /** The worker as it stands; one that is unseen or was declared dead begins anew, as a stranger. */
-export async function livingWorker(unit: Unit, id: string): Promise<Worker> {
-  const worker = await unit.worker(id)
-  return worker === null || worker.diedAt !== null ? newWorker(unit, id) : worker
+export function livingWorker(unit: Unit, id: string): Worker {
+  const worker = unit.worker(id)
+  if (worker?.diedAt === null) return worker
+  if (worker !== null) unit.forgetNotices(id)
+  return newWorker(unit, id)
 }
 
 /** Any call of a worker is a sign of life. An earlier `wakeAt` stays: it will find the later sign when it comes. */
@@ -49,7 +50,7 @@ export function armed(unit: Unit, worker: Worker): Worker {
 /** Notes a sign of life of a worker that exists; strangers are not created for it. */
 export async function touch(unit: Unit, workerId: string | null | undefined): Promise<void> {
   if (workerId === null || workerId === undefined) return
-  const worker = await unit.worker(workerId)
+  const worker = await unit.loadedWorker(workerId)
   if (worker !== null && worker.diedAt === null && worker.lastSeenAt !== unit.now) unit.putWorker(seen(unit, worker))
 }
 

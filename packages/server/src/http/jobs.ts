@@ -225,9 +225,8 @@ function ending(call: Call, id: string, look: () => Promise<Job | null>, timeout
       look().then(resolve, reject)
     }
     const timer = engine.host.setTimer(timeoutMs, finish)
-    const forget = engine.listen(({ transitions }) => {
-      if (transitions.some(({ before, job }) => (job ?? before)?.id === id && (job === null || isTerminal(job.state))))
-        finish()
+    const forget = engine.listen(({ changes }) => {
+      if (changes.some((change) => change.id === id && (change.to === null || isTerminal(change.to)))) finish()
     })
     signal.addEventListener('abort', finish, { once: true })
     engine.closing.addEventListener('abort', finish, { once: true })

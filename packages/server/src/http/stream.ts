@@ -3,9 +3,8 @@
  * sent from the log is not sent again. A reader too slow for what happens is let go instead of filling the memory: it
  * comes back with Last-Event-ID and reads on from the log.
  */
-import { eventId, isTerminal, iso, renderProgress, type Json, type NewEvent } from '@curfew/core'
-import type { Committed } from '../engine/corridor.ts'
-import type { Engine } from '../engine/engine.ts'
+import { eventId, isTerminal, iso, renderProgress, type JobState, type Json, type NewEvent } from '@curfew/core'
+import type { Engine, Told } from '../engine/engine.ts'
 import type { StoredEvent } from '../store/store.ts'
 import { eventText, matches, type EventFilter } from './event-view.ts'
 
@@ -75,7 +74,7 @@ export class EventStream {
     let sent = from ?? 0
     let lastId: string | null = null
     let live = false
-    const held: Committed[] = []
+    const held: Told[] = []
     const tell = (event: StoredEvent): void => {
       if (event.sequence <= sent) return
       sent = event.sequence
@@ -83,17 +82,17 @@ export class EventStream {
       if (matches(this.#filter, event))
         outbox.push(frame({ id: lastId, event: event.type, data: spread(eventText(event), event.data) }))
     }
-    const hear = (committed: Committed): void => {
-      for (const event of committed.events) tell(event)
-      for (const event of committed.live) {
+    const hear = (told: Told): void => {
+      for (const event of told.events) tell(event)
+      for (const event of told.live) {
         if (matches(this.#filter, event)) outbox.push(frame({ id: lastId, event: event.type, data: liveText(event) }))
       }
-      for (const change of stateChanges(committed, this.#filter)) outbox.push(frame({ ...change, id: lastId }))
-      if (this.#isOver(committed)) outbox.end()
+      for (const change of stateChanges(told, this.#filter)) outbox.push(frame({ ...change, id: lastId }))
+      if (this.#isOver(told)) outbox.end()
     }
-    const forget = this.#engine.listen((committed) => {
-      if (live) hear(committed)
-      else held.push(committed)
+    const forget = this.#engine.listen((told) => {
+      if (live) hear(told)
+      else held.push(told)
     })
     const stop = this.#keepAlive(outbox, gone)
     try {
@@ -117,7 +116,7 @@ export class EventStream {
         for (const event of chunk) tell(event)
       }
       live = true
-      for (const committed of held.splice(0)) hear(committed)
+      for (const told of held.splice(0)) hear(told)
       if (this.#endsWith !== null) {
         const job = await this.#engine.store.job(this.#endsWith)
         if (job === null || isTerminal(job.state)) outbox.end()
@@ -145,8 +144,8 @@ export class EventStream {
     }
     // One look at a time: each tells the newest there is.
     let looking: Promise<void> = Promise.resolve()
-    const forget = this.#engine.listen(({ transitions }) => {
-      if (transitions.some(({ before, job }) => (job ?? before)?.id === jobId)) looking = looking.then(look)
+    const forget = this.#engine.listen(({ changes }) => {
+      if (changes.some(({ id }) => id === jobId)) looking = looking.then(look)
     })
     const stop = this.#keepAlive(outbox, gone)
     try {
@@ -160,11 +159,8 @@ export class EventStream {
     }
   }
 
-  #isOver({ transitions }: Committed): boolean {
-    if (this.#endsWith === null) return false
-    return transitions.some(
-      ({ before, job }) => (job ?? before)?.id === this.#endsWith && (job === null || isTerminal(job.state)),
-    )
+  #isOver({ changes }: Told): boolean {
+    return this.#endsWith !== null && changes.some(({ id, to }) => id === this.#endsWith && isOver(to))
   }
 
   #keepAlive(outbox: Outbox, gone: AbortSignal): () => void {
@@ -202,23 +198,20 @@ function liveText({ type, at, subject, data }: NewEvent): Json {
   })
 }
 
+function isOver(state: JobState | null): boolean {
+  return state === null || isTerminal(state)
+}
+
 /** Streams also carry every change of state. */
-function stateChanges({ transitions, now }: Committed, filter: EventFilter): Omit<Frame, 'id'>[] {
-  const changes: Omit<Frame, 'id'>[] = []
-  for (const { before, job } of transitions) {
-    if (job === null || before?.state === job.state) continue
-    if (!matches(filter, { type: 'job.state_changed', queue: job.queue, jobType: job.type, subject: job.id })) continue
-    const data = {
-      job_id: job.id,
-      queue: job.queue,
-      type: job.type,
-      from: before?.state ?? null,
-      to: job.state,
-      timestamp: iso(now),
-    }
-    changes.push({ event: 'job.state_changed', data: JSON.stringify(data) })
+function stateChanges({ changes, now }: Told, filter: EventFilter): Omit<Frame, 'id'>[] {
+  const frames: Omit<Frame, 'id'>[] = []
+  for (const { id, queue, type, from, to } of changes) {
+    if (to === null || from === to) continue
+    if (!matches(filter, { type: 'job.state_changed', queue, jobType: type, subject: id })) continue
+    const data = { job_id: id, queue, type, from, to, timestamp: iso(now) }
+    frames.push({ event: 'job.state_changed', data: JSON.stringify(data) })
   }
-  return changes
+  return frames
 }
 
 /** The envelope, `data`, and the keys of `data` once more at the top, where the official JS SDK reads them. */

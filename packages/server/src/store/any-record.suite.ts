@@ -144,14 +144,6 @@ export function anyWorker(): fc.Arbitrary<Worker> {
     ),
     beatSeq: maybe(anyNumber),
     handlers: fc.dictionary(fc.constantFrom('a', 'b.c'), fc.record({ timeout: anyMillis }), { noNullPrototype: true }),
-    notices: fc.array(
-      fc.record({
-        jobId: fc.uuid(),
-        lease: anyNumber,
-        reason: fc.constantFrom('timeout', 'cancelled', 'lost'),
-        at: anyInstant,
-      }),
-    ),
     diedAt: maybe(anyInstant),
     wakeAt: maybe(anyInstant),
     version: fc.constant(0),

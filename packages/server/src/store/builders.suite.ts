@@ -15,11 +15,12 @@ import {
   type Moment,
   type NewEvent,
   type NewJob,
+  type Notice,
   type Step,
   type TypePolicy,
   type Worker,
 } from '@curfew/core'
-import type { Changes, Queue } from './store.ts'
+import { NO_CHANGES, type Changes, type Queue, type Store, type StoredEvent, type Transaction } from './store.ts'
 
 const NOON = Date.UTC(2026, 0, 1, 12)
 const random = seededRandom(2026)
@@ -87,7 +88,6 @@ export function aWorker(given: Partial<Worker> = {}): Worker {
     beat: null,
     beatSeq: null,
     handlers: {},
-    notices: [],
     diedAt: null,
     wakeAt: at(30_000),
     version: 0,
@@ -96,7 +96,11 @@ export function aWorker(given: Partial<Worker> = {}): Worker {
 }
 
 export function aQueue(given: Partial<Queue> = {}): Queue {
-  return { name: 'default', createdAt: at(0), pausedAt: null, config: {}, ...given }
+  return { name: 'default', version: 0, createdAt: at(0), pausedAt: null, config: {}, ...given }
+}
+
+export function aNotice(given: Partial<Notice> = {}): Notice {
+  return { jobId: 'job-1', lease: 1, reason: 'timeout', at: at(0), ...given }
 }
 
 export function aTypePolicy(given: Partial<TypePolicy> = {}): TypePolicy {
@@ -120,17 +124,17 @@ export function anEvent(given: Partial<NewEvent> = {}): NewEvent {
 }
 
 export function changes(given: Partial<Changes> = {}): Changes {
-  return {
-    jobs: [],
-    workers: [],
-    queues: [],
-    types: [],
-    checkpoints: [],
-    events: [],
-    aliveAt: null,
-    outages: null,
-    ...given,
-  }
+  return { ...NO_CHANGES, ...given }
+}
+
+/** Runs a transaction that ends with an answer and saves nothing more. */
+export async function within<T>(store: Store, work: (tx: Transaction) => Promise<T>): Promise<T> {
+  return (await store.transaction(async (tx) => ({ value: await work(tx), changes: NO_CHANGES }))).value
+}
+
+/** Saves in a transaction of its own and gives the events. */
+export async function saveIn(store: Store, what: Changes): Promise<StoredEvent[]> {
+  return (await store.transaction(() => Promise.resolve({ value: null, changes: what }))).events
 }
 
 /** What these steps change, with the events that tell of them. */

@@ -3,17 +3,24 @@
  * is a parameter, and every state and instant it saves was chosen in core.
  *
  * All writing happens in transactions, as a batch: the engine gathers the commands that arrived together, locks what
- * they need, decides in memory, and saves everything at once, rows with the events that tell of them. Whatever a
- * transaction finds is locked until it ends (with one writer, as in SQLite, that is true of itself).
+ * they need, decides in memory, and saves everything at once, rows with the events that tell of them.
+ *
+ * Many servers may share one store. What a transaction finds is locked until it ends, unless it says "sees": what is
+ * only seen may be changed by others meanwhile, and a save refuses rows that were (`RowsMoved`). Locks are always asked
+ * for in one order, workers before jobs and each by id, so that servers wait for each other but never in a circle;
+ * whatever is found by order and not by name skips rows that others have locked. Finds that are asked for together
+ * (without waiting for one before the next) travel together. With one writer, as in SQLite, all this is true of itself.
  */
 import type {
   Checkpoint,
+  Clock,
   Fragment,
   Instant,
   Job,
   JobState,
   Json,
   NewEvent,
+  Notice,
   Outage,
   TypePolicy,
   Worker,
@@ -22,6 +29,7 @@ import type {
 /** A queue exists from its first use. Its configuration is kept as it was sent. */
 export interface Queue {
   readonly name: string
+  readonly version: number
   readonly createdAt: Instant
   readonly pausedAt: Instant | null
   readonly config: Readonly<Record<string, unknown>>
@@ -45,15 +53,48 @@ export interface Changes {
    */
   readonly jobs: readonly Change<Job>[]
   readonly workers: readonly Change<Worker>[]
-  readonly queues: readonly Queue[]
+  /** A queue is only ever added or rewritten. One that somebody else added meanwhile is left as it is. */
+  readonly queues: readonly Change<Queue>[]
+  /** The last word counts. */
   readonly types: readonly { readonly type: string; readonly policy: TypePolicy | null }[]
   readonly checkpoints: readonly { readonly jobId: string; readonly checkpoint: Checkpoint | null }[]
+  /** What workers need not hear any more; without a job, all that was kept for the worker. Removed before any is added. */
+  readonly told: readonly { readonly workerId: string; readonly jobId: string | null; readonly lease: number | null }[]
+  /** What workers shall hear with their next beat, in this order. */
+  readonly notices: readonly WorkerNotice[]
   /** Appended to the log in this order. */
   readonly events: readonly NewEvent[]
-  /** The server's sign of life, when it is time for one. */
+  /** For those who listen now, on this and other servers; not kept. */
+  readonly live: readonly NewEvent[]
+  /** A sign of life; one that is earlier than what is kept changes nothing. */
   readonly aliveAt: Instant | null
-  /** Replaces the list of outages. */
-  readonly outages: readonly Outage[] | null
+  /** Rewrites the list of outages, if it is still what was seen. */
+  readonly outages: { readonly before: readonly Outage[]; readonly after: readonly Outage[] } | null
+}
+
+export const NO_CHANGES: Changes = {
+  jobs: [],
+  workers: [],
+  queues: [],
+  types: [],
+  checkpoints: [],
+  notices: [],
+  told: [],
+  events: [],
+  live: [],
+  aliveAt: null,
+  outages: null,
+}
+
+export interface WorkerNotice {
+  readonly workerId: string
+  readonly notice: Notice
+}
+
+/** When a server last stood by this data, and the times in which none did. */
+export interface Life {
+  readonly aliveAt: Instant | null
+  readonly outages: readonly Outage[]
 }
 
 /** An event with its place in the log; `data` is a JSON object as text. */
@@ -68,24 +109,36 @@ export interface StoredEvent {
 }
 
 export interface Transaction {
+  /** Sees the signs of life. */
+  seeLife(): Promise<Life>
+  /** The workers with these ids, as far as they exist. */
+  findWorkers(ids: readonly string[]): Promise<Worker[]>
+  /** Sees the workers with these ids, as far as they exist. */
+  seeWorkers(ids: readonly string[]): Promise<Worker[]>
   /** The jobs with these ids, as far as they exist. */
   findJobs(ids: readonly string[]): Promise<Job[]>
-  /** Available jobs of one queue, in the order they are to be handed out: priority descending, then sequence. */
-  findClaimable(queue: string, limit: number): Promise<Job[]>
-  /** Active jobs whose reservation names this worker. */
+  /** Sees the jobs with these ids, as far as they exist. */
+  seeJobs(ids: readonly string[]): Promise<Job[]>
+  /** Active jobs whose reservation names this worker, which must have been found before. */
   findHeldBy(workerId: string): Promise<Job[]>
-  /** Jobs with `wakeAt <= now`, earliest first. */
+  /** Available jobs of one queue, in the order they are to be handed out: priority descending, then sequence. Skips. */
+  findClaimable(queue: string, limit: number): Promise<Job[]>
+  /** Jobs with `wakeAt <= now`, earliest first. Skips. */
   findDueJobs(now: Instant, limit: number): Promise<Job[]>
-  findWorkers(ids: readonly string[]): Promise<Worker[]>
-  /** Workers with `wakeAt <= now`, earliest first. */
+  /** Workers with `wakeAt <= now`, earliest first. Skips. */
   findDueWorkers(now: Instant, limit: number): Promise<Worker[]>
-  findQueues(names: readonly string[]): Promise<Queue[]>
-  findTypes(types: readonly string[]): Promise<TypePolicy[]>
-  findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]>
-  /** The oldest members of the dead-letter list beyond the newest `keep`. */
+  /** The oldest members of the dead-letter list beyond the newest `keep`. Skips. */
   findDeadLettersBeyond(keep: number, limit: number): Promise<Job[]>
-  /** Writes everything. Later finds of the same transaction see it. Refuses a row whose version moved on. */
-  save(changes: Changes): Promise<StoredEvent[]>
+  /** Sees queues. */
+  seeQueues(names: readonly string[]): Promise<Queue[]>
+  /** Sees types. */
+  seeTypes(types: readonly string[]): Promise<TypePolicy[]>
+  /** The checkpoints of jobs that have been found. */
+  findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]>
+  /** What workers that have been found shall hear, oldest first: of each the newest so many. */
+  findNotices(workerIds: readonly string[], newest: number): Promise<WorkerNotice[]>
+  /** Writes everything. Later finds of the same transaction see it. Refuses rows that moved on (`RowsMoved`). */
+  save(changes: Changes): Promise<void>
 }
 
 export interface Page {
@@ -126,8 +179,42 @@ export interface Reads {
   /** First and last place in the log (0 and 0 when nothing was ever logged; first = last + 1 when all is pruned). */
   eventBounds(): Promise<{ first: number; last: number }>
   nextWakeAt(): Promise<Instant | null>
-  /** The last sign of life of a server, the latest instant any row speaks of as past, and known outages. */
-  lastLife(): Promise<{ aliveAt: Instant | null; outages: Outage[]; activeJobs: number }>
+  life(): Promise<Life>
+}
+
+/** What a commit of another server made true. */
+export interface News {
+  readonly changes: readonly StateChange[]
+  readonly live: readonly NewEvent[]
+  /** The last place it took in the log, if any. */
+  readonly lastEvent: number | null
+  /** The nearest instant at which a row it wrote wants to be woken. */
+  readonly wakeAt: Instant | null
+}
+
+/** A job was written. `from: null` = it is new, `to: null` = it is gone. */
+export interface StateChange {
+  readonly id: string
+  readonly queue: string
+  readonly type: string
+  readonly from: JobState | null
+  readonly to: JobState | null
+}
+
+export function stateChangesOf(jobs: readonly Change<Job>[]): StateChange[] {
+  const changes: StateChange[] = []
+  for (const { before, after } of jobs) {
+    const job = after ?? before
+    if (job === null) continue
+    changes.push({
+      id: job.id,
+      queue: job.queue,
+      type: job.type,
+      from: before?.state ?? null,
+      to: after?.state ?? null,
+    })
+  }
+  return changes
 }
 
 export interface StoreHealth {
@@ -135,13 +222,32 @@ export interface StoreHealth {
   readonly version: string
 }
 
+/** What a transaction ends with: an answer, and what is left to be saved, which travels with the commit. */
+export interface Closing<T> {
+  readonly value: T
+  readonly changes: Changes
+}
+
+/** The database's clock as this server knows it. */
+export interface SharedClock extends Clock {
+  /** How far this machine's wall clock is ahead of the database's, and by how much that may be wrong. */
+  offset(): { readonly ms: number; readonly errorMs: number }
+  /** Why instants of this clock must not be decided by, if so. */
+  distrust(): string | null
+}
+
 export interface Store extends Reads {
   readonly health: StoreHealth
+  /** Set when many servers share the store: then the database's clock is the judge. */
+  readonly clock: SharedClock | null
   /**
-   * Runs one transaction at a time per caller; commits when `work` returns, rolls back when it throws. `work` must not
-   * wait for the reads of the store, which may themselves be waiting for it to end: the transaction has its own finds.
+   * Runs one transaction at a time per caller; saves and commits when `work` returns, rolls back when it throws. `work`
+   * must not wait for the reads of the store, which may themselves be waiting for it to end: the transaction has its own
+   * finds. The events are all that it appended to the log, in their order.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<{ value: T; events: StoredEvent[] }>
+  /** Hears of the commits of other servers, until the returned function is called. Null: some may have been missed. */
+  follow(listener: (news: News | null) => void): () => void
   /** Answers when the database does. */
   ping(): Promise<void>
   /** Removes everything. Only the test bench asks for it. */
@@ -163,6 +269,14 @@ export class StoreUnavailable extends Error {
     super(`the store cannot serve: ${reason}`, { cause })
     this.name = 'StoreUnavailable'
     this.reason = reason
+  }
+}
+
+/** Another server changed what this transaction had only seen, or stood in its way: nothing was written; try again. */
+export class RowsMoved extends Error {
+  constructor(what: string, cause?: unknown) {
+    super(`another server was faster: ${what}`, { cause })
+    this.name = 'RowsMoved'
   }
 }
 

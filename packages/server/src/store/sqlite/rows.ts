@@ -4,8 +4,8 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import type { Beat, Checkpoint, Hold, Instant, Job, JobState, TypePolicy, Worker } from '@curfew/core'
-import type { Queue, StoredEvent } from '../store.ts'
+import type { Beat, Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import type { Queue, StoredEvent, WorkerNotice } from '../store.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
@@ -334,7 +334,6 @@ export type WorkerRow = readonly [
   queues: TextRef,
   labels: TextRef,
   handlers: TextRef,
-  notices: string,
   beat: string | null,
 ]
 
@@ -361,8 +360,7 @@ export function toWorker(row: WorkerRow, texts: Texts): Worker {
     queues: texts.value(row[18]),
     labels: texts.value(row[19]),
     handlers: texts.value(row[20]),
-    notices: JSON.parse(row[21]) as Worker['notices'],
-    beat: row[22] === null ? null : toBeat(row[22]),
+    beat: row[21] === null ? null : toBeat(row[21]),
   }
 }
 
@@ -388,7 +386,6 @@ export function workerValues(worker: Worker, texts: Texts): unknown[] {
     texts.ref(worker.queues),
     texts.ref(worker.labels),
     texts.ref(worker.handlers),
-    JSON.stringify(worker.notices),
     worker.beat === null ? null : beatText(worker.beat),
   ]
 }
@@ -404,16 +401,33 @@ function toBeat(text: string): Beat {
   return { ...rest, jobs: new Set(jobs), proofs: proofs === null ? null : new Set(proofs) }
 }
 
-// ---- Queues, types, events ----
+export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]
 
-export type QueueRow = readonly [name: string, createdAt: Instant, pausedAt: Instant | null, config: string]
-
-export function toQueue([name, createdAt, pausedAt, config]: QueueRow): Queue {
-  return { name, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
+export function toNotice([workerId, jobId, lease, reason, at]: NoticeRow): WorkerNotice {
+  return { workerId: original(workerId), notice: { jobId, lease, reason, at } }
 }
 
-export function queueValues({ name, createdAt, pausedAt, config }: Queue): QueueRow {
-  return [name, createdAt, pausedAt, JSON.stringify(config)]
+export function noticeValues({ workerId, notice: { jobId, lease, reason, at } }: WorkerNotice): NoticeRow {
+  return [exact(workerId), jobId, lease, reason, at]
+}
+
+// ---- Queues, types, events ----
+
+export type QueueRow = readonly [
+  name: string,
+  createdAt: Instant,
+  pausedAt: Instant | null,
+  config: string,
+  version: number,
+]
+
+export function toQueue([name, createdAt, pausedAt, config, version]: QueueRow): Queue {
+  return { name, version, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
+}
+
+/** All but name and version, in the order in which INSERT_QUEUE and UPDATE_QUEUE name it. */
+export function queueValues({ createdAt, pausedAt, config }: Queue): unknown[] {
+  return [createdAt, pausedAt, JSON.stringify(config)]
 }
 
 export type TypeRow = readonly [type: string, asked: string, caps: string, sent: string, updatedAt: Instant]

@@ -1,8 +1,8 @@
 /** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
 import Database from 'better-sqlite3'
 import { broken, eventData, JOB_STATES, TAIL, type Job, type JobState, type NewEvent, type Worker } from '@curfew/core'
-import type { Change, Changes, EventRetention, StoredEvent } from '../store.ts'
-import { checkpointValues, eventValues, exact, queueValues, typeValues, workerValues } from './rows.ts'
+import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
+import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { firstValues, movingValues, onlyBegins, onlyMoves, otherValues } from './rows.ts'
 import type { Numbers, Session } from './session.ts'
 import type { Statements } from './statements.ts'
@@ -17,7 +17,7 @@ export function saveChanges(session: Session, retention: EventRetention, changes
   const { statements, numbers } = session
   saveJobs(session, changes.jobs)
   for (const change of changes.workers) saveWorker(session, change)
-  for (const queue of changes.queues) statements.putQueue.run(queueValues(queue))
+  for (const change of changes.queues) saveQueue(session, change)
   for (const { type, policy } of changes.types) {
     if (policy === null) statements.deleteType.run(type)
     else statements.putType.run(typeValues(policy))
@@ -26,8 +26,12 @@ export function saveChanges(session: Session, retention: EventRetention, changes
     if (checkpoint === null) statements.deleteCheckpoint.run(jobId)
     else statements.putCheckpoint.run(checkpointValues(checkpoint))
   }
-  if (changes.aliveAt !== null) statements.putMeta.run('alive_at', changes.aliveAt)
-  if (changes.outages !== null) statements.putMeta.run('outages', JSON.stringify(changes.outages))
+  for (const { workerId, jobId, lease } of changes.told) {
+    if (jobId === null) statements.deleteNotices.run(exact(workerId))
+    else statements.deleteNotice.run(exact(workerId), jobId, lease)
+  }
+  for (const notice of changes.notices) statements.insertNotice.run(...noticeValues(notice))
+  saveLife(session, changes)
   const stored = appendEvents(statements, numbers, changes.events)
   pruneEvents(statements, numbers, retention, stored)
   return stored
@@ -140,7 +144,7 @@ function saveWorker({ statements, texts }: Session, { before, after }: Change<Wo
 }
 
 function movedOn(what: string, { id, version }: { id: string; version: number }): Error {
-  return broken(`${what} ${id} is gone or no longer in version ${String(version)}`)
+  return new RowsMoved(`${what} ${id} is gone or no longer in version ${String(version)}`)
 }
 
 function isDuplicate(error: unknown): boolean {
@@ -149,9 +153,30 @@ function isDuplicate(error: unknown): boolean {
 
 function duplicateOr(error: unknown, what: string, { id }: { id: string }): unknown {
   if (!isDuplicate(error)) return error
-  const told = broken(`${what} ${id} is there already and cannot be added`)
-  told.cause = error
-  return told
+  return new RowsMoved(`${what} ${id} is there already and cannot be added`, error)
+}
+
+// ---- Queues, and the servers' own life ----
+
+function saveQueue({ statements }: Session, { before, after }: Change<Queue>): void {
+  if (after === null) throw broken('a queue cannot be removed')
+  if (before === null) statements.insertQueue.run(queueValues(after), after.name)
+  else {
+    const { changes } = statements.updateQueue.run(queueValues(after), before.name, before.version)
+    if (changes !== 1) throw movedOn('queue', { id: before.name, version: before.version })
+  }
+}
+
+function saveLife(session: Session, { aliveAt, outages }: Changes): void {
+  const { statements, life } = session
+  if (aliveAt !== null && (life.aliveAt === null || aliveAt > life.aliveAt)) {
+    statements.putMeta.run('alive_at', aliveAt)
+    session.life = { ...session.life, aliveAt }
+  }
+  if (outages === null) return
+  if (JSON.stringify(outages.before) !== JSON.stringify(life.outages)) throw new RowsMoved('the list of outages')
+  statements.putMeta.run('outages', JSON.stringify(outages.after))
+  session.life = { ...session.life, outages: outages.after }
 }
 
 // ---- Events ----

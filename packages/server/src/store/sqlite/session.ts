@@ -1,12 +1,14 @@
 /**
- * A connection and all that is remembered beside it: prepared statements, shared texts, and the numbers that are handed
- * out. What is in memory follows the transaction: `keep` when it is committed, `forget` when it is rolled back.
+ * A connection and all that is remembered beside it: prepared statements, shared texts, the signs of life, and the
+ * numbers that are handed out. What is in memory follows the transaction: `keep` when it is committed, `forget` when it is rolled back.
  *
  * Three rows of numbers are handed out, each strictly growing and never repeated: places in the queues, places in the
  * log, places of tombstones. The log and the tombstones always keep their newest row, which tells how far the numbers
  * went. Places in the queues are reserved in blocks, because every job that had one may be gone.
  */
 import type { Database as Connection } from 'better-sqlite3'
+import type { Instant, Outage } from '@curfew/core'
+import type { Life } from '../store.ts'
 import { prepare, type Statements } from './statements.ts'
 import { Texts } from './texts.ts'
 
@@ -25,24 +27,35 @@ export class Session {
   readonly statements: Statements
   texts: Texts
   numbers: Numbers
-  #kept: Numbers
+  /** Asked for by every transaction. */
+  life: Life
+  #kept: { numbers: Numbers; life: Life }
 
   constructor(db: Connection) {
     this.db = db
     this.statements = prepare(db)
     this.texts = new Texts(this.statements)
     this.numbers = findNumbers(this.statements)
-    this.#kept = { ...this.numbers }
+    this.life = findLife(this.statements)
+    this.#kept = { numbers: { ...this.numbers }, life: this.life }
   }
 
   keep(): void {
-    this.#kept = { ...this.numbers }
+    this.#kept = { numbers: { ...this.numbers }, life: this.life }
     this.texts.settle()
   }
 
   forget(): void {
-    this.numbers = { ...this.#kept }
+    this.numbers = { ...this.#kept.numbers }
+    this.life = this.#kept.life
     if (this.texts.unsettled) this.texts = new Texts(this.statements)
+  }
+}
+
+function findLife({ findMeta }: Statements): Life {
+  return {
+    aliveAt: (findMeta.get('alive_at') as Instant | undefined) ?? null,
+    outages: JSON.parse((findMeta.get('outages') as string | undefined) ?? '[]') as Outage[],
   }
 }
 

@@ -10,7 +10,7 @@
  */
 import type { Database, Statement } from 'better-sqlite3'
 import type { Instant, JobState } from '@curfew/core'
-import type { CheckpointRow, EventRow, JobRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
 import { WideRows } from './wide-rows.ts'
 
 // ---- Jobs ----
@@ -252,11 +252,11 @@ export const INSERT_WORKER = `
 -- Adds a worker in its first version.
 INSERT INTO workers (
   known, last_seen_at, wake_at, died_at, created_at, last_beat_at, state, draining, directive, registered, active_jobs,
-  beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, notices, beat,
+  beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, beat,
   id, version
 ) VALUES (
   ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?, ?, ?, ?, ?,
   ?, 1
 )`
 
@@ -264,7 +264,7 @@ export const UPDATE_WORKER = `
 -- Rewrites the worker with this id, if it is still in the version that was read.
 UPDATE workers SET
   known = ?, last_seen_at = ?, wake_at = ?, died_at = ?, created_at = ?, last_beat_at = ?, state = ?, draining = ?, directive = ?, registered = ?, active_jobs = ?,
-  beat_seq = ?, pid = ?, concurrency = ?, hostname = ?, started_at = ?, queues = ?, labels = ?, handlers = ?, notices = ?, beat = ?,
+  beat_seq = ?, pid = ?, concurrency = ?, hostname = ?, started_at = ?, queues = ?, labels = ?, handlers = ?, beat = ?,
   version = version + 1
 WHERE id = ? AND version = ?`
 
@@ -284,6 +284,26 @@ WHERE wake_at IS NOT NULL
 ORDER BY wake_at
 LIMIT 1`
 
+export const FIND_NOTICES = `
+-- Finds what a worker is to be told, newest first.
+SELECT worker_id, job_id, lease, reason, at
+FROM notices INDEXED BY notices_worker
+WHERE worker_id = ?
+ORDER BY place DESC
+LIMIT +?`
+
+export const INSERT_NOTICE = `
+-- Adds something that a worker is to be told.
+INSERT INTO notices (worker_id, job_id, lease, reason, at) VALUES (?, ?, ?, ?, ?)`
+
+export const DELETE_NOTICE = `
+-- Removes what a worker was told of an attempt.
+DELETE FROM notices WHERE worker_id = ? AND job_id = ? AND lease = ?`
+
+export const DELETE_NOTICES = `
+-- Removes all that a worker was to be told.
+DELETE FROM notices WHERE worker_id = ?`
+
 // ---- Queues and types ----
 
 export const FIND_QUEUE = `
@@ -294,9 +314,15 @@ export const LIST_QUEUES = `
 -- Finds all queues.
 SELECT * FROM queues ORDER BY name`
 
-export const PUT_QUEUE = `
--- Adds or replaces a queue.
-INSERT OR REPLACE INTO queues (name, created_at, paused_at, config) VALUES (?, ?, ?, ?)`
+export const INSERT_QUEUE = `
+-- Adds a queue in its first version, unless it is there already.
+INSERT INTO queues (created_at, paused_at, config, name, version) VALUES (?, ?, ?, ?, 1)
+ON CONFLICT (name) DO NOTHING`
+
+export const UPDATE_QUEUE = `
+-- Rewrites the queue with this name, if it is still in the version that was read.
+UPDATE queues SET created_at = ?, paused_at = ?, config = ?, version = version + 1
+WHERE name = ? AND version = ?`
 
 export const FIND_TYPE = `
 -- Finds the policy of a type.
@@ -381,6 +407,7 @@ DELETE FROM counts;
 DELETE FROM tombstones;
 DELETE FROM checkpoints;
 DELETE FROM workers;
+DELETE FROM notices;
 DELETE FROM queues;
 DELETE FROM types;
 DELETE FROM events;
@@ -450,10 +477,15 @@ export function prepare(db: Database) {
     deleteWorker: write(DELETE_WORKER),
     listWorkers: rows<WorkerRow>(LIST_WORKERS),
     nextWorkerWake: value<Instant>(NEXT_WORKER_WAKE),
+    findNotices: rows<NoticeRow>(FIND_NOTICES),
+    insertNotice: write(INSERT_NOTICE),
+    deleteNotice: write(DELETE_NOTICE),
+    deleteNotices: write(DELETE_NOTICES),
 
     findQueue: rows<QueueRow>(FIND_QUEUE),
     listQueues: rows<QueueRow>(LIST_QUEUES),
-    putQueue: write(PUT_QUEUE),
+    insertQueue: write(INSERT_QUEUE),
+    updateQueue: write(UPDATE_QUEUE),
     findType: rows<TypeRow>(FIND_TYPE),
     listTypes: rows<TypeRow>(LIST_TYPES),
     putType: write(PUT_TYPE),

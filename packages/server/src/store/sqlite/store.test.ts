@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import Database, { type Database as Connection } from 'better-sqlite3'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { DEFAULT_LIMITS, minutes, settleAtEnqueue, type Limits } from '@curfew/core'
-import { admitted, anEvent, at, aWorker, changes, changesOf } from '../builders.suite.ts'
+import { admitted, anEvent, aQueue, at, aWorker, changes, changesOf, saveIn, within } from '../builders.suite.ts'
 import { StoreUnavailable, type EventRetention, type Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
 import { connect, IN_MEMORY } from './connection.ts'
@@ -77,15 +77,13 @@ describe('the file', () => {
     const file = newFile()
     const store = await openFile(file)
     const [kept, lost] = [admitted(), admitted()]
-    await store.transaction((tx) => tx.save(changesOf(kept)))
+    await saveIn(store, changesOf(kept))
     const copy = newFile()
-    await store
-      .transaction(async (tx) => {
-        await tx.save(changesOf(lost))
-        for (const suffix of ['', '-wal']) execFileSync('cp', [file + suffix, copy + suffix])
-        throw new Error('killed')
-      })
-      .catch(() => {})
+    await within(store, async (tx) => {
+      await tx.save(changesOf(lost))
+      for (const suffix of ['', '-wal']) execFileSync('cp', [file + suffix, copy + suffix])
+      throw new Error('killed')
+    }).catch(() => {})
     const found = await openFile(copy)
     expect((await found.job(kept.job.id))?.state).toBe('available')
     expect(await found.job(lost.job.id)).toBeNull()
@@ -110,12 +108,28 @@ describe('the file', () => {
     const file = newFile()
     const step = admitted({ pending: true })
     let store = await openFile(file)
-    await store.transaction((tx) => tx.save(changesOf(step)))
+    await saveIn(store, {
+      ...changesOf(step),
+      workers: [{ before: null, after: aWorker() }],
+      queues: [{ before: null, after: aQueue() }],
+    })
     await store.close()
     const db = new Database(file)
-    db.exec('DROP INDEX jobs_aside; PRAGMA user_version = 1')
+    db.exec(`
+      DROP INDEX jobs_aside;
+      DROP TABLE notices;
+      ALTER TABLE workers DROP COLUMN beat;
+      ALTER TABLE workers ADD COLUMN notices TEXT NOT NULL DEFAULT '[{"jobId":"j","lease":2,"reason":"lost","at":7}]';
+      ALTER TABLE workers ADD COLUMN beat TEXT;
+      ALTER TABLE queues DROP COLUMN version;
+      PRAGMA user_version = 1;
+    `)
     db.close()
     store = await openFile(file)
+    expect(await store.worker('worker-1')).toEqual(aWorker({ version: 1 }))
+    const told = { workerId: 'worker-1', notice: { jobId: 'j', lease: 2, reason: 'lost', at: 7 } }
+    expect(await within(store, (tx) => tx.findNotices(['worker-1'], 9))).toEqual([told])
+    expect(await store.queue('default')).toEqual(aQueue({ version: 1 }))
     const { jobs } = await store.jobs({ queue: null, state: 'pending', type: null }, null, { limit: 9, offset: 0 })
     expect(jobs.map(({ id }) => id)).toEqual([step.job.id])
     await store.close()
@@ -136,10 +150,10 @@ describe('the file', () => {
   test('may be read by others while it is served', async () => {
     const file = newFile()
     const store = await openFile(file)
-    await store.transaction((tx) => tx.save(changesOf(admitted())))
+    await saveIn(store, changesOf(admitted()))
     const reader = new Database(file, { readonly: true })
     expect(reader.prepare('SELECT count(*) FROM jobs').pluck().get()).toBe(1)
-    await store.transaction((tx) => tx.save(changesOf(admitted())))
+    await saveIn(store, changesOf(admitted()))
     reader.close()
     await store.close()
   })
@@ -147,12 +161,12 @@ describe('the file', () => {
   test('prunes a log that has become far too long bit by bit', async () => {
     const file = newFile()
     let store = await openFile(file)
-    await store.transaction((tx) => tx.save(changes({ events: Array.from({ length: 100 }, () => anEvent()) })))
+    await saveIn(store, changes({ events: Array.from({ length: 100 }, () => anEvent()) }))
     await store.close()
     store = await openFile(file, { ...KEPT, maxCount: 10 })
     const firsts: number[] = []
     for (let n = 0; n < 8; n++) {
-      await store.transaction((tx) => tx.save(changes({ events: [anEvent()] })))
+      await saveIn(store, changes({ events: [anEvent()] }))
       firsts.push((await store.eventBounds()).first)
     }
     expect(firsts).toEqual([19, 37, 55, 73, 91, 97, 98, 99])
@@ -169,8 +183,8 @@ describe('the file', () => {
     db.close()
     const store = await openFile(file)
     const { job } = admitted()
-    await store.transaction((tx) => tx.save(changes({ jobs: [{ before: null, after: job }] })))
-    await store.transaction((tx) => tx.save(changes({ jobs: [{ before: { ...job, version: 1 }, after: null }] })))
+    await saveIn(store, changes({ jobs: [{ before: null, after: job }] }))
+    await saveIn(store, changes({ jobs: [{ before: { ...job, version: 1 }, after: null }] }))
     expect([await store.wasPurged('job-1'), await store.wasPurged('job-2'), await store.wasPurged(job.id)]).toEqual([
       false,
       true,
@@ -188,7 +202,7 @@ describe('texts that repeat', () => {
     const file = newFile()
     let store = await openFile(file)
     const steps = Array.from({ length: 4 }, () => admitted({ limits: limitsOf(7) }))
-    for (const step of steps) await store.transaction((tx) => tx.save(changesOf(step)))
+    for (const step of steps) await saveIn(store, changesOf(step))
     await store.close()
     const db = new Database(file)
     const stored = db.prepare('SELECT typeof(limits) FROM jobs ORDER BY place').pluck().all()
@@ -204,13 +218,13 @@ describe('texts that repeat', () => {
     let store = await openFile(file)
     const steps = () => [1, 1, 2, 2].map((n) => admitted({ limits: limitsOf(n) }))
     await expect(
-      store.transaction(async (tx) => {
+      within(store, async (tx) => {
         await tx.save(changesOf(...steps()))
         throw new Error('changed my mind')
       }),
     ).rejects.toThrow('changed my mind')
     const kept = steps().reverse()
-    await store.transaction((tx) => tx.save(changesOf(...kept)))
+    await saveIn(store, changesOf(...kept))
     await store.close()
     store = await openFile(file)
     for (const { job } of kept) expect((await store.job(job.id))?.limits).toEqual(job.limits)
@@ -220,7 +234,7 @@ describe('texts that repeat', () => {
   test('in any number are read as they were written', async () => {
     const store = await openFile(newFile())
     const steps = Array.from({ length: 3_000 }, (_, n) => admitted({ limits: limitsOf(1 + (n % 1_500)) }))
-    await store.transaction((tx) => tx.save(changesOf(...steps)))
+    await saveIn(store, changesOf(...steps))
     for (const { job } of steps) expect((await store.job(job.id))?.limits).toEqual(job.limits)
     await store.close()
   })
@@ -260,7 +274,7 @@ describe('when the database cannot serve', () => {
   let store: Store
   let connections: Connection[]
   const job = () => admitted({ body: `"args":["${'x'.repeat(50_000)}"]` })
-  const save = (...steps: ReturnType<typeof admitted>[]) => store.transaction((tx) => tx.save(changesOf(...steps)))
+  const save = (...steps: ReturnType<typeof admitted>[]) => saveIn(store, changesOf(...steps))
   const reasonOf = async (work: Promise<unknown>): Promise<string> => {
     const error: unknown = await work.then(
       () => null,
@@ -384,13 +398,11 @@ test('a worker’s row is written small however often it beats', async () => {
   const handlers = Object.fromEntries(
     Array.from({ length: 50 }, (_, n) => [`type-${String(n)}`, { timeout: minutes(n) }]),
   )
-  await store.transaction((tx) => tx.save(changes({ workers: [{ before: null, after: aWorker({ handlers }) }] })))
+  await saveIn(store, changes({ workers: [{ before: null, after: aWorker({ handlers }) }] }))
   for (let beat = 1; beat <= 3; beat++) {
     const before = await store.worker('worker-1')
     if (before !== null)
-      await store.transaction((tx) =>
-        tx.save(changes({ workers: [{ before, after: { ...before, lastSeenAt: at(beat) } }] })),
-      )
+      await saveIn(store, changes({ workers: [{ before, after: { ...before, lastSeenAt: at(beat) } }] }))
   }
   expect((await store.worker('worker-1'))?.handlers).toEqual(handlers)
   await store.close()

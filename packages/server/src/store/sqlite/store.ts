@@ -10,9 +10,19 @@
  */
 import type { Database as Connection } from 'better-sqlite3'
 import { JOB_STATES, type Checkpoint, type Instant, type Job, type JobState } from '@curfew/core'
-import type { Outage, TypePolicy, Worker } from '@curfew/core'
-import { StoreUnavailable } from '../store.ts'
-import type { EventRetention, JobFilter, Page, Queue, StateCounts, Store, StoredEvent } from '../store.ts'
+import type { TypePolicy, Worker } from '@curfew/core'
+import { NO_CHANGES, StoreUnavailable } from '../store.ts'
+import type {
+  Closing,
+  EventRetention,
+  Life,
+  JobFilter,
+  Page,
+  Queue,
+  StateCounts,
+  Store,
+  StoredEvent,
+} from '../store.ts'
 import type { StoreHealth, Transaction } from '../store.ts'
 import { connect, IN_MEMORY, lockFile, troubleOf, unavailable, type Durability } from './connection.ts'
 import { exact, toCheckpoint, toEvent, toJob, toQueue, toTypePolicy, toWorker } from './rows.ts'
@@ -43,6 +53,7 @@ const ABOVE_ALL_IDS = '~'
 
 export class SqliteStore implements Store {
   readonly health: StoreHealth
+  readonly clock = null
   readonly #connect: (again: boolean) => Connection
   readonly #events: EventRetention
   readonly #lock: Connection | null
@@ -60,18 +71,24 @@ export class SqliteStore implements Store {
     this.health = { kind: 'sqlite', version: this.#session.statements.sqliteVersion.get() ?? '' }
   }
 
-  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+  /** One server per file: nobody else writes. */
+  follow(): () => void {
+    return () => {}
+  }
+
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<{ value: T; events: StoredEvent[] }> {
     return this.#turns.take(async () => {
       const session = this.#ready()
       const { begin, commit } = session.statements
       this.#attempt(() => begin.run())
       const tx = new SqliteTransaction(session, this.#events, (run) => this.#attempt(run))
       try {
-        const result = await work(tx)
+        const { value, changes } = await work(tx)
+        await tx.save(changes)
         tx.end()
         this.#attempt(() => commit.run())
         session.keep()
-        return result
+        return { value, events: tx.appended }
       } catch (error) {
         tx.abandon()
         this.#rollBack(session)
@@ -183,19 +200,15 @@ export class SqliteStore implements Store {
     }))
   }
 
-  lastLife(): Promise<{ aliveAt: Instant | null; outages: Outage[]; activeJobs: number }> {
-    return this.#read(({ findMeta, countJobs }) => ({
-      aliveAt: (findMeta.get('alive_at') as Instant | undefined) ?? null,
-      outages: JSON.parse((findMeta.get('outages') as string | undefined) ?? '[]') as Outage[],
-      activeJobs: countJobs.get({ queue: null, state: 'active' }) ?? 0,
-    }))
+  life(): Promise<Life> {
+    return this.#read((_, { life }) => life)
   }
 
   // ---- The store itself ----
 
   /** Asks for the right to write, because a database that is locked or read-only still answers readers. */
   ping(): Promise<void> {
-    return this.transaction(async () => {})
+    return this.transaction(async () => ({ value: undefined, changes: NO_CHANGES })).then(() => {})
   }
 
   reset(): Promise<void> {

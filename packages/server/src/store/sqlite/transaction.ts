@@ -1,7 +1,17 @@
 /** One transaction's view of the store: finds, and the save. It is over when it ends, or with the first error. */
 import type { Checkpoint, Instant, Job, TypePolicy, Worker } from '@curfew/core'
-import type { Changes, EventRetention, Queue, StoredEvent, Transaction } from '../store.ts'
-import { exact, toCheckpoint, toJob, toQueue, toTypePolicy, toWorker, type JobRow, type WorkerRow } from './rows.ts'
+import type { Changes, EventRetention, Life, Queue, StoredEvent, Transaction, WorkerNotice } from '../store.ts'
+import {
+  exact,
+  toCheckpoint,
+  toJob,
+  toNotice,
+  toQueue,
+  toTypePolicy,
+  toWorker,
+  type JobRow,
+  type WorkerRow,
+} from './rows.ts'
 import { saveChanges } from './save.ts'
 import type { Session } from './session.ts'
 import type { Statements } from './statements.ts'
@@ -13,6 +23,8 @@ export class SqliteTransaction implements Transaction {
   readonly #session: Session
   readonly #events: EventRetention
   readonly #attempt: Attempt
+  /** What it has added to the log. */
+  readonly appended: StoredEvent[] = []
   #over: Error | null = null
 
   constructor(session: Session, events: EventRetention, attempt: Attempt) {
@@ -21,8 +33,16 @@ export class SqliteTransaction implements Transaction {
     this.#attempt = attempt
   }
 
+  async seeLife(): Promise<Life> {
+    return this.#use(({ life }) => life)
+  }
+
   async findJobs(ids: readonly string[]): Promise<Job[]> {
     return this.#jobs(({ findJob }) => each(ids, (id) => findJob.get(id)))
+  }
+
+  seeJobs(ids: readonly string[]): Promise<Job[]> {
+    return this.findJobs(ids)
   }
 
   async findClaimable(queue: string, limit: number): Promise<Job[]> {
@@ -41,20 +61,30 @@ export class SqliteTransaction implements Transaction {
     return this.#workers(({ findWorker }) => each(ids, (id) => findWorker.get(exact(id))))
   }
 
+  seeWorkers(ids: readonly string[]): Promise<Worker[]> {
+    return this.findWorkers(ids)
+  }
+
   async findDueWorkers(now: Instant, limit: number): Promise<Worker[]> {
     return this.#workers(({ findDueWorkers }) => findDueWorkers.all(now, limit))
   }
 
-  async findQueues(names: readonly string[]): Promise<Queue[]> {
+  async seeQueues(names: readonly string[]): Promise<Queue[]> {
     return this.#use(({ statements }) => each(names, (name) => statements.findQueue.get(name)).map(toQueue))
   }
 
-  async findTypes(types: readonly string[]): Promise<TypePolicy[]> {
+  async seeTypes(types: readonly string[]): Promise<TypePolicy[]> {
     return this.#use(({ statements }) => each(types, (type) => statements.findType.get(type)).map(toTypePolicy))
   }
 
   async findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]> {
     return this.#use(({ statements }) => each(jobIds, (id) => statements.findCheckpoint.get(id)).map(toCheckpoint))
+  }
+
+  async findNotices(workerIds: readonly string[], newest: number): Promise<WorkerNotice[]> {
+    return this.#use(({ statements }) =>
+      workerIds.flatMap((id) => statements.findNotices.all(exact(id), newest).reverse().map(toNotice)),
+    )
   }
 
   async findDeadLettersBeyond(keep: number, limit: number): Promise<Job[]> {
@@ -64,8 +94,8 @@ export class SqliteTransaction implements Transaction {
     })
   }
 
-  async save(changes: Changes): Promise<StoredEvent[]> {
-    return this.#use((session) => saveChanges(session, this.#events, changes))
+  async save(changes: Changes): Promise<void> {
+    for (const event of this.#use((session) => saveChanges(session, this.#events, changes))) this.appended.push(event)
   }
 
   /** Nothing may use it any more. Throws what has gone wrong in it, should its work have swallowed that. */

@@ -5,8 +5,9 @@
 import type { Database } from 'better-sqlite3'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
 import { jobsAside } from './0002-jobs-aside.ts'
+import { notices } from './0003-notices.ts'
 
-const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside]
+const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside, notices]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
