@@ -104,6 +104,20 @@ test('a clock that was set back while the server was down does not run twice', a
   expect((await server.job(id)).error.type).toBe('timeout')
 })
 
+test('even if nothing was heard but a beat since the last stamp', async () => {
+  const store = await openMemoryStore()
+  const before = await TestServer.open({ store })
+  await before.register('w')
+  const { id } = await before.start({ timeout: 600 }, { worker_id: 'w' })
+  await before.advance(10_000)
+  await before.beat('w', [id])
+  await before.advance(400)
+  await before.beat('w', [id])
+  const lastBeat = before.clock.now()
+  const server = await TestServer.open({ store, clock: new FakeClock(NOON - 3_600_000) })
+  expect(Date.parse((await server.beat('w', [id])).body.server_time)).toBeGreaterThanOrEqual(lastBeat)
+})
+
 test('a step of the wall clock moves no deadline; it is only shown', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ timeout: 60 })

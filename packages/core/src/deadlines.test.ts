@@ -292,6 +292,14 @@ describe('beats', () => {
     expect(visibilityClock(claimed, early)?.since).toBe(at('12:01'))
   })
 
+  test('of a beat and a sign of the job in the same millisecond the longer visibility counts', () => {
+    const signed = activeJob({ heartbeatMs: 10_000, claimedAt: beat })
+    const own = signed.hold?.visibleMs ?? 0
+    for (const visibilityMs of [ms(own - 1), ms(own), ms(own + 1)]) {
+      expect(visibilityClock(signed, beating(beat, { visibilityMs }))?.ms).toBe(Math.max(own, visibilityMs))
+    }
+  })
+
   test('a beat of another worker counts for nothing', () => {
     expect(lastSignAt(job, { ...beating(beat), id: 'w2' })).toBe(NOON)
   })

@@ -143,13 +143,17 @@ export function extensionFor(job: Job, askedMs: Millis | null): Millis {
   return millis(Math.min(askedMs, job.limits.caps.visibility ?? askedMs))
 }
 
-/** When the visibility clock was last reset, and to what length. */
+/**
+ * When the visibility clock was last reset, and to what length. Of a beat and a sign of the job itself in the very same
+ * millisecond nobody can tell which was last: the longer counts.
+ */
 export function visibilityClock(job: Job, worker: Worker | null): { since: Instant; ms: Millis } | null {
   if (job.hold === null) return null
+  const own = { since: job.hold.visibleFrom, ms: job.hold.visibleMs }
   const beat = beatFor(job, worker)
-  return beat !== null && beat.jobs.has(job.id) && beat.at >= job.hold.visibleFrom
-    ? { since: beat.at, ms: extensionFor(job, beat.visibilityMs) }
-    : { since: job.hold.visibleFrom, ms: job.hold.visibleMs }
+  if (beat === null || !beat.jobs.has(job.id) || beat.at < own.since) return own
+  const beaten = { since: beat.at, ms: extensionFor(job, beat.visibilityMs) }
+  return beaten.since === own.since && beaten.ms < own.ms ? own : beaten
 }
 
 export function visibilityAt(job: Job, { worker, outages }: Liveness): Instant | null {

@@ -139,11 +139,11 @@ export function runsOutAt({ since, ms }: Renewable, silences: readonly Silence[]
   return since + ms + creditMs
 }
 
-/** Wound up by a sign of life. */
+/** Wound up by a sign of life; of two in the same instant, the longer counts. */
 export function wind(clock: Renewable | null, now: number, ms?: number): void {
   if (clock === null) return
+  if (ms !== undefined) clock.ms = clock.since === now ? Math.max(clock.ms, ms) : ms
   clock.since = now
-  if (ms !== undefined) clock.ms = ms
 }
 
 /** A stall clock that somebody chose is not preempted by the worker's death. */

@@ -218,9 +218,10 @@ export class Corridor {
         }
       }
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
-      if (stamp !== null) unit.stampAlive(stamp.outages)
+      const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
+      if (stamps) unit.stampAlive(stamp?.outages ?? null)
       return {
-        value: { outcomes, postponed: more, life: { aliveAt: stamp === null ? life.aliveAt : at.now, outages } },
+        value: { outcomes, postponed: more, life: { aliveAt: stamps ? at.now : life.aliveAt, outages } },
         changes: unit.changes(),
       }
     })

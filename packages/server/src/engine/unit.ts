@@ -132,6 +132,9 @@ export class Unit {
   #aliveAt: Instant | null = null
   #noted: Changes['outages'] = null
   #flushed = false
+  #saved = false
+  /** An event was told. */
+  #dated = false
 
   /** Everything decided so far, for those who count and notify after the commit. */
   readonly transitions: Transition[] = []
@@ -436,6 +439,14 @@ export class Unit {
     this.#push(this.live, [event])
   }
 
+  /**
+   * Rows were written that speak of this instant, and no event does. After a restart the clock goes on from the latest
+   * event or sign of life, so then a sign of life has to tell.
+   */
+  get writesUndated(): boolean {
+    return !this.#dated && this.#events.length === 0 && (this.#saved || !saysNothing(this.changes()))
+  }
+
   stampAlive(outages: Changes['outages']): void {
     this.#aliveAt = this.now
     this.#noted = outages
@@ -500,6 +511,8 @@ export class Unit {
     const changes = this.changes()
     if (saysNothing(changes)) return
     await this.#tx.save(changes)
+    this.#saved = true
+    if (this.#events.length > 0) this.#dated = true
     this.#events = []
     this.#notices = []
     this.#told = []
