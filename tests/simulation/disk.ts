@@ -47,7 +47,7 @@ export interface Weather {
 const EVENTS_KEPT = { maxAgeMs: days(7), maxCount: 1_000_000 }
 
 export class Disk {
-  readonly #db: Connection = connect(':memory:', 'normal')
+  readonly #db: Connection = connect(':memory:')
   #calm: Store | null = null
   #commits: Commit[] = []
 
@@ -70,7 +70,7 @@ export class Disk {
 
   /** As a new process would find everything, which remembers nothing. */
   fresh(): Store {
-    return new SqliteStore(() => this.#db, EVENTS_KEPT, null)
+    return new SqliteStore(() => this.#db, EVENTS_KEPT, null, null)
   }
 
   /** What was committed since the last call. */

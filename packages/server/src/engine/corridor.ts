@@ -46,6 +46,12 @@ interface Waiting {
 
 type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown }
 
+interface Decided {
+  readonly outcomes: readonly Outcome[]
+  readonly postponed: boolean
+  readonly durable: Promise<void>
+}
+
 /** What a commit made true, for those who count, notify and re-arm. */
 export interface Committed {
   readonly transitions: readonly Transition[]
@@ -66,7 +72,10 @@ export interface CorridorPorts {
   readonly workerTimeoutMs: Millis
   readonly deadLetterMax: number
   readonly isPolling: (workerId: string) => boolean
+  /** It is true from here on for whatever is decided next. */
   readonly onCommit: (committed: Committed) => void
+  /** It may be told: nothing can take it back. */
+  readonly onDurable: (committed: Committed) => void
   /** The store failed (or works again: null). */
   readonly onTrouble: (error: unknown) => void
 }
@@ -81,6 +90,8 @@ export class Corridor {
   #waiting: Waiting[] = []
   #scheduled = false
   #running: Promise<void> = Promise.resolve()
+  #answering: Promise<void> = Promise.resolve()
+  #answeredBefore: Promise<void> = Promise.resolve()
   #nextWakeAt: Instant | null = null
   #knowsNext = false
   #closed = false
@@ -123,6 +134,7 @@ export class Corridor {
     while (this.#waiting.length > 0 || this.#scheduled) await this.#drained()
     this.#closed = true
     await this.#running
+    await this.#answering
   }
 
   async #drained(): Promise<void> {
@@ -141,6 +153,9 @@ export class Corridor {
   }
 
   async #group(): Promise<void> {
+    // One group is decided while the one before it goes to the disk; the next gathers meanwhile, and is the larger for it.
+    await this.#answeredBefore
+    this.#answeredBefore = this.#answering
     this.#scheduled = false
     const group = this.#waiting.splice(0, MOST_COMMANDS)
     const left = await this.#together(group)
@@ -151,19 +166,21 @@ export class Corridor {
   /** Runs a group; returns the commands that must wait because time alone filled the transaction. */
   async #together(group: readonly Waiting[]): Promise<readonly Waiting[]> {
     try {
-      const { outcomes, postponed } = await this.#untilDecided(group)
-      if (postponed) return group
-      settleAll(group, outcomes)
-      return []
+      const { outcomes, postponed, durable } = await this.#untilDecided(group)
+      const answered = postponed ? [] : group
+      // Answers wait for the disk; the next group does not.
+      this.#answering = durable.then(
+        () => {
+          settleAll(answered, outcomes)
+        },
+        (error: unknown) => {
+          this.#refuse(answered, error)
+        },
+      )
+      return postponed ? group : []
     } catch (error) {
       if (error instanceof StoreUnavailable) {
-        this.#ports.onTrouble(error)
-        const refusal = new OjsError(
-          'unavailable',
-          `The server cannot store anything at the moment: ${error.reason}.`,
-          { cause: error },
-        )
-        for (const { reject } of group) reject(refusal)
+        this.#refuse(group, error)
         return []
       }
       if (group.length <= 1) {
@@ -175,7 +192,16 @@ export class Corridor {
     }
   }
 
-  async #untilDecided(group: readonly Waiting[]): Promise<{ outcomes: Outcome[]; postponed: boolean }> {
+  #refuse(group: readonly Waiting[], error: unknown): void {
+    this.#ports.onTrouble(error)
+    const reason = error instanceof StoreUnavailable ? error.reason : 'an unexpected error'
+    const refusal = new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, {
+      cause: error,
+    })
+    for (const { reject } of group) reject(refusal)
+  }
+
+  async #untilDecided(group: readonly Waiting[]): Promise<Decided> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#transaction(group)
@@ -191,7 +217,7 @@ export class Corridor {
     while (left.length > 0) left = await this.#together(left)
   }
 
-  /** What was committed stays committed, whether or not the store can say what comes next. */
+  /** Asks what comes next, where others may have written since. */
   async #lookAhead(store: Store): Promise<void> {
     try {
       this.#nextWakeAt = await store.nextWakeAt()
@@ -201,11 +227,11 @@ export class Corridor {
     }
   }
 
-  async #transaction(group: readonly Waiting[]): Promise<{ outcomes: Outcome[]; postponed: boolean }> {
+  async #transaction(group: readonly Waiting[]): Promise<Decided> {
     const { store, moment, judge, workerTimeoutMs, deadLetterMax } = this.#ports
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs)
-    const { value, events } = await store.transaction(async (tx) => {
+    const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const { life, dueWorkers, dueJobs } = await unit.open(tx, needsOf(group), MOST_DUE)
       const { outages, stamp } = judge(life, at.now)
       unit.credit(outages)
@@ -225,17 +251,22 @@ export class Corridor {
         changes: unit.changes(),
       }
     })
-    await this.#lookAhead(store)
-    this.#ports.onTrouble(null)
-    this.#ports.onCommit({
+    this.#knowsNext = nextWakeAt !== undefined
+    this.#nextWakeAt = nextWakeAt ?? null
+    const committed = {
       transitions: unit.transitions,
       events,
       live: unit.live,
       commands: value.outcomes.length,
       now: at.now,
       life: value.life,
+    }
+    this.#ports.onCommit(committed)
+    const told = durable.then(() => {
+      this.#ports.onTrouble(null)
+      this.#ports.onDurable(committed)
     })
-    return value
+    return { ...value, durable: told }
   }
 }
 

@@ -136,6 +136,9 @@ export class Engine {
       onCommit: (committed) => {
         this.#committed(committed)
       },
+      onDurable: (committed) => {
+        this.#announce(committed)
+      },
       onTrouble: (error) => {
         this.#troubled(error)
       },
@@ -284,15 +287,15 @@ export class Engine {
     this.#outages = committed.life.outages
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
-    const changes = committed.transitions.map(changeOf)
-    this.#wakePolls(changes)
-    if (this.#listeners.size > 0) {
-      const { events, live, now } = committed
-      // Where others write the log too, it is read in its order.
-      this.#tell({ events: this.#isShared ? [] : events, live, changes, now })
-      if (this.#isShared && events.length > 0) this.#tellOfLog()
-    }
+    if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf))
     this.#arm()
+  }
+
+  #announce({ transitions, events, live, now }: Committed): void {
+    if (this.#listeners.size === 0) return
+    // Where others write the log too, it is read in its order.
+    this.#tell({ events: this.#isShared ? [] : events, live, changes: transitions.map(changeOf), now })
+    if (this.#isShared && events.length > 0) this.#tellOfLog()
   }
 
   /** Another server committed something; null: there may have been more than was heard. */
@@ -328,7 +331,6 @@ export class Engine {
   }
 
   #wakePolls(changes: readonly StateChange[]): void {
-    if (this.polls.size === 0) return
     const ready = new Map<string, number>()
     for (const { to, queue } of changes) if (to === 'available') ready.set(queue, (ready.get(queue) ?? 0) + 1)
     for (const [queue, jobs] of ready) this.polls.wake(queue, jobs)

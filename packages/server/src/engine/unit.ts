@@ -28,6 +28,7 @@ import {
   type Worker,
   type Millis,
 } from '@curfew/core'
+import { isNothing } from '../store/store.ts'
 import type { Change, Changes, Life, Queue, Transaction, WorkerNotice } from '../store/store.ts'
 
 /** The rows a command will ask for, by name. */
@@ -444,7 +445,7 @@ export class Unit {
    * event or sign of life, so then a sign of life has to tell.
    */
   get writesUndated(): boolean {
-    return !this.#dated && this.#events.length === 0 && (this.#saved || !saysNothing(this.changes()))
+    return !this.#dated && this.#events.length === 0 && (this.#saved || !isNothing(this.changes()))
   }
 
   stampAlive(outages: Changes['outages']): void {
@@ -509,7 +510,7 @@ export class Unit {
 
   async flush(): Promise<void> {
     const changes = this.changes()
-    if (saysNothing(changes)) return
+    if (isNothing(changes)) return
     await this.#tx.save(changes)
     this.#saved = true
     if (this.#events.length > 0) this.#dated = true
@@ -533,21 +534,4 @@ export class Unit {
 function nextVersion<T extends { readonly version: number }>(before: T | null, after: T | null): Row<T> {
   const row = after === null ? null : { ...after, version: (before?.version ?? 0) + 1 }
   return { stored: row, current: row }
-}
-
-export function saysNothing(changes: Changes): boolean {
-  return (
-    changes.jobs.length +
-      changes.workers.length +
-      changes.queues.length +
-      changes.types.length +
-      changes.checkpoints.length +
-      changes.notices.length +
-      changes.told.length +
-      changes.events.length +
-      changes.live.length ===
-      0 &&
-    changes.aliveAt === null &&
-    changes.outages === null
-  )
 }

@@ -133,7 +133,7 @@ export async function within<T>(store: Store, work: (tx: Transaction) => Promise
 }
 
 /** Saves in a transaction of its own and gives the events. */
-export async function saveIn(store: Store, what: Changes): Promise<StoredEvent[]> {
+export async function saveIn(store: Store, what: Changes): Promise<readonly StoredEvent[]> {
   return (await store.transaction(() => Promise.resolve({ value: null, changes: what }))).events
 }
 

@@ -61,7 +61,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       await store.close()
     })
 
-    const save = (what: Changes): Promise<StoredEvent[]> => saveIn(store, what)
+    const save = (what: Changes): Promise<readonly StoredEvent[]> => saveIn(store, what)
 
     /** Saves the steps and gives the jobs as they are then stored. */
     const saved = async (...steps: Step[]): Promise<Job[]> => {
@@ -73,7 +73,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       if (job === undefined) throw new Error('it was not saved')
       return job
     }
-    const remove = (...jobs: Job[]): Promise<StoredEvent[]> =>
+    const remove = (...jobs: Job[]): Promise<readonly StoredEvent[]> =>
       save(changes({ jobs: jobs.map((before) => ({ before, after: null })) }))
 
     const claimableIds = (queue = 'default', limit = 100): Promise<string[]> =>

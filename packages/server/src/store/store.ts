@@ -86,6 +86,23 @@ export const NO_CHANGES: Changes = {
   outages: null,
 }
 
+export function isNothing(changes: Changes): boolean {
+  return (
+    changes.jobs.length +
+      changes.workers.length +
+      changes.queues.length +
+      changes.types.length +
+      changes.checkpoints.length +
+      changes.notices.length +
+      changes.told.length +
+      changes.events.length +
+      changes.live.length ===
+      0 &&
+    changes.aliveAt === null &&
+    changes.outages === null
+  )
+}
+
 export interface WorkerNotice {
   readonly workerId: string
   readonly notice: Notice
@@ -228,6 +245,20 @@ export interface Closing<T> {
   readonly changes: Changes
 }
 
+/** A transaction that was committed. */
+export interface Ended<T> {
+  readonly value: T
+  /** All that it appended to the log, in their order. */
+  readonly events: readonly StoredEvent[]
+  /**
+   * Resolves when it, and everything it has seen, would survive a loss of power; nobody may be told of it before. The
+   * next transaction need not wait for that. Rejects with StoreUnavailable when it is not known whether it would.
+   */
+  readonly durable: Promise<void>
+  /** The nearest instant at which a row wants to be woken by then; undefined when the database could not say. */
+  readonly nextWakeAt: Instant | null | undefined
+}
+
 /** The database's clock as this server knows it. */
 export interface SharedClock extends Clock {
   /** How far this machine's wall clock is ahead of the database's, and by how much that may be wrong. */
@@ -243,9 +274,9 @@ export interface Store extends Reads {
   /**
    * Runs one transaction at a time per caller; saves and commits when `work` returns, rolls back when it throws. `work`
    * must not wait for the reads of the store, which may themselves be waiting for it to end: the transaction has its own
-   * finds. The events are all that it appended to the log, in their order.
+   * finds.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<{ value: T; events: StoredEvent[] }>
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>>
   /** Hears of the commits of other servers, until the returned function is called. Null: some may have been missed. */
   follow(listener: (news: News | null) => void): () => void
   /** Answers when the database does. */

@@ -22,7 +22,7 @@ export type Durability = 'full' | 'normal'
 /** How long to wait for somebody else's lock. Short: nothing else is served meanwhile. */
 const BUSY_MS = 100
 
-export function connect(file: string, durability: Durability, mustExist = false): Connection {
+export function connect(file: string, mustExist = false): Connection {
   refuseReadOnly(file)
   const db = new Database(file, { timeout: BUSY_MS, fileMustExist: mustExist && file !== IN_MEMORY })
   try {
@@ -31,7 +31,7 @@ export function connect(file: string, durability: Durability, mustExist = false)
     if (mode !== 'wal' && file !== IN_MEMORY) {
       throw new Error(`${file} lies where SQLite cannot keep a write-ahead log (${String(mode)}); use a local disk.`)
     }
-    db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`)
+    db.pragma('synchronous = NORMAL') // full durability adds its own sync after each commit (sync.ts)
     db.pragma('cache_size = -65536') // 64 MiB
     db.pragma('temp_store = MEMORY')
     db.pragma('foreign_keys = OFF')
@@ -92,6 +92,9 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
   SQLITE_READONLY: { reason: 'the database file is read-only', reconnect: true },
   EACCES: { reason: 'the database file is read-only', reconnect: true },
   EROFS: { reason: 'the database file is read-only', reconnect: true },
+  EIO: { reason: 'disk I/O error', reconnect: true },
+  ENOSPC: { reason: 'the disk is full', reconnect: true },
+  EDQUOT: { reason: 'the disk is full', reconnect: true },
   SQLITE_IOERR: { reason: 'disk I/O error', reconnect: true },
   SQLITE_CANTOPEN: { reason: 'the database file cannot be opened', reconnect: true },
   SQLITE_NOMEM: { reason: 'out of memory', reconnect: true },

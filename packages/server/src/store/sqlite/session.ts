@@ -9,6 +9,7 @@
 import type { Database as Connection } from 'better-sqlite3'
 import type { Instant, Outage } from '@curfew/core'
 import type { Life } from '../store.ts'
+import type { LogSync } from './sync.ts'
 import { prepare, type Statements } from './statements.ts'
 import { Texts } from './texts.ts'
 
@@ -22,6 +23,9 @@ export interface Numbers {
   tombstone: number
 }
 
+/** How the log of a database is brought to the disk at each commit, if it is. */
+export type OpenSync = ((database: string) => LogSync) | null
+
 export class Session {
   readonly db: Connection
   readonly statements: Statements
@@ -31,13 +35,22 @@ export class Session {
   life: Life
   #kept: { numbers: Numbers; life: Life }
 
-  constructor(db: Connection) {
+  /** Null where nothing has to be brought to a disk at each commit. */
+  readonly sync: LogSync | null
+
+  constructor(db: Connection, openSync: OpenSync) {
     this.db = db
     this.statements = prepare(db)
     this.texts = new Texts(this.statements)
     this.numbers = findNumbers(this.statements)
     this.life = findLife(this.statements)
     this.#kept = { numbers: { ...this.numbers }, life: this.life }
+    this.sync = openSync === null || db.memory ? null : openSync(db.name)
+  }
+
+  close(): void {
+    this.sync?.close()
+    this.db.close()
   }
 
   keep(): void {

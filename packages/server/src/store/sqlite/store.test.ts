@@ -15,6 +15,7 @@ import { SCHEMA_VERSION } from './migrations/migrate.ts'
 import { TOMBSTONES } from './save.ts'
 import * as sql from './statements.ts'
 import { openSqliteStore, SqliteStore } from './store.ts'
+import { LogSync } from './sync.ts'
 
 const KEPT: EventRetention = { maxAgeMs: minutes(60), maxCount: 1_000 }
 
@@ -135,16 +136,73 @@ describe('the file', () => {
     await store.close()
   })
 
-  test('is synced at every commit, unless the faster mode was chosen', () => {
-    for (const [durability, level] of [
-      ['full', 2],
-      ['normal', 1],
-    ] as const) {
-      const db = connect(newFile(), durability)
-      expect(db.pragma('synchronous', { simple: true })).toBe(level)
-      expect(db.pragma('journal_mode', { simple: true })).toBe('wal')
-      db.close()
+  describe('is brought to the disk at every commit:', () => {
+    /** A disk that ends a sync when it is told to. */
+    const slowDisk = () => {
+      const file = newFile()
+      const syncs: ((error: Error | null) => void)[] = []
+      const openSync = (database: string) => new LogSync(database, (_, done) => syncs.push(done))
+      const store = new SqliteStore((again) => connect(file, again), KEPT, null, openSync)
+      return { syncs, store }
     }
+    const commit = (store: Store) =>
+      store.transaction(() => Promise.resolve({ value: null, changes: changesOf(admitted()) }))
+    const states = (...promises: Promise<unknown>[]) =>
+      Promise.all(
+        promises.map((promise) =>
+          Promise.race([
+            promise.then(
+              () => 'done',
+              (error: unknown) => (error instanceof StoreUnavailable ? error.reason : error),
+            ),
+            new Promise((resolve) => setImmediate(resolve, 'waiting')),
+          ]),
+        ),
+      )
+
+    test('a commit is durable after a sync that began after it; those that came meanwhile share the next', async () => {
+      const { syncs, store } = slowDisk()
+      const [first, second, third] = [await commit(store), await commit(store), await commit(store)]
+      expect(syncs).toHaveLength(1)
+      expect(await states(first.durable, second.durable)).toEqual(['waiting', 'waiting'])
+      syncs[0]?.(null)
+      expect(await states(first.durable, second.durable, third.durable)).toEqual(['done', 'waiting', 'waiting'])
+      expect(syncs).toHaveLength(2)
+      syncs[1]?.(null)
+      expect(await states(second.durable, third.durable)).toEqual(['done', 'done'])
+      await store.close()
+    })
+
+    test('what is read is told only when it is there to stay', async () => {
+      const { syncs, store } = slowDisk()
+      await commit(store)
+      const read = store.counts()
+      expect(await states(read)).toEqual(['waiting'])
+      syncs[0]?.(null)
+      expect(await states(read, store.counts())).toEqual(['done', 'done'])
+      await store.close()
+    })
+
+    test('a sync that fails is told to those who waited, and the next commit syncs anew', async () => {
+      const { syncs, store } = slowDisk()
+      const lost = await commit(store)
+      syncs[0]?.(Object.assign(new Error('no'), { code: 'EIO' }))
+      expect(await states(lost.durable)).toEqual(['disk I/O error'])
+      const again = await commit(store)
+      syncs[1]?.(null)
+      expect(await states(again.durable)).toEqual(['done'])
+      await store.close()
+    })
+
+    test('unless the faster mode was chosen', async () => {
+      for (const durability of ['full', 'normal'] as const) {
+        const store = await openSqliteStore({ file: newFile(), durability, events: KEPT })
+        const { durable } = await commit(store)
+        expect(await states(durable)).toEqual([durability === 'full' ? 'waiting' : 'done'])
+        await durable
+        await store.close()
+      }
+    })
   })
 
   test('may be read by others while it is served', async () => {
@@ -175,7 +233,7 @@ describe('the file', () => {
 
   test('remembers only the last removed jobs', async () => {
     const file = newFile()
-    const db = connect(file, 'normal')
+    const db = connect(file)
     const insert = db.prepare('INSERT INTO tombstones (place, id) VALUES (?, ?)')
     db.transaction(() => {
       for (let place = 1; place <= TOMBSTONES; place++) insert.run(place, `job-${String(place)}`)
@@ -242,7 +300,7 @@ describe('texts that repeat', () => {
 
 describe('the query plans', () => {
   const planOf = (query: string, ...params: unknown[]): string => {
-    const db = connect(IN_MEMORY, 'full')
+    const db = connect(IN_MEMORY)
     const rows = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${query}`).all(...params)
     db.close()
     return rows.map(({ detail }) => detail).join('; ')
@@ -288,11 +346,11 @@ describe('when the database cannot serve', () => {
     file = newFile()
     connections = []
     const opened = (again: boolean): Connection => {
-      const db = connect(file, 'normal', again)
+      const db = connect(file, again)
       connections.push(db)
       return db
     }
-    store = new SqliteStore(opened, KEPT, null)
+    store = new SqliteStore(opened, KEPT, null, null)
   })
   afterEach(() => store.close())
 

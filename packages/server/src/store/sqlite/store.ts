@@ -2,7 +2,8 @@
  * Curfew's memory in one SQLite file. The port tells what it promises; here is how.
  *
  * There is one connection, and everything takes its turn on it: transactions one after another, and reads between
- * them, so that a read never sees what may still be rolled back. (Hence the one trap: awaiting a read of the store
+ * them, so that a read never sees what may still be rolled back. The sync of the log is not part of the turn: the next
+ * transaction goes on meanwhile, and whoever waits for the disk waits on his own. (Hence the one trap: awaiting a read of the store
  * inside the work of a transaction would wait for ever. A transaction has its own finds.)
  *
  * When the database cannot serve (full, locked, read-only, a broken disk), the call ends in StoreUnavailable, nothing
@@ -14,6 +15,7 @@ import type { TypePolicy, Worker } from '@curfew/core'
 import { NO_CHANGES, StoreUnavailable } from '../store.ts'
 import type {
   Closing,
+  Ended,
   EventRetention,
   Life,
   JobFilter,
@@ -26,8 +28,9 @@ import type {
 import type { StoreHealth, Transaction } from '../store.ts'
 import { connect, IN_MEMORY, lockFile, troubleOf, unavailable, type Durability } from './connection.ts'
 import { exact, toCheckpoint, toEvent, toJob, toQueue, toTypePolicy, toWorker } from './rows.ts'
-import { Session } from './session.ts'
+import { Session, type OpenSync } from './session.ts'
 import { RESET, type Statements } from './statements.ts'
+import { LogSync } from './sync.ts'
 import { SqliteTransaction } from './transaction.ts'
 
 export interface SqliteOptions {
@@ -41,7 +44,8 @@ export async function openSqliteStore({ file, durability, events }: SqliteOption
   let lock: Connection | null = null
   try {
     if (file !== IN_MEMORY) lock = lockFile(file)
-    return new SqliteStore((again) => connect(file, durability, again), events, lock)
+    const openSync = durability === 'full' ? (database: string) => new LogSync(database) : null
+    return new SqliteStore((again) => connect(file, again), events, lock, openSync)
   } catch (error) {
     lock?.close()
     throw unavailable(error)
@@ -57,17 +61,24 @@ export class SqliteStore implements Store {
   readonly #connect: (again: boolean) => Connection
   readonly #events: EventRetention
   readonly #lock: Connection | null
+  readonly #openSync: OpenSync
   readonly #turns = new Turns()
   #session: Session
   /** Trouble calls for a fresh connection. */
   #stale = false
   #closed = false
 
-  constructor(connect: (again: boolean) => Connection, events: EventRetention, lock: Connection | null) {
+  constructor(
+    connect: (again: boolean) => Connection,
+    events: EventRetention,
+    lock: Connection | null,
+    openSync: OpenSync,
+  ) {
     this.#connect = connect
     this.#events = events
     this.#lock = lock
-    this.#session = new Session(connect(false))
+    this.#openSync = openSync
+    this.#session = new Session(connect(false), openSync)
     this.health = { kind: 'sqlite', version: this.#session.statements.sqliteVersion.get() ?? '' }
   }
 
@@ -76,7 +87,7 @@ export class SqliteStore implements Store {
     return () => {}
   }
 
-  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<{ value: T; events: StoredEvent[] }> {
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>> {
     return this.#turns.take(async () => {
       const session = this.#ready()
       const { begin, commit } = session.statements
@@ -88,7 +99,8 @@ export class SqliteStore implements Store {
         tx.end()
         this.#attempt(() => commit.run())
         session.keep()
-        return { value, events: tx.appended }
+        const durable = this.#durable(session, tx.hasSaved)
+        return { value, events: tx.appended, durable, nextWakeAt: this.#nextWakeAt(session) }
       } catch (error) {
         tx.abandon()
         this.#rollBack(session)
@@ -158,7 +170,7 @@ export class SqliteStore implements Store {
   }
 
   async nextWakeAt(): Promise<Instant | null> {
-    return this.#read(({ nextJobWake, nextWorkerWake }) => earlier(nextJobWake.get(), nextWorkerWake.get()))
+    return this.#read(nextWakeOf)
   }
 
   // ---- Workers, queues, types ----
@@ -215,7 +227,9 @@ export class SqliteStore implements Store {
     return this.#turns.take(async () => {
       const session = this.#ready()
       try {
-        this.#session = this.#attempt(() => new Session(session.db.exec(RESET)))
+        this.#attempt(() => session.db.exec(RESET))
+        session.sync?.close()
+        this.#session = this.#attempt(() => new Session(session.db, this.#openSync))
       } catch (error) {
         this.#rollBack(session)
         throw error
@@ -227,24 +241,47 @@ export class SqliteStore implements Store {
     return this.#turns.take(async () => {
       if (this.#closed) return
       this.#closed = true
-      this.#session.db.close()
+      await this.#session.sync?.settled().catch(() => {})
+      this.#session.close()
       this.#lock?.close()
     })
   }
 
-  #read<T>(run: (statements: Statements, session: Session) => T): Promise<T> {
-    return this.#turns.take(async () => {
+  /** What is read may be told, so it is told only when it is there to stay. */
+  async #read<T>(run: (statements: Statements, session: Session) => T): Promise<T> {
+    const { found, durable } = await this.#turns.take(async () => {
       const session = this.#ready()
-      return this.#attempt(() => run(session.statements, session))
+      return { found: this.#attempt(() => run(session.statements, session)), durable: this.#durable(session, false) }
+    })
+    await durable
+    return found
+  }
+
+  /** What was committed stays committed, whether or not this can be read. */
+  #nextWakeAt({ statements }: Session): Instant | null | undefined {
+    try {
+      return this.#attempt(() => nextWakeOf(statements))
+    } catch {
+      return undefined
+    }
+  }
+
+  /** When what was committed so far is on the disk. */
+  #durable({ sync }: Session, hasSaved: boolean): Promise<void> {
+    if (sync === null) return DONE
+    const synced = hasSaved ? sync.committed() : sync.settled()
+    return synced.catch((error: unknown) => {
+      this.#stale = true
+      throw unavailable(error)
     })
   }
 
   #ready(): Session {
     if (this.#closed) throw new StoreUnavailable('it is closed', undefined)
     if (this.#stale) {
-      this.#session.db.close()
+      this.#session.close()
       try {
-        this.#session = new Session(this.#connect(true))
+        this.#session = new Session(this.#connect(true), this.#openSync)
       } catch (error) {
         // Whatever hinders opening it, the file was ours a moment ago: it may come back.
         throw new StoreUnavailable(troubleOf(error)?.reason ?? 'the database file cannot be opened', error)
@@ -287,6 +324,8 @@ class Turns {
   }
 }
 
+const DONE = Promise.resolve()
+
 const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
 
 /** The way to the jobs of a state that passes the fewest others. */
@@ -308,6 +347,10 @@ function listFor(
     case null:
       return listJobs
   }
+}
+
+function nextWakeOf({ nextJobWake, nextWorkerWake }: Statements): Instant | null {
+  return earlier(nextJobWake.get(), nextWorkerWake.get())
 }
 
 function one<Row, Found>(row: Row | undefined, to: (row: Row) => Found): Found | null {

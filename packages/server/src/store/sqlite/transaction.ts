@@ -1,5 +1,6 @@
 /** One transaction's view of the store: finds, and the save. It is over when it ends, or with the first error. */
 import type { Checkpoint, Instant, Job, TypePolicy, Worker } from '@curfew/core'
+import { isNothing } from '../store.ts'
 import type { Changes, EventRetention, Life, Queue, StoredEvent, Transaction, WorkerNotice } from '../store.ts'
 import {
   exact,
@@ -25,6 +26,7 @@ export class SqliteTransaction implements Transaction {
   readonly #attempt: Attempt
   /** What it has added to the log. */
   readonly appended: StoredEvent[] = []
+  #hasSaved = false
   #over: Error | null = null
 
   constructor(session: Session, events: EventRetention, attempt: Attempt) {
@@ -94,7 +96,13 @@ export class SqliteTransaction implements Transaction {
     })
   }
 
+  /** Whether there is something to be brought to the disk. */
+  get hasSaved(): boolean {
+    return this.#hasSaved
+  }
+
   async save(changes: Changes): Promise<void> {
+    if (!this.#hasSaved && !isNothing(changes)) this.#hasSaved = true
     for (const event of this.#use((session) => saveChanges(session, this.#events, changes))) this.appended.push(event)
   }
 
