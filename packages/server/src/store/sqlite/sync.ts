@@ -41,8 +41,9 @@ export class LogSync {
     })
   }
 
-  /** After what is under way. */
+  /** After what is under way. May be called again. */
   close(): void {
+    if (this.#closed) return
     this.#closed = true
     if (!this.#running) closeSync(this.#file)
   }
