@@ -154,7 +154,11 @@ export class Checker {
       if (after !== null) this.workerRows.set(after.id, after)
       else if (before !== null) this.workerRows.delete(before.id)
     }
-    for (const { sequence, type, at, subject } of events) {
+    const written = new Set(jobs.map(({ before, after }) => (after ?? before)?.id))
+    for (const { sequence, type, at, subject, jobType } of events) {
+      insist('replay', jobType === null || written.has(subject), () => {
+        return `event ${String(sequence)} tells of ${type} of ${subject}, which was not written`
+      })
       insist('replay', sequence === this.#lastEvent + 1 && at === this.now, () => {
         return `event ${String(sequence)} (${type}) follows ${String(this.#lastEvent)} and is of ${String(at)}, not ${String(this.now)}`
       })

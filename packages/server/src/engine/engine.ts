@@ -341,6 +341,7 @@ export class Engine {
       if (this.#trouble === null) return
       this.log.info({}, 'the store serves again')
       this.#trouble = null
+      this.#arm()
       return
     }
     const reason = error instanceof StoreUnavailable ? error.reason : 'unexpected error'
