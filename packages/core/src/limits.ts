@@ -92,7 +92,43 @@ export interface Speakers {
   readonly server: LimitSettings
 }
 
-export function settleAtEnqueue({ publish, type, queue, server }: Speakers): Limits {
+/** Equal speakers get the same record: most jobs of a kind ask for the same, and what is one is stored and shown as one. */
+export function settleAtEnqueue(speakers: Speakers): Limits {
+  const settled = SETTLED.get(speakers.server) ?? new Map<string, Limits>()
+  const key = keyOf(speakers)
+  const known = settled.get(key)
+  if (known !== undefined) return known
+  const limits = frozen(settle(speakers))
+  if (settled.size >= MOST_SETTLED) settled.clear()
+  settled.set(key, limits)
+  SETTLED.set(speakers.server, settled)
+  return limits
+}
+
+const SETTLED = new WeakMap<LimitSettings, Map<string, Limits>>()
+const MOST_SETTLED = 1_000
+
+function keyOf({ publish, type, queue }: Speakers): string {
+  const ofType = type === null ? '' : `${askedKey(type)};${lengthsKey(type.caps)}`
+  return `${askedKey(publish)};${ofType};${queue === null ? '' : askedKey(queue)}`
+}
+
+function askedKey(asked: AskedLimits): string {
+  return `${lengthsKey(asked)},${asked.onTimeout ?? ''}`
+}
+
+function lengthsKey({ timeout, total, ttl, grace, heartbeat, visibility }: Caps): string {
+  return `${text(timeout)},${text(total)},${text(ttl)},${text(grace)},${text(heartbeat)},${text(visibility)}`
+}
+
+const text = (length: Millis | undefined): string => (length === undefined ? '' : String(length))
+
+function frozen(limits: Limits): Limits {
+  for (const part of Object.values(limits)) Object.freeze(part)
+  return Object.freeze(limits)
+}
+
+function settle({ publish, type, queue, server }: Speakers): Limits {
   const caps = smallest(type?.caps ?? {}, server.caps)
   const first = (name: LimitName, fallback: Millis | null): Limit | null => {
     const asked: Limit | null =
