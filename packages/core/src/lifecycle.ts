@@ -114,7 +114,7 @@ export function admit(asked: NewJob, { now }: Moment): Step {
     : asked.scheduledAt !== null && asked.scheduledAt > now
       ? 'scheduled'
       : 'available'
-  const job = armed({
+  const job: Job & { wakeAt: Instant | null } = {
     id: asked.id,
     type: asked.type,
     queue: asked.queue,
@@ -160,7 +160,8 @@ export function admit(asked: NewJob, { now }: Moment): Step {
     life: JSON.stringify({ at: now, to: state } satisfies LifeEntry),
     wakeAt: null,
     version: 0,
-  })
+  }
+  job.wakeAt = wakeAtOf(job)
   const events = state === 'available' ? [enqueued(job, now)] : state === 'scheduled' ? scheduledEvent(job, now) : []
   return { before: null, job, events }
 }
