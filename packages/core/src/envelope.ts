@@ -9,7 +9,7 @@ import { seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Json, Parent } from './job.ts'
-import { elementsOf, membersOf, type Member } from './json-text.ts'
+import { elementsOf, membersOf } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
 import {
@@ -129,10 +129,7 @@ export interface EnqueueRequest {
 export function readEnqueue(source: string, fields: unknown, now: Instant): EnqueueRequest {
   const top = anyObject().read(fields, '')
   const members = membersOf(source)
-  const optionMember = members.get('options')
   const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
-  const optionMembers =
-    optionMember === undefined || !isGiven(top['options']) ? new Map<string, Member>() : membersOf(optionMember.value)
   const merged: Record<string, unknown> = {}
   for (const from of [options, top]) {
     for (const key of Object.keys(from))
@@ -180,7 +177,7 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   }
 
   const rawOption = (key: string): string | undefined =>
-    isGiven(top[key]) ? members.get(key)?.value : isGiven(options[key]) ? optionMembers.get(key)?.value : undefined
+    (isGiven(top[key]) ? members : membersOf(members.get('options')?.value ?? '{}')).get(key)?.value
   const metaText = mergedText(
     isGiven(merged['metadata']) ? rawOption('metadata') : undefined,
     meta === undefined ? undefined : members.get('meta')?.value,
@@ -197,8 +194,8 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   if (resultTtl !== undefined) parts.push(`"result_ttl":${String(resultTtl)}`)
   if (parent !== null) parts.push(`"x_parent":${JSON.stringify({ [`${parent.kind}_id`]: parent.id })}`)
   if (inheritDeadline) parts.push('"x_inherit_deadline":true')
-  for (const member of members.values()) {
-    if (!UNDERSTOOD.has(member.key) && member.value !== 'null') parts.push(`${member.rawKey}:${member.value}`)
+  for (const [key, member] of members) {
+    if (!UNDERSTOOD.has(key) && member.value !== 'null') parts.push(`${member.rawKey}:${member.value}`)
   }
   const traceId = meta?.['trace_id'] ?? metadata?.['trace_id']
   return {

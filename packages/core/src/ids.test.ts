@@ -16,6 +16,19 @@ describe('job ids', () => {
     expect(isUuidV7(uuidV7(NOON, () => 1 - Number.EPSILON))).toBe(true)
   })
 
+  test('its digits are the time and what chance gave, bit by bit', () => {
+    const bits = fc.tuple(fc.nat(0xfff), fc.nat(0x3fff), fc.nat(0xffff_ffff), fc.nat(0xffff))
+    fc.assert(
+      fc.property(fc.nat(2 ** 45), bits, (ms, [high, middle, low, lower]) => {
+        const chance = [high / 0x1000, middle / 0x4000, low / 0x1_0000_0000, lower / 0x1_0000]
+        const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, '0')
+        expect(uuidV7(instant(ms), () => chance.shift() ?? 0).replaceAll('-', '')).toBe(
+          `${hex(ms, 12)}7${hex(high, 3)}${hex(0x8000 + middle, 4)}${hex(lower, 4)}${hex(low, 8)}`,
+        )
+      }),
+    )
+  })
+
   test('an id made later sorts later', () => {
     const random = seededRandom(1)
     const ids = [0, 1, 16, 4096, 1e9].map((ms) => uuidV7(later(NOON, ms), random))

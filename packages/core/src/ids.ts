@@ -1,7 +1,6 @@
 /** UUIDv7: time-ordered ids, from an instant and handed-in chance. */
 import type { Instant, Random } from './clock.ts'
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 /** Lower case only: OJS refuses upper case and other UUID versions. */
@@ -31,13 +30,25 @@ export function sequenceOfEventId(id: string): { at: number; sequence: number } 
   return { at: parseInt(digits.slice(0, 12), 16), sequence: parseInt(digits.slice(20), 16) }
 }
 
+/** Where an id is put together: as one string of its units it is made at once, without all its beginnings. */
+const units = Array.from({ length: 36 }, () => '-'.charCodeAt(0))
+const DIGITS = Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
+
 function format(ms: number, high12: number, middle14: number, low48: number): string {
-  const [timeHigh, timeLow] = [Math.floor(ms / 0x1_0000), ms % 0x1_0000]
-  return (
-    `${fourBytes(timeHigh)}-${twoBytes(timeLow)}-${twoBytes(0x7000 | high12)}-${twoBytes(0x8000 | middle14)}-` +
-    `${twoBytes(Math.floor(low48 / 0x1_0000_0000))}${fourBytes(low48 % 0x1_0000_0000)}`
-  )
+  writeHex(Math.floor(ms / 0x1_0000), 0, 8)
+  writeHex(ms % 0x1_0000, 9, 13)
+  writeHex(0x7000 | high12, 14, 18)
+  writeHex(0x8000 | middle14, 19, 23)
+  writeHex(Math.floor(low48 / 0x1_0000_0000), 24, 28)
+  writeHex(low48 % 0x1_0000_0000, 28, 36)
+  return String.fromCharCode(...units)
 }
 
-const twoBytes = (value: number): string => `${HEX[(value >> 8) & 0xff] ?? ''}${HEX[value & 0xff] ?? ''}`
-const fourBytes = (value: number): string => `${twoBytes(Math.floor(value / 0x1_0000))}${twoBytes(value % 0x1_0000)}`
+/** Writes the lowest 32 bits of a number, last digit first. */
+function writeHex(value: number, from: number, to: number): void {
+  let rest = value
+  for (let at = to - 1; at >= from; at -= 1) {
+    units[at] = DIGITS[rest & 0xf] ?? 0
+    rest >>>= 4
+  }
+}

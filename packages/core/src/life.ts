@@ -23,6 +23,11 @@ export interface LifeEntry {
 /** Beyond this the oldest entries after the first are dropped. */
 export const KEPT_ENTRIES = 200
 
+/** The first entry. Every job has one, and as plain text it costs a quarter. */
+export function beginLife(at: Instant, to: JobState): Fragment {
+  return `{"at":${String(at)},"to":"${to}"}`
+}
+
 export function appendLife(life: Fragment, entry: LifeEntry): Fragment {
   const text = JSON.stringify(entry)
   if (life === '') return text

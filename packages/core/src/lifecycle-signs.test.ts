@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { aJob, activeJob, at, beating, dataOf, later, livenessOf, moment, ms, NOON, typesOf } from './builders.suite.ts'
 import { instant } from './clock.ts'
 import { executionAt, ROW_ALONE, stallAt, totalAt, visibilityAt } from './deadlines.ts'
-import type { Job } from './job.ts'
-import { appendLife, KEPT_ENTRIES, readLife, type LifeEntry } from './life.ts'
+import { JOB_STATES, type Job } from './job.ts'
+import { appendLife, beginLife, KEPT_ENTRIES, readLife, type LifeEntry } from './life.ts'
 import {
   absorbBeat,
   complete,
@@ -164,6 +164,10 @@ describe('the recorded life', () => {
     expect(rest).toEqual(Array.from({ length: rest.length }, (_, index) => wide(600 - rest.length + index)))
     expect(rest.length).toBeGreaterThanOrEqual(KEPT_ENTRIES - 1)
     expect(life.length < 20_000 || rest.length === KEPT_ENTRIES - 1).toBe(true)
+  })
+
+  test.each(JOB_STATES)('begins with an entry like any other: %s', (to) => {
+    expect(beginLife(NOON, to)).toBe(appendLife('', { at: NOON, to }))
   })
 
   test('of an ordinary job is kept whole', () => {

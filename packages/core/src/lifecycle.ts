@@ -45,7 +45,7 @@ import {
   type ReportedError,
 } from './failures.ts'
 import { isTerminal, TAIL, type Hold, type Job, type JobState, type Json, type Progress } from './job.ts'
-import { appendLife, type LifeEntry } from './life.ts'
+import { appendLife, beginLife, type LifeEntry } from './life.ts'
 import { settleAtClaim, type Claimant, type Limits, type LimitSettings } from './limits.ts'
 import { isNonRetryable, verdictOn, type FailureFacts } from './retry.ts'
 import type { Notice, Worker } from './worker.ts'
@@ -114,7 +114,7 @@ export function admit(asked: NewJob, { now }: Moment): Step {
     : asked.scheduledAt !== null && asked.scheduledAt > now
       ? 'scheduled'
       : 'available'
-  const job = armed({
+  const job: Job & { wakeAt: Instant | null } = {
     id: asked.id,
     type: asked.type,
     queue: asked.queue,
@@ -157,10 +157,11 @@ export function admit(asked: NewJob, { now }: Moment): Step {
     traceId: asked.traceId,
     body: asked.body,
     given: asked.given,
-    life: JSON.stringify({ at: now, to: state } satisfies LifeEntry),
+    life: beginLife(now, state),
     wakeAt: null,
     version: 0,
-  })
+  }
+  job.wakeAt = wakeAtOf(job)
   const events = state === 'available' ? [enqueued(job, now)] : state === 'scheduled' ? scheduledEvent(job, now) : []
   return { before: null, job, events }
 }

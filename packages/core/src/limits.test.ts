@@ -86,6 +86,33 @@ describe('who speaks for a limit at enqueue', () => {
   })
 })
 
+describe('equal speakers', () => {
+  const length = fc.option(fc.constantFrom(...[1, 2, 12].map(ms)), { nil: undefined })
+  const caps = fc.record(Object.fromEntries(LIMIT_NAMES.map((name) => [name, length]))) as fc.Arbitrary<Caps>
+  const asked = fc
+    .tuple(caps, fc.constantFrom(undefined, 'retry', 'discard'))
+    .map(([lengths, onTimeout]) => ({ ...lengths, ...(onTimeout === undefined ? {} : { onTimeout }) }))
+  const speakers = fc.record({
+    publish: asked,
+    type: fc.option(fc.tuple(asked, caps).map(([limits, capped]) => ({ ...limits, caps: capped }))),
+    queue: fc.option(asked),
+  })
+
+  test('get one record, which nobody can change, and nobody else gets it', () => {
+    const server = settingsWith({})
+    fc.assert(
+      fc.property(speakers, (said) => {
+        const limits = settleAtEnqueue({ ...said, server })
+        expect(settleAtEnqueue({ ...structuredClone(said), server })).toBe(limits)
+        // Other settings have seen no speaker yet.
+        expect(limits).toEqual(settleAtEnqueue({ ...said, server: settingsWith({}) }))
+        for (const part of [limits, ...Object.values(limits)]) expect(Object.isFrozen(part)).toBe(true)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})
+
 describe('caps', () => {
   test.each(LIMIT_NAMES)('%s is held down to the cap, and says so', (name) => {
     const server = settingsWith({ [name]: seconds(5) })

@@ -92,7 +92,43 @@ export interface Speakers {
   readonly server: LimitSettings
 }
 
-export function settleAtEnqueue({ publish, type, queue, server }: Speakers): Limits {
+/** Equal speakers get the same record: most jobs of a kind ask for the same, and what is one is stored and shown as one. */
+export function settleAtEnqueue(speakers: Speakers): Limits {
+  const settled = SETTLED.get(speakers.server) ?? new Map<string, Limits>()
+  const key = keyOf(speakers)
+  const known = settled.get(key)
+  if (known !== undefined) return known
+  const limits = frozen(settle(speakers))
+  if (settled.size >= MOST_SETTLED) settled.clear()
+  settled.set(key, limits)
+  SETTLED.set(speakers.server, settled)
+  return limits
+}
+
+const SETTLED = new WeakMap<LimitSettings, Map<string, Limits>>()
+const MOST_SETTLED = 1_000
+
+function keyOf({ publish, type, queue }: Speakers): string {
+  const ofType = type === null ? '' : `${askedKey(type)};${lengthsKey(type.caps)}`
+  return `${askedKey(publish)};${ofType};${queue === null ? '' : askedKey(queue)}`
+}
+
+function askedKey(asked: AskedLimits): string {
+  return `${lengthsKey(asked)},${asked.onTimeout ?? ''}`
+}
+
+function lengthsKey({ timeout, total, ttl, grace, heartbeat, visibility }: Caps): string {
+  return `${text(timeout)},${text(total)},${text(ttl)},${text(grace)},${text(heartbeat)},${text(visibility)}`
+}
+
+const text = (length: Millis | undefined): string => (length === undefined ? '' : String(length))
+
+function frozen(limits: Limits): Limits {
+  for (const part of Object.values(limits)) Object.freeze(part)
+  return Object.freeze(limits)
+}
+
+function settle({ publish, type, queue, server }: Speakers): Limits {
   const caps = smallest(type?.caps ?? {}, server.caps)
   const first = (name: LimitName, fallback: Millis | null): Limit | null => {
     const asked: Limit | null =
@@ -273,13 +309,14 @@ const MODE_SHAPE = onTimeoutShape()
 /** Reads the limits out of a body (`at`: where that body lies). `null` means not sent. Values out of range are refused with 422, naming the field. */
 export function readLimits(fields: Fields, prefix = '', at = ''): AskedLimits {
   const asked: { [name in LimitName]?: Millis } & { onTimeout?: TimeoutMode } = {}
-  for (const { name, key, keyMs } of keysWith(prefix)) {
+  const { lengths, onTimeout } = keysWith(prefix)
+  for (const { name, key, keyMs } of lengths) {
     const ms = readLength(fields, key, keyMs, name, at)
     if (ms !== undefined) asked[name] = ms
   }
   refuseShortTotal(asked, `${at}${prefix}`)
-  const mode = fields[`${prefix}${ON_TIMEOUT_FIELD}`]
-  if (mode !== undefined && mode !== null) asked.onTimeout = MODE_SHAPE.read(mode, `${at}${prefix}${ON_TIMEOUT_FIELD}`)
+  const mode = fields[onTimeout]
+  if (mode !== undefined && mode !== null) asked.onTimeout = MODE_SHAPE.read(mode, `${at}${onTimeout}`)
   return asked
 }
 
@@ -302,7 +339,7 @@ export function readCaps(value: unknown, at: string): Caps {
       throw badField(`${at}.${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
   }
   const caps: { [name in LimitName]?: Millis } = {}
-  for (const { name, key, keyMs } of keysWith('')) {
+  for (const { name, key, keyMs } of keysWith('').lengths) {
     const ms = readLength(fields, key, keyMs, name, `${at}.`)
     if (ms !== undefined) caps[name] = ms
   }
@@ -310,22 +347,22 @@ export function readCaps(value: unknown, at: string): Caps {
 }
 
 interface LimitKeys {
-  readonly name: LimitName
-  readonly key: string
-  readonly keyMs: string
+  readonly lengths: readonly { readonly name: LimitName; readonly key: string; readonly keyMs: string }[]
+  readonly onTimeout: string
 }
 
-const KEYS_BY_PREFIX = new Map<string, readonly LimitKeys[]>()
+const KEYS_BY_PREFIX = new Map<string, LimitKeys>()
 
 /** The names of all limits under a prefix, put together once. */
-function keysWith(prefix: string): readonly LimitKeys[] {
+function keysWith(prefix: string): LimitKeys {
   const known = KEYS_BY_PREFIX.get(prefix)
   if (known !== undefined) return known
-  const keys = LIMIT_NAMES.map((name) => ({
+  const lengths = LIMIT_NAMES.map((name) => ({
     name,
     key: `${prefix}${LIMIT_FIELDS[name]}`,
     keyMs: `${prefix}${LIMIT_FIELDS[name]}_ms`,
   }))
+  const keys = { lengths, onTimeout: `${prefix}${ON_TIMEOUT_FIELD}` }
   KEYS_BY_PREFIX.set(prefix, keys)
   return keys
 }

@@ -19,6 +19,7 @@ import { minutes, seconds, type Instant } from './clock.ts'
 import { readEnqueue } from './envelope.ts'
 import type { Job } from './job.ts'
 import { admit, complete, fail, interrupt, reportProgress } from './lifecycle.ts'
+import { traits } from './world.suite.ts'
 import { limitsView, renderHandedOut, renderJob, renderProgress } from './render.ts'
 
 type Envelope = Record<string, unknown>
@@ -41,6 +42,22 @@ function enqueued(source: string): Job {
     moment(NOON),
   ).job
 }
+
+describe('the limits of a job', () => {
+  const ceiling = { at: at('14:00'), source: 'parent' } as const
+
+  test('are shown alike whether or not the same record was shown before', () => {
+    fc.assert(
+      fc.property(traits, (job) => {
+        const jobs = [aJob(job), aJob({ ...job, createdAt: at('13:00') }), aJob({ ...job, ceiling })]
+        for (const shown of jobs) {
+          expect(shown.limits).toBe(jobs[0]?.limits)
+          expect(rendered(shown)['x_limits']).toEqual(JSON.parse(JSON.stringify(limitsView(shown))))
+        }
+      }),
+    )
+  })
+})
 
 describe('a job as clients see it', () => {
   test('carries what every OJS client reads, and leaves out what is not there', () => {

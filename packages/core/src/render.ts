@@ -21,6 +21,7 @@ import {
 } from './deadlines.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
 import { isTerminal, speakerFor } from './job.ts'
+import type { Limits } from './limits.ts'
 
 export interface LimitsView {
   readonly timeout_ms: number
@@ -87,9 +88,23 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
   }
 }
 
+const TIMELESS = new WeakMap<Limits, Json>()
+
+/** While nobody holds a job and no clock of its own runs, its limits alone say it all, and equal ones are one record. */
+function limitsText(job: Job, life: Liveness, answeredAt: Instant | null): Json {
+  const { limits, hold, ceiling } = job
+  if (hold !== null || ceiling !== null || limits.total !== null || limits.ttl !== null)
+    return JSON.stringify(limitsView(job, life, answeredAt))
+  const known = TIMELESS.get(limits)
+  if (known !== undefined) return known
+  const text = JSON.stringify(limitsView(job))
+  TIMELESS.set(limits, text)
+  return text
+}
+
 /** A job as one JSON object in text. `extra` is laid in at the end. */
 export function renderJob(job: Job, life: Liveness = ROW_ALONE, extra: Fragment = ''): Json {
-  return write(job, job.given, limitsView(job, life), extra)
+  return write(job, job.given, limitsText(job, life, null), extra)
 }
 
 export interface HandedOut {
@@ -107,7 +122,7 @@ export function renderHandedOut(job: Job, { answeredAt, checkpoint, withoutSecon
     extra.push(`"checkpoint":{"state":${checkpoint.state},"sequence":${String(checkpoint.sequence)}}`)
   }
   const given = withoutSeconds ? inMillis(job.given) : job.given
-  return write(job, given, limitsView(job, ROW_ALONE, answeredAt), extra.join(','))
+  return write(job, given, limitsText(job, ROW_ALONE, answeredAt), extra.join(','))
 }
 
 export function renderProgress(job: Job): Json {
@@ -119,7 +134,7 @@ export function renderProgress(job: Job): Json {
   )
 }
 
-function write(job: Job, given: Fragment, limits: LimitsView, extra: Fragment): Json {
+function write(job: Job, given: Fragment, limits: Json, extra: Fragment): Json {
   let out =
     `{"specversion":"1.0","id":"${job.id}","type":"${job.type}","queue":"${job.queue}",${job.body},` +
     `"priority":${String(job.priority)},"state":"${job.state}","attempt":${String(job.attempt)},` +
@@ -142,7 +157,7 @@ function write(job: Job, given: Fragment, limits: LimitsView, extra: Fragment): 
   if (job.progress !== null) out += progressFields(job.progress)
   if (job.interruptions > 0) out += `,"x_interruptions":${String(job.interruptions)}`
   if (job.purgeAt !== null) out += `,"x_purge_at":"${iso(job.purgeAt)}"`
-  out += `,"x_limits":${JSON.stringify(limits)}`
+  out += `,"x_limits":${limits}`
   if (extra !== '') out += `,${extra}`
   return `${out}}`
 }

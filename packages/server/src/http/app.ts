@@ -12,7 +12,7 @@ import { JOB_ROUTES } from './jobs.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
-import type { Call, Route, ServerInfo } from './route.ts'
+import type { Route, ServerInfo } from './route.ts'
 import { Router } from './router.ts'
 import { SIGN_ROUTES } from './signs-routes.ts'
 import { SYSTEM_ROUTES } from './system-routes.ts'
@@ -59,7 +59,7 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     }
   }
 
-  const answer = async (request: HttpRequest, path: string, query: URLSearchParams): Promise<Answer> => {
+  const answer = (request: HttpRequest, path: string, query: URLSearchParams): Answer | Promise<Answer> => {
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const match = router.match(method, path)
     const open = match.kind === 'found' && match.route.open === true
@@ -74,20 +74,10 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
       throw new OjsError('method_not_allowed', `This path does not take ${method}.`, { details: { allow } })
     }
     checkVersion(request.headers['ojs-version'])
-    const json = match.route.body === undefined ? undefined : parse(request, match.route.body.optional === true)
-    const call: Call = {
-      engine,
-      info,
-      params: match.params,
-      query,
-      headers: request.headers,
-      text: match.route.body === undefined ? '' : request.body,
-      json,
-      get signal() {
-        return request.signal
-      },
-    }
-    return match.route.handle(call)
+    const { route, params } = match
+    const json = route.body === undefined ? undefined : parse(request, route.body.optional === true)
+    const text = route.body === undefined ? '' : request.body
+    return route.handle({ engine, info, params, query, request, text, json })
   }
 
   return async (request) => {
@@ -106,11 +96,11 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
 }
 
 function finish({ status = 200, headers, body, media = OJS_MEDIA }: Answer, requestId: string): HttpResponse {
-  const common =
+  const common: Record<string, string> =
     status === 204
       ? { 'OJS-Version': '1.0', 'X-Request-Id': requestId }
       : { 'Content-Type': media, 'OJS-Version': '1.0', 'X-Request-Id': requestId }
-  return { status, headers: headers === undefined ? common : { ...common, ...headers }, body }
+  return { status, headers: Object.assign(common, headers), body }
 }
 
 function checkVersion(version: string | undefined): void {
@@ -120,13 +110,18 @@ function checkVersion(version: string | undefined): void {
   })
 }
 
+function isAccepted(type: string): boolean {
+  if (ACCEPTED_MEDIA.includes(type)) return true
+  const media = type.split(';')[0]?.trim().toLowerCase() ?? ''
+  return media === '' || ACCEPTED_MEDIA.includes(media)
+}
+
 function parse({ body, headers }: HttpRequest, optional: boolean): unknown {
   if (body.trim() === '') {
     if (optional) return undefined
     throw new OjsError('invalid_payload', 'The body is empty; this call needs a JSON body.')
   }
-  const media = headers['content-type']?.split(';')[0]?.trim().toLowerCase()
-  if (media !== undefined && media !== '' && !ACCEPTED_MEDIA.includes(media)) {
+  if (!isAccepted(headers['content-type'] ?? '')) {
     throw new OjsError('invalid_request', `Send the body as ${ACCEPTED_MEDIA.join(' or ')}.`, {
       details: { header: 'Content-Type' },
     })

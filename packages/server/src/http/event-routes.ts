@@ -83,9 +83,9 @@ async function poll(call: Call): Promise<Answer> {
 
 /** One stream; `channel` narrows it to a job or a queue. */
 async function stream(call: Call, filter: EventFilter, endsWith: Job | null): Promise<Answer> {
-  const asked = call.headers['last-event-id'] ?? queryText(call, 'last_event_id')
+  const asked = call.request.headers['last-event-id'] ?? queryText(call, 'last_event_id')
   const source = new EventStream(call.engine, filter, endsWith?.id ?? null)
-  if (asked === null || asked === undefined || asked === '') return sse(source.frames(null, call.signal))
+  if (asked === null || asked === undefined || asked === '') return sse(source.frames(null, call.request.signal))
   let place: number | null
   try {
     place = await placeOf(call.engine, asked, 'Last-Event-ID')
@@ -94,7 +94,7 @@ async function stream(call: Call, filter: EventFilter, endsWith: Job | null): Pr
     if (!(error instanceof OjsError)) throw error
     place = -1
   }
-  return sse(source.frames(place, call.signal))
+  return sse(source.frames(place, call.request.signal))
 }
 
 export function sse(body: AsyncIterable<string>): Answer {
@@ -105,7 +105,7 @@ const ALL: EventFilter = { types: [], queues: [], jobTypes: [], subject: null }
 
 async function jobStream(call: Call, id: string): Promise<Answer> {
   const { job } = await findJob({ ...call, params: { id } })
-  const place = call.headers['last-event-id'] ?? null
+  const place = call.request.headers['last-event-id'] ?? null
   if (isTerminal(job.state) && place === null) return sse(only(stateChanged(job, call.engine.now())))
   return stream(call, { ...ALL, subject: id }, job)
 }
@@ -133,7 +133,7 @@ async function* only(...frames: readonly Frame[]): AsyncIterable<string> {
 
 async function progressStream(call: Call): Promise<Answer> {
   const { job } = await findJob(call)
-  return sse(new EventStream(call.engine, { ...ALL, subject: job.id }, job.id).progress(job.id, call.signal))
+  return sse(new EventStream(call.engine, { ...ALL, subject: job.id }, job.id).progress(job.id, call.request.signal))
 }
 
 const FILTERS = { types: text(), queues: text(), job_types: text() }
@@ -147,7 +147,9 @@ export const EVENT_ROUTES: readonly Route[] = [
     query: { ...FILTERS, after: text(), limit: whole(1, 1000) },
     answers: { 410: 'The event in after has been pruned' },
     handle: (call) =>
-      (call.headers['accept'] ?? '').includes('text/event-stream') ? stream(call, filterOf(call), null) : poll(call),
+      (call.request.headers['accept'] ?? '').includes('text/event-stream')
+        ? stream(call, filterOf(call), null)
+        : poll(call),
   },
   {
     method: 'GET',

@@ -215,7 +215,8 @@ async function result(call: Call): Promise<Answer> {
 
 /** Waits until the job is over, the time is up, the caller is gone or the server stops. */
 function ending(call: Call, id: string, look: () => Promise<Job | null>, timeoutMs: number): Promise<Job | null> {
-  const { engine, signal } = call
+  const { engine, request } = call
+  const { signal } = request
   return new Promise((resolve, reject) => {
     const finish = (): void => {
       timer.cancel()

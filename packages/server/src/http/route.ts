@@ -1,7 +1,7 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
 import { badField, OjsError, whole, type Fields, type Shape } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
-import type { Answer } from './message.ts'
+import type { Answer, HttpRequest } from './message.ts'
 
 export interface ServerInfo {
   readonly version: string
@@ -15,12 +15,11 @@ export interface Call {
   readonly info: ServerInfo
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
-  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly request: HttpRequest
   /** The body as it was written; empty when there was none. */
   readonly text: string
   /** The body parsed; undefined when there was none. */
   readonly json: unknown
-  readonly signal: AbortSignal
 }
 
 export interface Route {

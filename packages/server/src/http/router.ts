@@ -15,6 +15,8 @@ const newNode = <T>(): Node<T> => ({ literals: new Map(), parameter: null, metho
 
 export class Router<T> {
   readonly #root = newNode<T>()
+  /** Paths without names need no search. */
+  readonly #literal = new Map<string, Node<T>>()
 
   add(method: string, path: string, route: T): void {
     let node = this.#root
@@ -31,11 +33,12 @@ export class Router<T> {
     }
     if (node.methods.has(method)) throw new Error(`${method} ${path} is there twice`)
     node.methods.set(method, route)
+    if (!path.includes('/:')) this.#literal.set(path, node)
   }
 
   match(method: string, path: string): Match<T> {
     const params: Record<string, string> = {}
-    const node = find(this.#root, segmentsOf(path), 0, params)
+    const node = this.#literal.get(path) ?? find(this.#root, segmentsOf(path), 0, params)
     if (node === null || node.methods.size === 0) return { kind: 'unknown' }
     const route = node.methods.get(method)
     return route === undefined

@@ -147,7 +147,7 @@ async function metrics(call: Call): Promise<Answer> {
     clockOffsetMs(engine.host, engine.clock) / 1000,
   )
   const text = (await engine.meters.registry.metrics()) + '\n' + (await gauges.metrics())
-  const plain = call.headers['accept'] === 'text/plain'
+  const plain = call.request.headers['accept'] === 'text/plain'
   return { media: plain ? 'text/plain' : 'text/plain; version=0.0.4; charset=utf-8', body: text }
 }
 

@@ -187,7 +187,7 @@ export const WORKER_ROUTES: readonly Route[] = [
         visibilityMs: visibilityOf(read.visibility_timeout_ms),
         waitMs: Math.min(read.wait_ms ?? 0, 30_000),
       }
-      const handed = await fetchJobs(call.engine, request, call.signal)
+      const handed = await fetchJobs(call.engine, request, call.request.signal)
       const answeredAt = call.engine.now()
       const jobs = handed.map(({ job, checkpoint }) =>
         renderHandedOut(job, { answeredAt, checkpoint, withoutSeconds: request.visibilityMs !== null }),

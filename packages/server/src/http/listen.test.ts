@@ -1,0 +1,93 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { nodeHost } from '../host.ts'
+import type { Handler } from './app.ts'
+import { listen, type Listener } from './listen.ts'
+
+const open: { listener: Listener; socket: Socket }[] = []
+
+/** What the handler's answer to one request looks like on the wire, packet by packet. */
+async function packets(request: string, handler: Handler): Promise<string[]> {
+  const listener = await listen(handler, nodeHost, '127.0.0.1', 0)
+  const socket = connect(listener.port, '127.0.0.1')
+  open.push({ listener, socket })
+  const received: string[] = []
+  socket.setEncoding('utf8').on('data', (chunk: string) => received.push(chunk))
+  socket.write(request)
+  await once(socket, 'data')
+  return received
+}
+
+const answering =
+  (status: number, body: string): Handler =>
+  () =>
+    Promise.resolve({ status, headers: { 'Content-Type': 'text/plain', 'X-Mine': 'yes' }, body })
+
+const asking = (method: string): string => `${method} /x HTTP/1.1\r\nHost: a\r\n\r\n`
+
+afterEach(async () => {
+  for (const { listener, socket } of open.splice(0)) {
+    socket.destroy()
+    await listener.close(0)
+  }
+})
+
+describe('an answer', () => {
+  test('of text leaves in one packet: our headers in their order, its length in bytes, the body', async () => {
+    const [packet = '', ...more] = await packets(asking('GET'), answering(200, 'grün'))
+    expect(more).toEqual([])
+    expect(packet).toMatch(
+      /^HTTP\/1.1 200 OK\r\nContent-Type: text\/plain\r\nX-Mine: yes\r\nContent-Length: 5\r\nDate: .*\r\nConnection: keep-alive\r\n/,
+    )
+    expect(packet).toMatch(/\r\n\r\ngrün$/)
+  })
+
+  test('to HEAD tells the length and has no body', async () => {
+    const [packet] = await packets(asking('HEAD'), answering(200, 'grün'))
+    expect(packet).toMatch(/Content-Length: 5\r\n[^]*\r\n\r\n$/)
+  })
+
+  test('of 204 has neither body nor length', async () => {
+    const [packet] = await packets(asking('POST'), answering(204, ''))
+    expect(packet).toMatch(/^HTTP\/1.1 204 No Content\r\n[^]*\r\n\r\n$/)
+    expect(packet).not.toContain('Content-Length')
+  })
+
+  test('may be empty', async () => {
+    const [packet] = await packets(asking('GET'), answering(200, ''))
+    expect(packet).toMatch(/Content-Length: 0\r\n[^]*\r\n\r\n$/)
+  })
+
+  test('that never comes is a closed connection', async () => {
+    const listener = await listen(() => Promise.reject(new Error('broken')), nodeHost, '127.0.0.1', 0)
+    const socket = connect(listener.port, '127.0.0.1')
+    open.push({ listener, socket })
+    socket.resume().write(asking('GET'))
+    await once(socket, 'close')
+    expect(socket.bytesRead).toBe(0)
+  })
+})
+
+test('a call knows that its caller has hung up, whether it asks before or after', async () => {
+  const signals: AbortSignal[] = []
+  const listener = await listen(
+    async (request) => {
+      signals.push(request.signal)
+      await once(request.signal, 'abort')
+      signals.push(request.signal)
+      return { status: 200, headers: {}, body: '' }
+    },
+    nodeHost,
+    '127.0.0.1',
+    0,
+  )
+  const socket = connect(listener.port, '127.0.0.1')
+  open.push({ listener, socket })
+  socket.write(asking('GET'))
+  while (signals.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  expect(signals[0]?.aborted).toBe(false)
+  socket.destroy()
+  while (signals.length === 1) await new Promise((resolve) => setTimeout(resolve, 5))
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+})
