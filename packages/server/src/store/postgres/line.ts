@@ -1,0 +1,122 @@
+/**
+ * The line: the one connection on which a server hears of the commits of others, and reads the database's clock once a
+ * second. When it is lost it is sought again, ever more slowly, and then everybody hears that something may have been
+ * missed.
+ */
+import type { Host, Timer } from '@curfew/core'
+import type { News } from '../store.ts'
+import type { DatabaseClock } from './clock.ts'
+import type { Link, Wire } from './connection.ts'
+import { newsFrom } from './news.ts'
+import { CLOCK } from './statements.ts'
+
+const SAMPLE_MS = 1_000
+const SOONEST_MS = 50
+const LATEST_MS = 5_000
+/** Before the first decision: one sample may have been unlucky. */
+const FIRST_SAMPLES = 5
+
+export interface LineOptions {
+  readonly link: Link
+  readonly channel: string
+  /** What this server calls itself on the line. */
+  readonly me: string
+  readonly host: Host
+  readonly clock: DatabaseClock
+}
+
+export class Line {
+  readonly #link: Link
+  readonly #channel: string
+  readonly #me: string
+  readonly #host: Host
+  readonly #clock: DatabaseClock
+  readonly #listeners = new Set<(news: News | null) => void>()
+  #wire: Wire | null = null
+  #timer: Timer | null = null
+  #backoffMs = SOONEST_MS
+  #sampling: Promise<void> | null = null
+  #closed = false
+
+  constructor({ link, channel, me, host, clock }: LineOptions) {
+    this.#link = link
+    this.#channel = channel
+    this.#me = me
+    this.#host = host
+    this.#clock = clock
+  }
+
+  async open(): Promise<void> {
+    const wire = await this.#listen()
+    for (let n = 0; n < FIRST_SAMPLES; n++) await this.#sampleOn(wire)
+    this.#next(SAMPLE_MS)
+  }
+
+  follow(listener: (news: News | null) => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  /** Reads the clock now, if there is a line at all. */
+  sample(): Promise<void> {
+    const wire = this.#wire
+    if (wire === null || wire.lost) return Promise.resolve()
+    this.#sampling ??= this.#sampleOn(wire)
+      .catch(() => {})
+      .finally(() => (this.#sampling = null))
+    return this.#sampling
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#timer?.cancel()
+    await this.#link.close()
+  }
+
+  async #listen(): Promise<Wire> {
+    const wire = await this.#link.ready()
+    wire.on('notification', ({ payload }) => {
+      this.#hear(payload ?? '')
+    })
+    wire.onLost(() => {
+      if (this.#wire === wire) this.#next(0)
+    })
+    await wire.query({ name: '', text: `LISTEN "${this.#channel}"` })
+    this.#wire = wire
+    return wire
+  }
+
+  #hear(payload: string): void {
+    const news = newsFrom(payload, this.#me)
+    if (news !== null) for (const listener of [...this.#listeners]) listener(news)
+  }
+
+  async #sampleOn(wire: Wire): Promise<void> {
+    const sentAt = this.#host.monotonicMs()
+    const { rows } = await wire.query<readonly [number]>(CLOCK)
+    this.#clock.sample(sentAt, rows[0]?.[0] ?? NaN, this.#host.monotonicMs())
+  }
+
+  #next(ms: number): void {
+    if (this.#closed) return
+    this.#timer?.cancel()
+    this.#timer = this.#host.setTimer(ms, () => void this.#tick())
+  }
+
+  async #tick(): Promise<void> {
+    const wasLost = this.#wire === null || this.#wire.lost
+    try {
+      if (wasLost) {
+        this.#wire = null
+        await this.#listen()
+        for (const listener of [...this.#listeners]) listener(null)
+      }
+      await this.sample()
+      this.#backoffMs = SOONEST_MS
+      this.#next(SAMPLE_MS)
+    } catch {
+      this.#next(this.#backoffMs)
+      this.#backoffMs = Math.min(LATEST_MS, 2 * this.#backoffMs)
+    }
+  }
+}

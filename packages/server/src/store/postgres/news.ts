@@ -1,0 +1,97 @@
+/**
+ * News: what a commit made true, told to the other servers with the commit itself (`pg_notify`). A payload may have less
+ * than 8000 bytes, so a large commit is told in pieces. Whoever told it does not listen to it.
+ */
+import type { Instant, JobState, NewEvent } from '@curfew/core'
+import type { News, StateChange } from '../store.ts'
+
+/** The pieces without their end, which the database has to add (`ending`): it knows the last place in the log. */
+const MOST_BYTES = 7_850
+
+type Group = readonly [queue: string, type: string, from: JobState | null, to: JobState | null, ids: string[]]
+
+interface Payload {
+  /** Who told it. */
+  readonly w: string
+  readonly c: readonly Group[]
+  readonly l: readonly NewEvent[]
+  /** The nearest wake. */
+  readonly a: Instant | null
+  /** The last event. */
+  readonly e: number | null
+}
+
+export const NO_LAST_EVENT = ',"e":null}'
+export const BEFORE_LAST_EVENT = ',"e":'
+export const AFTER_LAST_EVENT = '}'
+
+export function piecesOf(
+  who: string,
+  changes: readonly StateChange[],
+  live: readonly NewEvent[],
+  wakeAt: Instant | null,
+): string[] {
+  const pieces: string[] = []
+  const head = `{"w":${JSON.stringify(who)},"a":${String(wakeAt)}`
+  let groups: string[] = []
+  let events: string[] = []
+  let bytes = 0
+  const end = (): void => {
+    pieces.push(`${head},"c":[${groups.join()}],"l":[${events.join()}]`)
+    groups = []
+    events = []
+    bytes = 0
+  }
+  const room = MOST_BYTES - Buffer.byteLength(head) - 20
+  const take = (into: 'groups' | 'events', text: string): void => {
+    const size = Buffer.byteLength(text) + 1
+    if (bytes + size > room) end()
+    bytes += size
+    if (into === 'groups') groups.push(text)
+    else events.push(text)
+  }
+  for (const text of groupTexts(changes, room)) take('groups', text)
+  for (const event of live) {
+    const text = JSON.stringify(event)
+    // One that is too large for the line is dropped: nobody may count on it.
+    if (Buffer.byteLength(text) < room) take('events', text)
+  }
+  if (pieces.length === 0 || groups.length > 0 || events.length > 0) end()
+  return pieces
+}
+
+/** Changes that have all but the id in common are written once, in as many texts as it takes. */
+function* groupTexts(changes: readonly StateChange[], room: number): Generator<string> {
+  const groups = new Map<string, string[]>()
+  for (const { id, queue, type, from, to } of changes) {
+    const head = JSON.stringify([queue, type, from, to]).slice(0, -1)
+    const ids = groups.get(head)
+    if (ids === undefined) groups.set(head, [id])
+    else ids.push(id)
+  }
+  for (const [head, ids] of groups) {
+    const most = room - Buffer.byteLength(head) - 10
+    let texts: string[] = []
+    let bytes = 0
+    for (const id of ids) {
+      const text = JSON.stringify(id)
+      const size = Buffer.byteLength(text) + 1
+      if (bytes + size > most && texts.length > 0) {
+        yield `${head},[${texts.join()}]]`
+        texts = []
+        bytes = 0
+      }
+      texts.push(text)
+      bytes += size
+    }
+    yield `${head},[${texts.join()}]]`
+  }
+}
+
+/** What another server told; null if it was this one. */
+export function newsFrom(payload: string, me: string): News | null {
+  const { w, c, l, a, e } = JSON.parse(payload) as Payload
+  if (w === me) return null
+  const changes = c.flatMap(([queue, type, from, to, ids]) => ids.map((id) => ({ id, queue, type, from, to })))
+  return { changes, live: l, lastEvent: e, wakeAt: a }
+}

@@ -1,0 +1,554 @@
+/**
+ * Records to rows and back. Rows are arrays in the order of the table's columns (a test holds them against the schema).
+ *
+ * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
+ * pairs and NUL included, which a text of PostgreSQL cannot hold: free text is JSON, and identifiers go through `exact`.
+ */
+import type { Beat, Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import { eventData, type NewEvent } from '@curfew/core'
+import type { Queue, StoredEvent, WorkerNotice } from '../store.ts'
+import type { TextRef, Texts } from './texts.ts'
+
+// ---- Text ----
+
+const json = (value: object | string | null): string | null => (value === null ? null : JSON.stringify(value))
+const parsed = <Value>(text: string | null): Value | null => (text === null ? null : (JSON.parse(text) as Value))
+
+/** With the flag `u` a whole pair is one character, so only halves match. */
+// eslint-disable-next-line no-control-regex -- NUL is what it looks for
+const NOT_IN_TEXT = /\p{Surrogate}|\u0000/u
+const ESCAPED = '\u0001'
+
+/** An identifier as PostgreSQL can hold it: itself, unless it has NUL or half a surrogate pair (or looks escaped). */
+export function exact(id: string): string {
+  return NOT_IN_TEXT.test(id) || id.startsWith(ESCAPED) ? ESCAPED + JSON.stringify(id) : id
+}
+
+export function original(text: string): string {
+  return text.startsWith(ESCAPED) ? (JSON.parse(text.slice(1)) as string) : text
+}
+
+const exactOrNull = (id: string | null): string | null => (id === null ? null : exact(id))
+const originalOrNull = (text: string | null): string | null => (text === null ? null : original(text))
+
+const ZERO = 48
+const NINE = 57
+
+/** A reference as a column holds it. */
+function refOf(column: string): TextRef {
+  const first = column.charCodeAt(0)
+  return first >= ZERO && first <= NINE ? Number(column) : column
+}
+
+// ---- Lists ----
+
+/**
+ * The columns of a list of rows, each as an array in PostgreSQL's own writing. The driver could do it, but asks each
+ * element what it is, twice.
+ */
+export function columnsOf(rows: readonly (readonly unknown[])[], width: number): string[] {
+  const columns: string[] = []
+  for (let column = 0; column < width; column++) {
+    let text = '{'
+    for (const [index, row] of rows.entries()) text += (index === 0 ? '' : ',') + element(row[column])
+    columns.push(text + '}')
+  }
+  return columns
+}
+
+export function listOf(values: readonly (string | number)[]): string {
+  return `{${values.map(element).join()}}`
+}
+
+function element(value: unknown): string {
+  if (value === null || value === undefined) return 'NULL'
+  if (typeof value !== 'string') return String(value as number | boolean)
+  return /["\\]/.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
+}
+
+// ---- Jobs ----
+
+export type JobRow = readonly [
+  body: string,
+  id: string,
+  version: number,
+  state: JobState,
+  queue: string,
+  type: string,
+  priority: number,
+  seq: number,
+  wakeAt: Instant | null,
+  workerId: string | null,
+  deadLetter: boolean,
+  attempt: number,
+  lease: number,
+  interruptions: number,
+  createdAt: Instant,
+  anchorAt: Instant,
+  limitsSetAt: Instant,
+  scheduledAt: Instant | null,
+  expiresAt: Instant | null,
+  enqueuedAt: Instant | null,
+  activatedAt: Instant | null,
+  startedAt: Instant | null,
+  completedAt: Instant | null,
+  cancelledAt: Instant | null,
+  discardedAt: Instant | null,
+  reenqueuedAt: Instant | null,
+  nextRetryAt: Instant | null,
+  retryDelayMs: Job['retryDelayMs'],
+  resultTtlMs: Job['resultTtlMs'],
+  purgeAt: Instant | null,
+  errorCount: number,
+  checkpointSeq: number,
+  limits: string,
+  retry: string,
+  ceiling: string | null,
+  parent: string | null,
+  hold: string | null,
+  closedBy: string | null,
+  progress: string | null,
+  traceId: string | null,
+  cancelReason: string | null,
+  error: string | null,
+  errors: string,
+  result: string | null,
+  given: string,
+  life: string,
+]
+
+/** The places of shared texts that these rows refer to and nobody here has seen. */
+export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
+  const unknown = new Set<number>()
+  const look = (ref: TextRef): void => {
+    if (typeof ref === 'number' && !texts.knows(ref)) unknown.add(ref)
+  }
+  for (const row of rows) {
+    look(refOf(row[32]))
+    look(refOf(row[33]))
+    if (row[36] !== null) look(termsOf(row[36]))
+  }
+  return [...unknown]
+}
+
+export function toJob(row: JobRow, texts: Texts): Job {
+  return {
+    body: row[0],
+    id: original(row[1]),
+    version: row[2],
+    state: row[3],
+    queue: original(row[4]),
+    type: original(row[5]),
+    priority: row[6],
+    seq: row[7],
+    wakeAt: row[8],
+    deadLetter: row[10],
+    attempt: row[11],
+    lease: row[12],
+    interruptions: row[13],
+    createdAt: row[14],
+    anchorAt: row[15],
+    limitsSetAt: row[16],
+    scheduledAt: row[17],
+    expiresAt: row[18],
+    enqueuedAt: row[19],
+    activatedAt: row[20],
+    startedAt: row[21],
+    completedAt: row[22],
+    cancelledAt: row[23],
+    discardedAt: row[24],
+    reenqueuedAt: row[25],
+    nextRetryAt: row[26],
+    retryDelayMs: row[27],
+    resultTtlMs: row[28],
+    purgeAt: row[29],
+    errorCount: row[30],
+    checkpointSeq: row[31],
+    limits: texts.value(refOf(row[32])),
+    retry: texts.value(refOf(row[33])),
+    ceiling: parsed(row[34]),
+    parent: parsed(row[35]),
+    hold: row[36] === null ? null : toHold(row[36], row[9], texts),
+    closedBy: parsed(row[37]),
+    progress: parsed(row[38]),
+    traceId: parsed(row[39]),
+    cancelReason: parsed(row[40]),
+    error: row[41],
+    errors: row[42],
+    result: row[43],
+    given: row[44],
+    life: row[45],
+  }
+}
+
+/** A job as it begins, in the order in which INSERT_JOBS names it. */
+export function firstValues(job: Job, version: number, texts: Texts): unknown[] {
+  return [
+    exact(job.id),
+    version,
+    job.state,
+    exact(job.queue),
+    exact(job.type),
+    job.priority,
+    job.seq,
+    job.wakeAt,
+    job.createdAt,
+    job.anchorAt,
+    job.limitsSetAt,
+    job.scheduledAt,
+    job.expiresAt,
+    job.enqueuedAt,
+    job.resultTtlMs,
+    texts.ref(job.limits),
+    texts.ref(job.retry),
+    json(job.ceiling),
+    json(job.parent),
+    json(job.traceId),
+    job.given,
+    job.life,
+    job.body,
+  ]
+}
+
+/** Whether `firstValues` tell all of it. */
+export function onlyBegins(job: Job): boolean {
+  return (
+    job.attempt === 0 &&
+    job.lease === 0 &&
+    job.interruptions === 0 &&
+    job.hold === null &&
+    job.closedBy === null &&
+    job.activatedAt === null &&
+    job.startedAt === null &&
+    job.completedAt === null &&
+    job.cancelledAt === null &&
+    job.discardedAt === null &&
+    job.reenqueuedAt === null &&
+    job.nextRetryAt === null &&
+    job.retryDelayMs === null &&
+    job.purgeAt === null &&
+    job.error === null &&
+    job.errors === '' &&
+    job.errorCount === 0 &&
+    job.result === null &&
+    job.progress === null &&
+    job.checkpointSeq === 0 &&
+    !job.deadLetter &&
+    job.cancelReason === null
+  )
+}
+
+/** What a claim, a result or a sign of life changes, in the order in which MOVE_JOBS names it. */
+export function movingValues(job: Job, seq: number | null, texts: Texts): unknown[] {
+  const { hold } = job
+  return [
+    job.state,
+    seq,
+    job.wakeAt,
+    hold === null || hold.workerId === null ? null : exact(hold.workerId),
+    job.attempt,
+    job.lease,
+    job.enqueuedAt,
+    job.startedAt,
+    job.completedAt,
+    job.purgeAt,
+    hold === null ? null : holdText(hold, texts),
+    json(job.closedBy),
+    json(job.progress),
+    job.result,
+    job.life,
+  ]
+}
+
+/** The rest of what may change, in the order in which UPDATE_JOBS names it after that. */
+export function otherValues(job: Job, texts: Texts): unknown[] {
+  return [
+    job.priority,
+    job.deadLetter,
+    job.interruptions,
+    job.anchorAt,
+    job.limitsSetAt,
+    job.scheduledAt,
+    job.expiresAt,
+    job.activatedAt,
+    job.cancelledAt,
+    job.discardedAt,
+    job.reenqueuedAt,
+    job.nextRetryAt,
+    job.retryDelayMs,
+    job.resultTtlMs,
+    job.errorCount,
+    job.checkpointSeq,
+    texts.ref(job.limits),
+    texts.ref(job.retry),
+    json(job.ceiling),
+    json(job.cancelReason),
+    job.error,
+    job.errors,
+    job.given,
+  ]
+}
+
+/** Whether `otherValues` are the same before and after. (A record that was copied counts as changed.) */
+export function onlyMoves(before: Job, after: Job): boolean {
+  return (
+    before.priority === after.priority &&
+    before.deadLetter === after.deadLetter &&
+    before.interruptions === after.interruptions &&
+    before.anchorAt === after.anchorAt &&
+    before.limitsSetAt === after.limitsSetAt &&
+    before.scheduledAt === after.scheduledAt &&
+    before.expiresAt === after.expiresAt &&
+    before.activatedAt === after.activatedAt &&
+    before.cancelledAt === after.cancelledAt &&
+    before.discardedAt === after.discardedAt &&
+    before.reenqueuedAt === after.reenqueuedAt &&
+    before.nextRetryAt === after.nextRetryAt &&
+    before.retryDelayMs === after.retryDelayMs &&
+    before.resultTtlMs === after.resultTtlMs &&
+    before.errorCount === after.errorCount &&
+    before.checkpointSeq === after.checkpointSeq &&
+    before.limits === after.limits &&
+    before.retry === after.retry &&
+    before.ceiling === after.ceiling &&
+    before.cancelReason === after.cancelReason &&
+    before.error === after.error &&
+    before.errors === after.errors &&
+    before.given === after.given
+  )
+}
+
+/** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
+type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs'>
+type FlatHold = readonly [terms: TextRef, signAt: Instant, visibleFrom: Instant, visibleMs: Hold['visibleMs']]
+
+function holdText(hold: Hold, texts: Texts): string {
+  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs } = hold
+  const terms: Terms = { known, timeout, grace, heartbeat, visibility, onTimeout }
+  const flat: FlatHold = [texts.refOfText(JSON.stringify(terms)), signAt, visibleFrom, visibleMs]
+  return JSON.stringify(flat)
+}
+
+function toHold(text: string, workerId: string | null, texts: Texts): Hold {
+  const [ref, signAt, visibleFrom, visibleMs] = JSON.parse(text) as FlatHold
+  const { known, timeout, grace, heartbeat, visibility, onTimeout } = texts.value<Terms>(ref)
+  return {
+    workerId: originalOrNull(workerId),
+    known,
+    timeout,
+    grace,
+    heartbeat,
+    visibility,
+    onTimeout,
+    signAt,
+    visibleFrom,
+    visibleMs,
+  }
+}
+
+/** What a reservation was granted under, read off its text: only a place matters, so nothing is parsed. */
+function termsOf(hold: string): TextRef {
+  const end = hold.indexOf(',')
+  const first = hold.charCodeAt(1)
+  return first >= ZERO && first <= NINE ? Number(hold.slice(1, end)) : hold
+}
+
+export type CheckpointRow = readonly [
+  jobId: string,
+  sequence: number,
+  state: string,
+  stepIndex: number | null,
+  metadata: string | null,
+  createdAt: Instant,
+]
+
+export function toCheckpoint([jobId, sequence, state, stepIndex, metadata, createdAt]: CheckpointRow): Checkpoint {
+  return { jobId: original(jobId), sequence, state, stepIndex, metadata, createdAt }
+}
+
+export function checkpointValues(checkpoint: Checkpoint): CheckpointRow {
+  const { jobId, sequence, state, stepIndex, metadata, createdAt } = checkpoint
+  return [exact(jobId), sequence, state, stepIndex, metadata, createdAt]
+}
+
+// ---- Workers ----
+
+export type WorkerRow = readonly [
+  id: string,
+  version: number,
+  known: boolean,
+  lastSeenAt: Instant,
+  wakeAt: Instant | null,
+  diedAt: Instant | null,
+  createdAt: Instant,
+  lastBeatAt: Instant | null,
+  state: Worker['state'],
+  draining: boolean,
+  directive: Worker['directive'],
+  registered: boolean,
+  activeJobs: number,
+  beatSeq: number | null,
+  pid: number | null,
+  concurrency: number | null,
+  hostname: string | null,
+  startedAt: string | null,
+  queues: string,
+  labels: string,
+  handlers: string,
+  beat: string | null,
+]
+
+export function unknownToWorkers(rows: readonly WorkerRow[], texts: Texts): number[] {
+  const unknown = new Set<number>()
+  for (const row of rows) {
+    for (const ref of [refOf(row[18]), refOf(row[19]), refOf(row[20])]) {
+      if (typeof ref === 'number' && !texts.knows(ref)) unknown.add(ref)
+    }
+  }
+  return [...unknown]
+}
+
+export function toWorker(row: WorkerRow, texts: Texts): Worker {
+  return {
+    id: original(row[0]),
+    version: row[1],
+    known: row[2],
+    lastSeenAt: row[3],
+    wakeAt: row[4],
+    diedAt: row[5],
+    createdAt: row[6],
+    lastBeatAt: row[7],
+    state: row[8],
+    draining: row[9],
+    directive: row[10],
+    registered: row[11],
+    activeJobs: row[12],
+    beatSeq: row[13],
+    pid: row[14],
+    concurrency: row[15],
+    hostname: parsed(row[16]),
+    startedAt: parsed(row[17]),
+    queues: texts.value(refOf(row[18])),
+    labels: texts.value(refOf(row[19])),
+    handlers: texts.value(refOf(row[20])),
+    beat: row[21] === null ? null : toBeat(row[21]),
+  }
+}
+
+/** All but the version, in the order in which INSERT_WORKERS and UPDATE_WORKERS name it. */
+export function workerValues(worker: Worker, texts: Texts): unknown[] {
+  return [
+    exact(worker.id),
+    worker.known,
+    worker.lastSeenAt,
+    worker.wakeAt,
+    worker.diedAt,
+    worker.createdAt,
+    worker.lastBeatAt,
+    worker.state,
+    worker.draining,
+    worker.directive,
+    worker.registered,
+    worker.activeJobs,
+    worker.beatSeq,
+    worker.pid,
+    worker.concurrency,
+    json(worker.hostname),
+    json(worker.startedAt),
+    texts.ref(worker.queues),
+    texts.ref(worker.labels),
+    texts.ref(worker.handlers),
+    worker.beat === null ? null : beatText(worker.beat),
+  ]
+}
+
+type FlatBeat = Omit<Beat, 'jobs' | 'proofs'> & { readonly jobs: string[]; readonly proofs: string[] | null }
+
+function beatText({ jobs, proofs, ...rest }: Beat): string {
+  return JSON.stringify({ ...rest, jobs: [...jobs], proofs: proofs === null ? null : [...proofs] } satisfies FlatBeat)
+}
+
+function toBeat(text: string): Beat {
+  const { jobs, proofs, ...rest } = JSON.parse(text) as FlatBeat
+  return { ...rest, jobs: new Set(jobs), proofs: proofs === null ? null : new Set(proofs) }
+}
+
+export type NoticeRow = readonly [jobId: string, lease: number, reason: Notice['reason'], at: Instant]
+
+export function toNotice([jobId, lease, reason, at]: NoticeRow): Notice {
+  return { jobId: original(jobId), lease, reason, at }
+}
+
+export function noticeValues({ workerId, notice: { jobId, lease, reason, at } }: WorkerNotice): unknown[] {
+  return [exact(workerId), exact(jobId), lease, reason, at]
+}
+
+// ---- Queues, types, events ----
+
+export type QueueRow = readonly [
+  name: string,
+  version: number,
+  createdAt: Instant,
+  pausedAt: Instant | null,
+  config: string,
+]
+
+export function toQueue([name, version, createdAt, pausedAt, config]: QueueRow): Queue {
+  return { name: original(name), version, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
+}
+
+/** All but the version, in the order in which INSERT_QUEUES and UPDATE_QUEUES name it. */
+export function queueValues({ name, createdAt, pausedAt, config }: Queue): unknown[] {
+  return [exact(name), createdAt, pausedAt, JSON.stringify(config)]
+}
+
+export type TypeRow = readonly [type: string, asked: string, caps: string, sent: string, updatedAt: Instant]
+
+export function toTypePolicy([type, asked, caps, sent, updatedAt]: TypeRow): TypePolicy {
+  return {
+    type: original(type),
+    asked: JSON.parse(asked) as TypePolicy['asked'],
+    caps: JSON.parse(caps) as TypePolicy['caps'],
+    sent: JSON.parse(sent) as TypePolicy['sent'],
+    updatedAt,
+  }
+}
+
+export function typeValues({ type, asked, caps, sent, updatedAt }: TypePolicy): TypeRow {
+  return [exact(type), JSON.stringify(asked), JSON.stringify(caps), JSON.stringify(sent), updatedAt]
+}
+
+export type EventRow = readonly [
+  sequence: number,
+  type: string,
+  at: Instant,
+  subject: string,
+  queue: string | null,
+  jobType: string | null,
+  data: string,
+]
+
+export function toEvent([sequence, type, at, subject, queue, jobType, data]: EventRow): StoredEvent {
+  return {
+    sequence,
+    type,
+    at,
+    subject: original(subject),
+    queue: originalOrNull(queue),
+    jobType: originalOrNull(jobType),
+    data,
+  }
+}
+
+/** An event that has no place yet. */
+export type Unplaced = Omit<StoredEvent, 'sequence'>
+
+export function unplaced(event: NewEvent): Unplaced {
+  const { type, at, subject, queue, jobType } = event
+  return { type, at, subject, queue, jobType, data: eventData(event) }
+}
+
+/** All but the place, in the order in which APPEND_EVENTS names it. */
+export function eventValues({ type, at, subject, queue, jobType, data }: Unplaced): unknown[] {
+  return [type, at, exact(subject), exactOrNull(queue), exactOrNull(jobType), data]
+}

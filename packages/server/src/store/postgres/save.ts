@@ -1,0 +1,318 @@
+/**
+ * Writes what was decided: rows, the counts that follow from them, and the events that tell of them.
+ *
+ * Nothing here waits: statements are sent one behind the other, and the database answers them in that order. What must
+ * be found in the version it was read in is checked by the database itself, because the commit may already be under way
+ * when the answer arrives.
+ *
+ * What many servers want to write in the same place comes at the very end: counts, then the log. Whoever holds those
+ * needs nothing more, so nobody waits in a circle for them, and for no longer than a commit takes.
+ */
+import { broken, JOB_STATES, TAIL, type Instant, type Job, type JobState, type NewEvent } from '@curfew/core'
+import { changesOf, type Change, type Changes, type EventRetention, type Queue, type StateChange } from '../store.ts'
+import type { Worker } from '@curfew/core'
+import type { Answer, Statement } from './connection.ts'
+import { AFTER_LAST_EVENT, BEFORE_LAST_EVENT, NO_LAST_EVENT, piecesOf } from './news.ts'
+import { checkpointValues, columnsOf, eventValues, exact, listOf, noticeValues, queueValues } from './rows.ts'
+import { firstValues, movingValues, onlyBegins, onlyMoves, otherValues } from './rows.ts'
+import { typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
+import { UNKNOWN, type Oldest, type Session } from './session.ts'
+import * as sql from './statements.ts'
+
+/** Sends a statement behind those that were sent before. */
+export type Send = <Row = readonly unknown[]>(statement: Statement, values?: readonly unknown[]) => Promise<Answer<Row>>
+
+/** How many removed jobs are remembered. */
+export const TOMBSTONES = 100_000
+
+/** What a transaction has yet to write when it ends. */
+export class Pending {
+  readonly tally = new Tally()
+  readonly events: Unplaced[] = []
+  readonly live: NewEvent[] = []
+  readonly changes: StateChange[] = []
+  wakeAt: Instant | null = null
+  removed = 0
+
+  /** Nothing is left to be told. */
+  get isEmpty(): boolean {
+    return this.events.length === 0 && this.live.length === 0 && this.changes.length === 0 && this.wakeAt === null
+  }
+
+  add({ jobs, workers, events, live }: Changes): void {
+    for (const { before, after } of jobs) {
+      this.tally.count(before, after)
+      if (after === null) this.removed++
+      else this.#wake(after.wakeAt)
+    }
+    for (const { after } of workers) if (after !== null) this.#wake(after.wakeAt)
+    for (const event of events) this.events.push(unplaced(event))
+    this.live.push(...live)
+    this.changes.push(...changesOf(jobs))
+  }
+
+  #wake(at: Instant | null): void {
+    if (at !== null && (this.wakeAt === null || at < this.wakeAt)) this.wakeAt = at
+  }
+}
+
+/** Sends all rows. */
+export function saveRows(send: Send, { texts }: Session, changes: Changes): void {
+  saveWorkers(send, changes.workers, texts)
+  saveJobs(send, changes.jobs, texts)
+  saveQueues(send, changes.queues)
+  saveTypes(send, changes.types)
+  saveCheckpoints(send, changes.checkpoints)
+  saveNotices(send, changes)
+  if (changes.aliveAt !== null) void send(sql.PUT_ALIVE, [changes.aliveAt])
+  if (changes.outages !== null) {
+    const { before, after } = changes.outages
+    void send(sql.PUT_OUTAGES, [outagesText(before), outagesText(after)])
+  }
+}
+
+/** Always written alike, because it is compared. */
+function outagesText(outages: readonly { from: Instant; to: Instant }[]): string {
+  return JSON.stringify(outages.map(({ from, to }) => ({ from, to })))
+}
+
+// ---- Jobs ----
+
+type Kind = 'insert' | 'move' | 'update'
+
+/** How many columns a row of each kind has. */
+const WIDTH: Readonly<Record<Kind, number>> = { insert: 23, move: 17, update: 40 }
+const STATEMENT: Readonly<Record<Kind, Statement>> = {
+  insert: sql.INSERT_JOBS,
+  move: sql.MOVE_JOBS,
+  update: sql.UPDATE_JOBS,
+}
+
+/**
+ * One statement per kind of change. Places at the tail are given as statements are executed; so when jobs of two kinds
+ * want one, the statements are cut where the kind changes, and places follow the order of the changes.
+ */
+class Batches {
+  readonly #send: Send
+  #rows: Record<Kind, unknown[][]> = { insert: [], move: [], update: [] }
+  #tailed: Kind | null = null
+
+  constructor(send: Send) {
+    this.#send = send
+  }
+
+  add(kind: Kind, seq: number, row: unknown[]): void {
+    if (seq === TAIL) {
+      if (this.#tailed !== null && this.#tailed !== kind) this.flush()
+      this.#tailed = kind
+    }
+    this.#rows[kind].push(row)
+  }
+
+  flush(): void {
+    for (const kind of ['insert', 'move', 'update'] as const) {
+      const rows = this.#rows[kind]
+      if (rows.length > 0) void this.#send(STATEMENT[kind], columnsOf(rows, WIDTH[kind]))
+    }
+    this.#rows = { insert: [], move: [], update: [] }
+    this.#tailed = null
+  }
+}
+
+function saveJobs(send: Send, changes: Changes['jobs'], texts: Session['texts']): void {
+  if (changes.length === 0) return
+  const batches = new Batches(send)
+  const lived: unknown[][] = []
+  const removed: unknown[][] = []
+  let pushed = 0
+  for (const { before, after } of changes) {
+    if (after === null) {
+      if (before === null) throw broken('a change of nothing into nothing')
+      removed.push([exact(before.id), before.version])
+    } else if (before === null) {
+      const begins = onlyBegins(after)
+      batches.add('insert', after.seq, firstValues(after, begins ? 1 : 0, texts))
+      if (after.seq !== TAIL) pushed = Math.max(pushed, after.seq)
+      if (!begins) lived.push(rewritten(after.id, 0, after, null, texts))
+    } else if (before.queue !== after.queue || before.type !== after.type || before.body !== after.body) {
+      throw broken(`job ${before.id} cannot change its queue, type or body`)
+    } else if (onlyMoves(before, after)) {
+      const moving = movingValues(after, after.seq, texts)
+      batches.add('move', after.seq, [exact(before.id), before.version, ...moving])
+    } else {
+      batches.add('update', after.seq, rewritten(before.id, before.version, after, after.seq, texts))
+    }
+  }
+  batches.flush()
+  // Nothing of ours adds a job that has already lived; should one come, the rest of it follows.
+  if (lived.length > 0) void send(sql.UPDATE_JOBS, columnsOf(lived, WIDTH.update))
+  if (pushed > 0) void send(sql.PUSH_PLACES, [pushed])
+  if (removed.length > 0) void send(sql.DELETE_JOBS, columnsOf(removed, 2))
+}
+
+/** Without a place it keeps the one it has. */
+function rewritten(id: string, version: number, after: Job, seq: number | null, texts: Session['texts']): unknown[] {
+  return [exact(id), version, ...movingValues(after, seq, texts), ...otherValues(after, texts)]
+}
+
+// ---- Counts ----
+
+const STATE_INDEX = Object.fromEntries(JOB_STATES.map((state, index) => [state, index])) as Record<JobState, number>
+const DEAD_LETTER_INDEX = JOB_STATES.length
+const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
+
+/** By how much a transaction changes the counts: summed here, written once per queue and state. */
+class Tally {
+  readonly #queues = new Map<string, number[]>()
+
+  /** By how much the number of dead letters will change. */
+  deadLetters = 0
+
+  count(before: Job | null, after: Job | null): void {
+    if (before?.state === after?.state && before?.deadLetter === after?.deadLetter) return
+    if (before !== null) this.#add(before, -1)
+    if (after !== null) this.#add(after, 1)
+  }
+
+  #add({ queue, state, deadLetter }: Job, n: number): void {
+    let numbers = this.#queues.get(queue)
+    if (numbers === undefined) this.#queues.set(queue, (numbers = COUNTED.map(() => 0)))
+    numbers[STATE_INDEX[state]]! += n
+    if (!deadLetter) return
+    numbers[DEAD_LETTER_INDEX]! += n
+    this.deadLetters += n
+  }
+
+  rows(): unknown[][] {
+    const rows: unknown[][] = []
+    for (const [queue, numbers] of this.#queues) {
+      for (const [index, n] of numbers.entries()) if (n !== 0) rows.push([COUNTED[index], exact(queue), n])
+    }
+    return rows
+  }
+}
+
+// ---- Workers, queues and the rest ----
+
+function saveWorkers(send: Send, changes: readonly Change<Worker>[], texts: Session['texts']): void {
+  const [added, changed, removed]: [unknown[][], unknown[][], unknown[][]] = [[], [], []]
+  for (const { before, after } of changes) {
+    if (before === null) {
+      if (after === null) throw broken('a change of nothing into nothing')
+      added.push(workerValues(after, texts))
+    } else if (after === null) removed.push([exact(before.id), before.version])
+    else changed.push([...workerValues({ ...after, id: before.id }, texts), before.version])
+  }
+  if (added.length > 0) void send(sql.INSERT_WORKERS, columnsOf(added, 21))
+  if (changed.length > 0) void send(sql.UPDATE_WORKERS, columnsOf(changed, 22))
+  if (removed.length > 0) void send(sql.DELETE_WORKERS, columnsOf(removed, 2))
+}
+
+function saveQueues(send: Send, changes: readonly Change<Queue>[]): void {
+  const added: unknown[][] = []
+  const changed: unknown[][] = []
+  for (const { before, after } of changes) {
+    if (after === null) throw broken('a queue is not removed')
+    if (before === null) added.push(queueValues(after))
+    else changed.push([...queueValues(after), before.version])
+  }
+  if (added.length > 0) void send(sql.INSERT_QUEUES, columnsOf(added, 4))
+  if (changed.length > 0) void send(sql.UPDATE_QUEUES, columnsOf(changed, 5))
+}
+
+function saveTypes(send: Send, changes: Changes['types']): void {
+  // The last word counts, and one statement cannot have two.
+  const last = new Map(changes.map(({ type, policy }) => [type, policy]))
+  const put = [...last.values()].filter((policy) => policy !== null)
+  const removed = [...last].filter(([, policy]) => policy === null).map(([type]) => exact(type))
+  if (put.length > 0) void send(sql.PUT_TYPES, columnsOf(put.map(typeValues), 5))
+  if (removed.length > 0) void send(sql.DELETE_TYPES, [listOf(removed)])
+}
+
+function saveCheckpoints(send: Send, changes: Changes['checkpoints']): void {
+  const last = new Map(changes.map(({ jobId, checkpoint }) => [jobId, checkpoint]))
+  const put = [...last.values()].filter((checkpoint) => checkpoint !== null)
+  const removed = [...last].filter(([, checkpoint]) => checkpoint === null).map(([jobId]) => exact(jobId))
+  if (put.length > 0) void send(sql.PUT_CHECKPOINTS, columnsOf(put.map(checkpointValues), 6))
+  if (removed.length > 0) void send(sql.DELETE_CHECKPOINTS, [listOf(removed)])
+}
+
+function saveNotices(send: Send, { told, notices }: Changes): void {
+  if (told.length > 0) {
+    const rows = told.map(({ workerId, jobId, lease }) => [
+      exact(workerId),
+      jobId === null ? null : exact(jobId),
+      lease,
+    ])
+    void send(sql.DELETE_NOTICES, columnsOf(rows, 3))
+  }
+  if (notices.length > 0) void send(sql.INSERT_NOTICES, columnsOf(notices.map(noticeValues), 5))
+}
+
+// ---- The end of a transaction ----
+
+/** The most that one save takes away is a little more than it brought: the log shrinks, and nobody has to wait for it. */
+const PRUNED_MORE = 16
+
+/** What a transaction did to the log, once it is committed. */
+export interface Logged {
+  /** The place of its last event, if it had any. */
+  readonly last: number | null
+  /** The oldest event, if it was looked for. */
+  readonly oldest: Oldest | null
+}
+
+/** Sends what is left when all rows are written, all but the commit. */
+export async function saveRest(
+  send: Send,
+  session: Session,
+  retention: EventRetention,
+  pending: Pending,
+): Promise<Logged> {
+  const { tally, events, removed } = pending
+  const counts = tally.rows()
+  if (removed > 0) void send(sql.DELETE_TOMBSTONES, [TOMBSTONES, 2 * removed + PRUNED_MORE])
+  if (counts.length > 0) void send(sql.ADD_TO_COUNTS, [session.slot, ...columnsOf(counts, 3)])
+  const newest = events.at(-1)
+  if (newest === undefined) {
+    tell(send, session, pending)
+    return { last: null, oldest: null }
+  }
+  const oldest = prune(send, session, retention, newest, events.length)
+  void send(sql.LOCK_LOG, [session.logLock])
+  // More than the log may keep are counted but not written: they would be pruned at once.
+  const kept = events.slice(-Math.max(1, retention.maxCount))
+  const values = columnsOf(kept.map(eventValues), 6)
+  const appended = send<readonly [number]>(sql.APPEND_EVENTS, [...values, events.length - kept.length])
+  tell(send, session, pending)
+  const [first, last] = [await oldest, await appended]
+  return { last: last.rows[0]?.[0] ?? null, oldest: first }
+}
+
+function tell(send: Send, { me, channel }: Session, pending: Pending): void {
+  const { changes, live, wakeAt, events } = pending
+  if (pending.isEmpty) return
+  const pieces = piecesOf(me, changes, live, wakeAt)
+  for (const [index, piece] of pieces.entries()) {
+    if (events.length === 0 || index < pieces.length - 1) void send(sql.NOTIFY, [channel, piece + NO_LAST_EVENT])
+    else void send(sql.NOTIFY_WITH_LAST_EVENT, [channel, piece + BEFORE_LAST_EVENT, AFTER_LAST_EVENT])
+  }
+}
+
+/**
+ * Removes the oldest events that are too many, or too old beside the newest. It is asked for only when the oldest we
+ * know of has to go, and before the log is locked, so that nobody waits for it.
+ */
+async function prune(
+  send: Send,
+  { oldest, lastEvent, pruneLock }: Session,
+  { maxAgeMs, maxCount }: EventRetention,
+  newest: Unplaced,
+  added: number,
+): Promise<Oldest | null> {
+  const keptSince = newest.at - maxAgeMs
+  if (lastEvent + added - oldest.sequence < maxCount && oldest.at >= keptSince) return null
+  void send(sql.PRUNE_EVENTS, [pruneLock, 2 * added + PRUNED_MORE, maxCount, added, keptSince])
+  const { rows } = await send<readonly [number, number]>(sql.FIRST_EVENT)
+  return rows[0] === undefined ? UNKNOWN : { sequence: rows[0][0], at: rows[0][1] }
+}

@@ -1,0 +1,790 @@
+/**
+ * Every statement, whole, ready to paste into psql (with the search path set to the schema). None asks for the time to
+ * decide, adds to an instant, or chooses a state. Lists of rows come as one array per column, so that each kind of
+ * change is one statement, however many rows it has.
+ *
+ * What is found by name is locked in the order of the ids; what is found by its order skips what others have locked. The
+ * statements of a transaction are planned once, and never by a scan of a table (`connection.ts`; a test looks at the
+ * plans).
+ *
+ * Trap: `j.*` is read by position, and a column that a later version adds comes last, where nobody looks.
+ */
+import type { Statement } from './connection.ts'
+
+const statement = (name: string, text: string): Statement => ({ name, text })
+
+export const BEGIN = statement('begin', 'BEGIN')
+export const COMMIT = statement('commit', 'COMMIT')
+export const ROLLBACK = statement('rollback', 'ROLLBACK')
+
+// ---- Jobs ----
+
+export const LOCK_JOBS = statement(
+  'lock_jobs',
+  `
+-- Finds and locks the jobs with these ids.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.id = ANY ($1::text[])
+ORDER BY j.id
+FOR UPDATE OF j`,
+)
+
+export const SEE_JOBS = statement(
+  'see_jobs',
+  `
+-- Finds the jobs with these ids. Locks nothing.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.id = ANY ($1::text[])`,
+)
+
+export const LOCK_CLAIMABLE = statement(
+  'lock_claimable',
+  `
+-- Finds and locks the available jobs of a queue in the order in which they are handed out. Skips what others hold.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'available' AND j.queue = $1
+ORDER BY j.priority DESC, j.seq
+LIMIT $2
+FOR UPDATE OF j SKIP LOCKED`,
+)
+
+export const LOCK_HELD_BY = statement(
+  'lock_held_by',
+  `
+-- Finds and locks the active jobs whose reservation names this worker.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'active' AND j.worker_id = $1
+ORDER BY j.id
+FOR UPDATE OF j`,
+)
+
+export const LOCK_DUE_JOBS = statement(
+  'lock_due_jobs',
+  `
+-- Finds and locks the jobs to which something must happen by this instant, earliest first. Skips what others hold.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.wake_at IS NOT NULL AND j.wake_at <= $1
+ORDER BY j.wake_at
+LIMIT $2
+FOR UPDATE OF j SKIP LOCKED`,
+)
+
+export const LOCK_DEAD_LETTERS_BEYOND = statement(
+  'lock_dead_letters_beyond',
+  `
+-- Finds and locks the oldest members of the dead-letter list beyond the newest $1 (of which $3 are not counted yet), at
+-- most $2. Skips what others hold.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.dead_letter
+ORDER BY j.discarded_at, j.id
+LIMIT greatest(0, least($2::bigint,
+  (SELECT coalesce(sum(n), 0)::bigint FROM counts WHERE state = 'dead_letter') + $3::bigint - $1::bigint))
+FOR UPDATE OF j SKIP LOCKED`,
+)
+
+export const INSERT_JOBS = statement(
+  'insert_jobs',
+  `
+-- Adds jobs as they begin, with their bodies: nobody has claimed them, nothing has happened to them. A place of -1 is
+-- the tail; places are given in the order of the list.
+WITH new AS MATERIALIZED (
+  SELECT n.*, CASE WHEN n.seq = -1 THEN nextval('places') ELSE n.seq END AS place
+  FROM unnest(
+    $1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::bigint[],
+    $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::double precision[],
+    $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[]
+  ) AS n (
+    id, version, state, queue, type, priority, seq, wake_at,
+    created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+    limits, retry, ceiling, parent, trace_id, given, life, body
+  )
+), with_bodies AS (
+  INSERT INTO bodies (id, body) SELECT id, body FROM new
+)
+INSERT INTO jobs (
+  id, version, state, queue, type, priority, seq, wake_at,
+  created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+  limits, retry, ceiling, parent, trace_id, given, life,
+  dead_letter, attempt, lease, interruptions, error_count, checkpoint_seq, errors
+)
+SELECT
+  id, version, state, queue, type, priority, place, wake_at,
+  created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+  limits, retry, ceiling, parent, trace_id, given, life,
+  false, 0, 0, 0, 0, 0, ''
+FROM new`,
+)
+
+export const PUSH_PLACES = statement(
+  'push_places',
+  `
+-- Lets the tail begin after this place, if it does not yet.
+SELECT setval('places', $1::bigint) FROM places WHERE last_value < $1::bigint`,
+)
+
+export const MOVE_JOBS = statement(
+  'move_jobs',
+  `
+-- Rewrites what a claim, a result or a sign of life changes, in jobs that are still in the version that was read.
+WITH new AS MATERIALIZED (
+  SELECT n.*, CASE WHEN n.seq = -1 THEN nextval('places') ELSE n.seq END AS place
+  FROM unnest(
+    $1::text[], $2::bigint[],
+    $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+    $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[]
+  ) AS n (
+    id, version,
+    state, seq, wake_at, worker_id, attempt, lease, enqueued_at, started_at,
+    completed_at, purge_at, hold, closed_by, progress, result, life
+  )
+), moved AS (
+  UPDATE jobs j SET
+    state = n.state, seq = n.place, wake_at = n.wake_at, worker_id = n.worker_id, attempt = n.attempt, lease = n.lease,
+    enqueued_at = n.enqueued_at, started_at = n.started_at, completed_at = n.completed_at, purge_at = n.purge_at,
+    hold = n.hold, closed_by = n.closed_by, progress = n.progress, result = n.result, life = n.life,
+    version = j.version + 1
+  FROM new n
+  WHERE j.id = n.id AND j.version = n.version
+  RETURNING j.id
+)
+SELECT expect_all('job', $1::text[], array_agg(id)) FROM moved`,
+)
+
+export const UPDATE_JOBS = statement(
+  'update_jobs',
+  `
+-- Rewrites jobs that are still in the version that was read. Without a place they keep theirs.
+WITH new AS MATERIALIZED (
+  SELECT n.*, CASE WHEN n.seq = -1 THEN nextval('places') ELSE n.seq END AS place
+  FROM unnest(
+    $1::text[], $2::bigint[],
+    $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+    $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[],
+    $18::integer[], $19::boolean[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[],
+    $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::double precision[],
+    $31::double precision[], $32::bigint[], $33::bigint[],
+    $34::text[], $35::text[], $36::text[], $37::text[], $38::text[], $39::text[], $40::text[]
+  ) AS n (
+    id, version,
+    state, seq, wake_at, worker_id, attempt, lease, enqueued_at, started_at,
+    completed_at, purge_at, hold, closed_by, progress, result, life,
+    priority, dead_letter, interruptions, anchor_at, limits_set_at, scheduled_at, expires_at,
+    activated_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms,
+    result_ttl_ms, error_count, checkpoint_seq,
+    limits, retry, ceiling, cancel_reason, error, errors, given
+  )
+), moved AS (
+  UPDATE jobs j SET
+    state = n.state, seq = coalesce(n.place, j.seq), wake_at = n.wake_at, worker_id = n.worker_id, attempt = n.attempt, lease = n.lease,
+    enqueued_at = n.enqueued_at, started_at = n.started_at, completed_at = n.completed_at, purge_at = n.purge_at,
+    hold = n.hold, closed_by = n.closed_by, progress = n.progress, result = n.result, life = n.life,
+    priority = n.priority, dead_letter = n.dead_letter, interruptions = n.interruptions, anchor_at = n.anchor_at,
+    limits_set_at = n.limits_set_at, scheduled_at = n.scheduled_at, expires_at = n.expires_at,
+    activated_at = n.activated_at, cancelled_at = n.cancelled_at, discarded_at = n.discarded_at,
+    reenqueued_at = n.reenqueued_at, next_retry_at = n.next_retry_at, retry_delay_ms = n.retry_delay_ms,
+    result_ttl_ms = n.result_ttl_ms, error_count = n.error_count, checkpoint_seq = n.checkpoint_seq,
+    limits = n.limits, retry = n.retry, ceiling = n.ceiling, cancel_reason = n.cancel_reason,
+    error = n.error, errors = n.errors, given = n.given,
+    version = j.version + 1
+  FROM new n
+  WHERE j.id = n.id AND j.version = n.version
+  RETURNING j.id
+)
+SELECT expect_all('job', $1::text[], array_agg(id)) FROM moved`,
+)
+
+export const DELETE_JOBS = statement(
+  'delete_jobs',
+  `
+-- Removes jobs that are still in the version that was read, with all that hangs on them, and remembers that they were.
+WITH gone AS (
+  DELETE FROM jobs j
+  USING unnest($1::text[], $2::bigint[]) AS n (id, version)
+  WHERE j.id = n.id AND j.version = n.version
+  RETURNING j.id
+), bodies_gone AS (
+  DELETE FROM bodies b USING gone WHERE b.id = gone.id
+), checkpoints_gone AS (
+  DELETE FROM checkpoints c USING gone WHERE c.job_id = gone.id
+), remembered AS (
+  INSERT INTO tombstones (id) SELECT id FROM gone
+)
+SELECT expect_all('job', $1::text[], array_agg(id)) FROM gone`,
+)
+
+export const DELETE_TOMBSTONES = statement(
+  'delete_tombstones',
+  `
+-- Forgets the oldest removed jobs beyond the newest $1, at most $2. Skips what others hold.
+DELETE FROM tombstones
+WHERE place IN (
+  SELECT place
+  FROM tombstones
+  WHERE place <= (SELECT max(place) FROM tombstones) - $1::bigint
+  ORDER BY place
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+)`,
+)
+
+export const LIST_JOBS = statement(
+  'list_jobs',
+  `
+-- Finds jobs by queue, state and type (null: any) below a cursor, newest id first. Reads all that are newer.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.id < $1
+  AND ($2::text IS NULL OR j.queue = $2)
+  AND ($3::text IS NULL OR j.state = $3)
+  AND ($4::text IS NULL OR j.type = $4)
+ORDER BY j.id DESC
+LIMIT $5 OFFSET $6`,
+)
+
+export const LIST_JOBS_ASIDE = statement(
+  'list_jobs_aside',
+  `
+-- Finds jobs of a state that is not on the straight way, by queue and type (null: any), below a cursor, newest id first.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state IN ('scheduled', 'pending', 'retryable', 'cancelled', 'discarded')
+  AND j.id < $1
+  AND ($2::text IS NULL OR j.queue = $2)
+  AND j.state = $3
+  AND ($4::text IS NULL OR j.type = $4)
+ORDER BY j.id DESC
+LIMIT $5 OFFSET $6`,
+)
+
+export const LIST_JOBS_HELD = statement(
+  'list_jobs_held',
+  `
+-- Finds active jobs by queue and type (null: any) below a cursor, newest id first. Sorts all that are active.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'active'
+  AND j.id < $1
+  AND ($2::text IS NULL OR j.queue = $2)
+  AND j.state = $3
+  AND ($4::text IS NULL OR j.type = $4)
+ORDER BY j.id DESC
+LIMIT $5 OFFSET $6`,
+)
+
+export const COUNT_JOBS_OF_TYPE = statement(
+  'count_jobs_of_type',
+  `
+-- Counts the jobs of a type, by queue and state (null: any). Reads every job.
+SELECT count(*)
+FROM jobs
+WHERE type = $3
+  AND ($1::text IS NULL OR queue = $1)
+  AND ($2::text IS NULL OR state = $2)`,
+)
+
+export const LIST_DEAD_LETTERS = statement(
+  'list_dead_letters',
+  `
+-- Finds the members of the dead-letter list by queue and type (null: any), newest first.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.dead_letter
+  AND ($1::text IS NULL OR j.queue = $1)
+  AND ($2::text IS NULL OR j.type = $2)
+ORDER BY j.discarded_at DESC, j.id DESC
+LIMIT $3 OFFSET $4`,
+)
+
+export const COUNT_DEAD_LETTERS_OF_TYPE = statement(
+  'count_dead_letters_of_type',
+  `
+-- Counts the members of the dead-letter list of a type, by queue (null: any).
+SELECT count(*)
+FROM jobs
+WHERE dead_letter
+  AND type = $2
+  AND ($1::text IS NULL OR queue = $1)`,
+)
+
+export const LIST_ACTIVE_JOBS = statement(
+  'list_active_jobs',
+  `
+-- Finds active jobs.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'active'
+LIMIT $1`,
+)
+
+export const NEXT_WAKE = statement(
+  'next_wake',
+  `
+-- Finds the nearest instant at which something must happen to a job or a worker.
+SELECT least(
+  (SELECT wake_at FROM jobs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+  (SELECT wake_at FROM workers WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1)
+)`,
+)
+
+// ---- Counts and tombstones ----
+
+export const ADD_TO_COUNTS = statement(
+  'add_to_counts',
+  `
+-- Adds to (or takes from) the numbers of jobs of queues in states, in one slot. Always in the same order.
+INSERT INTO counts (state, queue, slot, n)
+SELECT a.state, a.queue, $1::smallint, a.n
+FROM unnest($2::text[], $3::text[], $4::bigint[]) AS a (state, queue, n)
+ORDER BY a.state COLLATE "C", a.queue COLLATE "C"
+ON CONFLICT (state, queue, slot) DO UPDATE SET n = counts.n + excluded.n`,
+)
+
+export const ALL_COUNTS = statement(
+  'all_counts',
+  `
+-- Finds the numbers of jobs by queue and state, dead letters apart.
+SELECT queue, state, sum(n)::bigint
+FROM counts
+WHERE state <> 'dead_letter'
+GROUP BY queue, state`,
+)
+
+export const DEAD_LETTER_COUNTS = statement(
+  'dead_letter_counts',
+  `
+-- Finds how many dead letters each queue has.
+SELECT queue, sum(n)::bigint
+FROM counts
+WHERE state = 'dead_letter'
+GROUP BY queue
+HAVING sum(n) > 0
+ORDER BY queue`,
+)
+
+export const COUNT_JOBS = statement(
+  'count_jobs',
+  `
+-- Sums the numbers of jobs by queue and state (null: any).
+SELECT coalesce(sum(n), 0)::bigint
+FROM counts
+WHERE ($1::text IS NULL OR queue = $1)
+  AND ($2::text IS NULL OR state = $2)
+  AND state <> 'dead_letter'`,
+)
+
+export const COUNT_DEAD_LETTERS = statement(
+  'count_dead_letters',
+  `
+-- Sums the numbers of dead letters by queue (null: any).
+SELECT coalesce(sum(n), 0)::bigint
+FROM counts
+WHERE state = 'dead_letter'
+  AND ($1::text IS NULL OR queue = $1)`,
+)
+
+export const FIND_TOMBSTONE = statement(
+  'find_tombstone',
+  `
+-- Finds whether a removed job of this id is remembered.
+SELECT 1 FROM tombstones WHERE id = $1 LIMIT 1`,
+)
+
+// ---- Checkpoints ----
+
+export const FIND_CHECKPOINTS = statement(
+  'find_checkpoints',
+  `
+-- Finds the checkpoints of these jobs.
+SELECT * FROM checkpoints WHERE job_id = ANY ($1::text[])`,
+)
+
+export const PUT_CHECKPOINTS = statement(
+  'put_checkpoints',
+  `
+-- Adds or replaces checkpoints.
+INSERT INTO checkpoints (job_id, sequence, state, step_index, metadata, created_at)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])
+ON CONFLICT (job_id) DO UPDATE SET
+  sequence = excluded.sequence, state = excluded.state, step_index = excluded.step_index,
+  metadata = excluded.metadata, created_at = excluded.created_at`,
+)
+
+export const DELETE_CHECKPOINTS = statement(
+  'delete_checkpoints',
+  `
+-- Removes the checkpoints of these jobs.
+DELETE FROM checkpoints WHERE job_id = ANY ($1::text[])`,
+)
+
+// ---- Workers ----
+
+export const LOCK_WORKERS = statement(
+  'lock_workers',
+  `
+-- Finds and locks the workers with these ids.
+SELECT w.* FROM workers w WHERE w.id = ANY ($1::text[]) ORDER BY w.id FOR UPDATE OF w`,
+)
+
+export const SEE_WORKERS = statement(
+  'see_workers',
+  `
+-- Finds the workers with these ids. Locks nothing.
+SELECT w.* FROM workers w WHERE w.id = ANY ($1::text[])`,
+)
+
+export const LOCK_DUE_WORKERS = statement(
+  'lock_due_workers',
+  `
+-- Finds and locks the workers to which something must happen by this instant, earliest first. Skips what others hold.
+SELECT w.*
+FROM workers w
+WHERE w.wake_at IS NOT NULL AND w.wake_at <= $1
+ORDER BY w.wake_at
+LIMIT $2
+FOR UPDATE OF w SKIP LOCKED`,
+)
+
+export const INSERT_WORKERS = statement(
+  'insert_workers',
+  `
+-- Adds workers in their first version.
+INSERT INTO workers (
+  id, known, last_seen_at, wake_at, died_at, created_at, last_beat_at, state, draining, directive, registered,
+  active_jobs, beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, beat, version
+)
+SELECT n.*, 1
+FROM unnest(
+  $1::text[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
+  $9::boolean[], $10::text[], $11::boolean[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[],
+  $17::text[], $18::text[], $19::text[], $20::text[], $21::text[]
+) AS n`,
+)
+
+export const UPDATE_WORKERS = statement(
+  'update_workers',
+  `
+-- Rewrites workers that are still in the version that was read.
+WITH moved AS (
+  UPDATE workers w SET
+    known = n.known, last_seen_at = n.last_seen_at, wake_at = n.wake_at, died_at = n.died_at, created_at = n.created_at,
+    last_beat_at = n.last_beat_at, state = n.state, draining = n.draining, directive = n.directive,
+    registered = n.registered, active_jobs = n.active_jobs, beat_seq = n.beat_seq, pid = n.pid,
+    concurrency = n.concurrency, hostname = n.hostname, started_at = n.started_at, queues = n.queues,
+    labels = n.labels, handlers = n.handlers, beat = n.beat,
+    version = w.version + 1
+  FROM unnest(
+    $1::text[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
+    $9::boolean[], $10::text[], $11::boolean[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
+    $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[]
+  ) AS n (
+    id, known, last_seen_at, wake_at, died_at, created_at, last_beat_at, state, draining, directive, registered,
+    active_jobs, beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, beat, version
+  )
+  WHERE w.id = n.id AND w.version = n.version
+  RETURNING w.id
+)
+SELECT expect_all('worker', $1::text[], array_agg(id)) FROM moved`,
+)
+
+export const DELETE_WORKERS = statement(
+  'delete_workers',
+  `
+-- Removes workers that are still in the version that was read, with what they had yet to hear.
+WITH gone AS (
+  DELETE FROM workers w
+  USING unnest($1::text[], $2::bigint[]) AS n (id, version)
+  WHERE w.id = n.id AND w.version = n.version
+  RETURNING w.id
+), notices_gone AS (
+  DELETE FROM notices o USING gone WHERE o.worker_id = gone.id
+)
+SELECT expect_all('worker', $1::text[], array_agg(id)) FROM gone`,
+)
+
+export const LIST_WORKERS = statement(
+  'list_workers',
+  `
+-- Finds all workers.
+SELECT w.* FROM workers w ORDER BY w.id`,
+)
+
+export const FIND_NOTICES = statement(
+  'find_notices',
+  `
+-- Finds what a worker shall hear: the newest $2, oldest first.
+SELECT job_id, lease, reason, at
+FROM (SELECT * FROM notices WHERE worker_id = $1 ORDER BY place DESC LIMIT $2) AS newest
+ORDER BY place`,
+)
+
+export const INSERT_NOTICES = statement(
+  'insert_notices',
+  `
+-- Adds what workers shall hear, in this order.
+INSERT INTO notices (worker_id, job_id, lease, reason, at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])`,
+)
+
+export const DELETE_NOTICES = statement(
+  'delete_notices',
+  `
+-- Removes what workers have heard; without a lease, all that is kept for the worker.
+DELETE FROM notices n
+USING unnest($1::text[], $2::text[], $3::bigint[]) AS told (worker_id, job_id, lease)
+WHERE n.worker_id = told.worker_id
+  AND (told.lease IS NULL OR (n.job_id = told.job_id AND n.lease = told.lease))`,
+)
+
+// ---- Queues and types ----
+
+export const FIND_QUEUES = statement(
+  'find_queues',
+  `
+-- Finds the queues with these names.
+SELECT q.* FROM queues q WHERE q.name = ANY ($1::text[])`,
+)
+
+export const LIST_QUEUES = statement(
+  'list_queues',
+  `
+-- Finds all queues.
+SELECT q.* FROM queues q ORDER BY q.name`,
+)
+
+export const INSERT_QUEUES = statement(
+  'insert_queues',
+  `
+-- Adds queues in their first version, but for those that are there already.
+INSERT INTO queues (name, created_at, paused_at, config, version)
+SELECT n.*, 1
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) AS n (name, created_at, paused_at, config)
+ORDER BY n.name COLLATE "C"
+ON CONFLICT (name) DO NOTHING`,
+)
+
+export const UPDATE_QUEUES = statement(
+  'update_queues',
+  `
+-- Rewrites queues that are still in the version that was read.
+WITH moved AS (
+  UPDATE queues q SET
+    created_at = n.created_at, paused_at = n.paused_at, config = n.config, version = q.version + 1
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[])
+    AS n (name, created_at, paused_at, config, version)
+  WHERE q.name = n.name AND q.version = n.version
+  RETURNING q.name
+)
+SELECT expect_all('queue', $1::text[], array_agg(name)) FROM moved`,
+)
+
+export const FIND_TYPES = statement(
+  'find_types',
+  `
+-- Finds the policies of these types.
+SELECT t.* FROM types t WHERE t.type = ANY ($1::text[])`,
+)
+
+export const LIST_TYPES = statement(
+  'list_types',
+  `
+-- Finds the policies of all types.
+SELECT t.* FROM types t ORDER BY t.type`,
+)
+
+export const PUT_TYPES = statement(
+  'put_types',
+  `
+-- Adds or replaces the policies of types.
+INSERT INTO types (type, asked, caps, sent, updated_at)
+SELECT *
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS n (type, asked, caps, sent, updated_at)
+ORDER BY n.type COLLATE "C"
+ON CONFLICT (type) DO UPDATE SET
+  asked = excluded.asked, caps = excluded.caps, sent = excluded.sent, updated_at = excluded.updated_at`,
+)
+
+export const DELETE_TYPES = statement(
+  'delete_types',
+  `
+-- Removes the policies of types.
+DELETE FROM types WHERE type = ANY ($1::text[])`,
+)
+
+// ---- Events ----
+
+export const LOCK_LOG = statement(
+  'lock_log',
+  `
+-- Waits for the right to append to the log, which lasts until the transaction has ended.
+SELECT pg_advisory_xact_lock($1::bigint)`,
+)
+
+export const APPEND_EVENTS = statement(
+  'append_events',
+  `
+-- Appends events to the log, which must be locked, after leaving out $7 places, and tells the place of the last.
+WITH added AS (
+  INSERT INTO events (sequence, type, at, subject, queue, job_type, data)
+  SELECT
+    (SELECT coalesce(max(sequence), 0) FROM events) + $7::bigint + n.place,
+    n.type, n.at, n.subject, n.queue, n.job_type, n.data
+  FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])
+    WITH ORDINALITY AS n (type, at, subject, queue, job_type, data, place)
+  RETURNING sequence
+)
+SELECT max(sequence) FROM added`,
+)
+
+export const PRUNE_EVENTS = statement(
+  'prune_events',
+  `
+-- Removes the oldest events, at most $2: those that are too many beside $3 in all when $4 more are added, and those from
+-- before $5. If somebody else is about it, nothing.
+WITH turn AS MATERIALIZED (
+  SELECT pg_try_advisory_xact_lock($1::bigint) AS is_mine
+), oldest AS MATERIALIZED (
+  SELECT sequence, at FROM events ORDER BY sequence LIMIT $2
+), kept AS (
+  SELECT min(sequence) AS first
+  FROM oldest
+  WHERE sequence > (SELECT max(sequence) FROM events) + $4::bigint - $3::bigint AND at >= $5::bigint
+)
+DELETE FROM events
+WHERE (SELECT is_mine FROM turn)
+  AND sequence <= (SELECT max(sequence) FROM oldest)
+  AND sequence < coalesce((SELECT first FROM kept), (SELECT max(sequence) + 1 FROM oldest))`,
+)
+
+export const FIRST_EVENT = statement(
+  'first_event',
+  `
+-- Finds the oldest event: its place and its instant.
+SELECT sequence, at FROM events ORDER BY sequence LIMIT 1`,
+)
+
+export const EVENT_BOUNDS = statement(
+  'event_bounds',
+  `
+-- Finds the places of the oldest and of the newest event.
+SELECT
+  (SELECT sequence FROM events ORDER BY sequence LIMIT 1),
+  (SELECT sequence FROM events ORDER BY sequence DESC LIMIT 1)`,
+)
+
+export const FIND_EVENT = statement(
+  'find_event',
+  `
+-- Finds the event at this place of the log.
+SELECT e.* FROM events e WHERE e.sequence = $1`,
+)
+
+export const FIND_EVENTS_AFTER = statement(
+  'find_events_after',
+  `
+-- Finds the events after this place of the log, oldest first.
+SELECT e.* FROM events e WHERE e.sequence > $1 ORDER BY e.sequence LIMIT $2`,
+)
+
+// ---- News ----
+
+export const NOTIFY = statement(
+  'notify',
+  `
+-- Tells those who listen, when the transaction is committed.
+SELECT pg_notify($1, $2)`,
+)
+
+export const NOTIFY_WITH_LAST_EVENT = statement(
+  'notify_with_last_event',
+  `
+-- Tells those who listen, when the transaction is committed, and puts the place of the newest event at the end.
+SELECT pg_notify($1, $2::text || (SELECT max(sequence) FROM events)::text || $3::text)`,
+)
+
+// ---- Shared texts ----
+
+export const ALL_TEXTS = statement(
+  'all_texts',
+  `
+-- Finds texts that rows have in common.
+SELECT place, text FROM texts LIMIT $1`,
+)
+
+export const FIND_TEXTS = statement(
+  'find_texts',
+  `
+-- Finds the texts at these places.
+SELECT place, text FROM texts WHERE place = ANY ($1::bigint[])`,
+)
+
+export const INSERT_TEXTS = statement(
+  'insert_texts',
+  `
+-- Adds texts that rows have in common, where nobody has yet.
+INSERT INTO texts (place, text)
+SELECT n.place, n.text
+FROM unnest($1::bigint[], $2::text[]) AS n (place, text)
+ORDER BY n.place
+ON CONFLICT (place) DO NOTHING`,
+)
+
+// ---- The servers' life, and the database itself ----
+
+export const FIND_LIFE = statement(
+  'find_life',
+  `
+-- Finds when a server last stood by this data, and the times in which none did.
+SELECT alive_at, outages FROM life`,
+)
+
+export const PUT_ALIVE = statement(
+  'put_alive',
+  `
+-- Leaves a sign of life, unless there is a later one.
+UPDATE life SET alive_at = $1::bigint WHERE alive_at IS NULL OR alive_at < $1::bigint`,
+)
+
+export const PUT_OUTAGES = statement(
+  'put_outages',
+  `
+-- Rewrites the list of outages, if it is still what was seen.
+WITH moved AS (
+  UPDATE life SET outages = $2 WHERE outages = $1 RETURNING 'outages' AS id
+)
+SELECT expect_all('the list of', ARRAY['outages'], array_agg(id)) FROM moved`,
+)
+
+export const WHO_IS_THERE = statement(
+  'who_is_there',
+  `
+-- Finds the version of PostgreSQL, and whether it may be written to.
+SELECT current_setting('server_version'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`,
+)
+
+export const CLOCK = statement(
+  'clock',
+  `
+-- Asks for the time, to measure clocks by. Nothing is decided by it here.
+SELECT extract(epoch FROM clock_timestamp())::double precision * 1000`,
+)
+
+/** Removes everything, for the test bench. Places go on, and shared texts stay: other servers may know them. */
+export const RESET_TABLES = statement(
+  'reset_tables',
+  `
+-- Empties all tables.
+TRUNCATE jobs, bodies, counts, tombstones, checkpoints, workers, notices, queues, types, events`,
+)
+
+export const RESET_LIFE = statement(
+  'reset_life',
+  `
+-- Forgets all signs of life.
+UPDATE life SET alive_at = NULL, outages = '[]'`,
+)

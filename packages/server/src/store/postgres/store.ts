@@ -1,0 +1,410 @@
+/**
+ * Curfew's memory in PostgreSQL, shared by as many servers as wish. The port tells what it promises; here is how.
+ *
+ * A server has one connection for its transactions, which take turns, a few for its reads, which never wait for a
+ * transaction, and one line on which it hears of the others (`line.ts`). A transaction costs two round trips: the first
+ * finds go with its beginning, all writes with its commit. A search by order in between, as for a claim, is a third.
+ *
+ * When the database cannot serve (gone, full, read-only, too slow), the call ends in StoreUnavailable, nothing of its
+ * transaction remains, and the next call tries again, on a fresh connection if need be. Only when the connection is lost
+ * while committing is the outcome unknown, and the reason says so.
+ */
+import { JOB_STATES, type Checkpoint, type Host, type Instant, type Job, type JobState } from '@curfew/core'
+import type { Random, TypePolicy, Worker } from '@curfew/core'
+import { StoreUnavailable } from '../store.ts'
+import type { Closing, EventRetention, JobFilter, Life, News, Page, Queue, StateCounts, Store } from '../store.ts'
+import type { StoredEvent, StoreHealth, Transaction } from '../store.ts'
+import { DatabaseClock } from './clock.ts'
+import { addressOf, closedError, connect, Link, openingError, told, wantsRenewal, type Address } from './connection.ts'
+import type { Answer, Statement, Wire } from './connection.ts'
+import { Line } from './line.ts'
+import { migrate, type Migrated } from './migrations/migrate.ts'
+import {
+  columnsOf,
+  exact,
+  listOf,
+  original,
+  toCheckpoint,
+  toEvent,
+  toJob,
+  toQueue,
+  toTypePolicy,
+  toWorker,
+} from './rows.ts'
+import { unknownToJobs, unknownToWorkers } from './rows.ts'
+import type { CheckpointRow, EventRow, JobRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import { Session } from './session.ts'
+import * as sql from './statements.ts'
+import { MOST, Texts } from './texts.ts'
+import { PostgresTransaction, toLife, type LifeRow } from './transaction.ts'
+
+export interface PostgresOptions {
+  /** `postgresql://user:password@host:port/database?schema=…` */
+  readonly url: string
+  /** Instead of the one the URL names; `curfew` if neither does. */
+  readonly schema?: string
+  readonly events: EventRetention
+  readonly host: Host
+  readonly random: Random
+}
+
+/** Opens the store, and brings its schema up to date as far as older servers can bear it. */
+export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
+  const address = addressOf(options.url, options.schema)
+  const store = new PostgresStore(address, options)
+  try {
+    await migrateAt(address, false)
+    await store.open()
+    return store
+  } catch (error) {
+    await store.close()
+    throw openingError(error, address)
+  }
+}
+
+export interface MigrateOptions {
+  readonly schema?: string
+  /** Whether no server of an older version is left. */
+  readonly contract: boolean
+  readonly log?: (line: string) => void
+}
+
+/** Brings a schema up to date, and tells what was done and what waits. */
+export async function migrateDatabase(url: string, { schema, contract, log }: MigrateOptions): Promise<Migrated> {
+  const address = addressOf(url, schema)
+  try {
+    const done = await migrateAt(address, contract)
+    for (const name of done.applied) log?.(`applied ${name}`)
+    for (const name of done.waiting) log?.(`waiting ${name}: it takes away what older servers need`)
+    return done
+  } catch (error) {
+    throw openingError(error, address)
+  }
+}
+
+async function migrateAt(address: Address, contract: boolean): Promise<Migrated> {
+  const client = await connect(address, 'migrate')
+  try {
+    return await migrate(client, { schema: address.schema, contract })
+  } finally {
+    await client.end()
+  }
+}
+
+const READERS = 4
+
+/** Above every job id: a list without a cursor begins here. */
+const ABOVE_ALL_IDS = '~'
+
+export class PostgresStore implements Store {
+  readonly clock: DatabaseClock
+  readonly #retention: EventRetention
+  readonly #session: Session
+  readonly #writer: Link
+  readonly #readers: readonly Link[]
+  readonly #line: Line
+  readonly #turns = new Turns()
+  #health: StoreHealth = { kind: 'postgres', version: '' }
+  #closed = false
+
+  constructor(address: Address, { events, host, random }: PostgresOptions) {
+    this.clock = new DatabaseClock(host)
+    this.#retention = events
+    this.#writer = new Link(address, 'work')
+    this.#readers = Array.from({ length: READERS }, () => new Link(address, 'read'))
+    this.#session = new Session(address.schema, random, new Texts((texts) => this.#share(texts)))
+    const { me, channel } = this.#session
+    this.#line = new Line({ link: new Link(address, 'line'), channel, me, host, clock: this.clock })
+    this.#line.follow((news) => {
+      this.#session.seeLast(news?.lastEvent ?? null)
+    })
+  }
+
+  async open(): Promise<void> {
+    const [, texts, first, bounds, there] = await Promise.all([
+      this.#line.open(),
+      this.#read<readonly [number, string]>(sql.ALL_TEXTS, [MOST]),
+      this.#read<readonly [number, number]>(sql.FIRST_EVENT),
+      this.#read<readonly [number | null, number | null]>(sql.EVENT_BOUNDS),
+      this.#read<readonly [string, boolean]>(sql.WHO_IS_THERE),
+    ])
+    this.#session.texts.learn(texts.rows)
+    if (first.rows[0] !== undefined) this.#session.oldest = { sequence: first.rows[0][0], at: first.rows[0][1] }
+    this.#session.seeLast(bounds.rows[0]?.[1] ?? null)
+    this.#health = { kind: 'postgres', version: there.rows[0]?.[0].split(' ')[0] ?? '' }
+  }
+
+  get health(): StoreHealth {
+    return this.#health
+  }
+
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<{ value: T; events: StoredEvent[] }> {
+    return this.#turns.take(async () => {
+      await this.#trustTime()
+      const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention)
+      try {
+        const { value, changes } = await work(tx)
+        return { value, events: await tx.close(changes) }
+      } catch (error) {
+        tx.abandon()
+        if (wantsRenewal(error)) this.#renew()
+        throw error
+      }
+    })
+  }
+
+  follow(listener: (news: News | null) => void): () => void {
+    return this.#line.follow(listener)
+  }
+
+  // ---- Jobs ----
+
+  async job(id: string): Promise<Job | null> {
+    const [job] = await this.#jobs(sql.SEE_JOBS, [listOf([exact(id)])])
+    return job ?? null
+  }
+
+  async jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
+    const [queue, type] = [exactOrNull(filter.queue), exactOrNull(filter.type)]
+    const { state } = filter
+    const total =
+      type === null
+        ? await this.#number(sql.COUNT_JOBS, [queue, state])
+        : await this.#number(sql.COUNT_JOBS_OF_TYPE, [queue, state, type])
+    // Where there is nothing (more) to be found, nobody shall search for it through all jobs.
+    const limit = Math.min(page.limit, Math.max(0, total - page.offset))
+    if (limit === 0) return { jobs: [], total }
+    const from = before === null ? ABOVE_ALL_IDS : exact(before)
+    return { jobs: await this.#jobs(listFor(state), [from, queue, state, type, limit, page.offset]), total }
+  }
+
+  async deadLetters(
+    filter: Pick<JobFilter, 'queue' | 'type'>,
+    { limit, offset }: Page,
+  ): Promise<{ jobs: Job[]; total: number }> {
+    const [queue, type] = [exactOrNull(filter.queue), exactOrNull(filter.type)]
+    const [jobs, total] = await Promise.all([
+      this.#jobs(sql.LIST_DEAD_LETTERS, [queue, type, limit, offset]),
+      type === null
+        ? this.#number(sql.COUNT_DEAD_LETTERS, [queue])
+        : this.#number(sql.COUNT_DEAD_LETTERS_OF_TYPE, [queue, type]),
+    ])
+    return { jobs, total }
+  }
+
+  async deadLetterCounts(): Promise<{ queue: string; count: number }[]> {
+    const { rows } = await this.#read<readonly [string, number]>(sql.DEAD_LETTER_COUNTS)
+    return rows.map(([queue, count]) => ({ queue: original(queue), count }))
+  }
+
+  async wasPurged(id: string): Promise<boolean> {
+    const { rows } = await this.#read(sql.FIND_TOMBSTONE, [exact(id)])
+    return rows.length > 0
+  }
+
+  async checkpoint(jobId: string): Promise<Checkpoint | null> {
+    const { rows } = await this.#read<CheckpointRow>(sql.FIND_CHECKPOINTS, [listOf([exact(jobId)])])
+    return rows[0] === undefined ? null : toCheckpoint(rows[0])
+  }
+
+  activeJobs(limit: number): Promise<Job[]> {
+    return this.#jobs(sql.LIST_ACTIVE_JOBS, [limit])
+  }
+
+  async counts(): Promise<Map<string, StateCounts>> {
+    const [queues, numbers] = await Promise.all([
+      this.queues(),
+      this.#read<readonly [string, JobState, number]>(sql.ALL_COUNTS),
+    ])
+    const counts = new Map<string, Record<JobState, number>>()
+    const of = (queue: string): Record<JobState, number> => {
+      const known = counts.get(queue) ?? { ...NO_JOBS }
+      counts.set(queue, known)
+      return known
+    }
+    for (const { name } of queues) of(name)
+    for (const [queue, state, n] of numbers.rows) of(original(queue))[state] = n
+    return counts
+  }
+
+  async nextWakeAt(): Promise<Instant | null> {
+    const { rows } = await this.#read<readonly [Instant | null]>(sql.NEXT_WAKE)
+    return rows[0]?.[0] ?? null
+  }
+
+  // ---- Workers, queues, types ----
+
+  workers(): Promise<Worker[]> {
+    return this.#workers(sql.LIST_WORKERS, [])
+  }
+
+  async worker(id: string): Promise<Worker | null> {
+    const [worker] = await this.#workers(sql.SEE_WORKERS, [listOf([exact(id)])])
+    return worker ?? null
+  }
+
+  async queues(): Promise<Queue[]> {
+    const { rows } = await this.#read<QueueRow>(sql.LIST_QUEUES)
+    return rows.map(toQueue)
+  }
+
+  async queue(name: string): Promise<Queue | null> {
+    const { rows } = await this.#read<QueueRow>(sql.FIND_QUEUES, [listOf([exact(name)])])
+    return rows[0] === undefined ? null : toQueue(rows[0])
+  }
+
+  async types(): Promise<TypePolicy[]> {
+    const { rows } = await this.#read<TypeRow>(sql.LIST_TYPES)
+    return rows.map(toTypePolicy)
+  }
+
+  // ---- Events, and the servers' life ----
+
+  async eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]> {
+    const { rows } = await this.#read<EventRow>(sql.FIND_EVENTS_AFTER, [sequence, limit])
+    return rows.map(toEvent)
+  }
+
+  async event(sequence: number): Promise<StoredEvent | null> {
+    const { rows } = await this.#read<EventRow>(sql.FIND_EVENT, [sequence])
+    return rows[0] === undefined ? null : toEvent(rows[0])
+  }
+
+  async eventBounds(): Promise<{ first: number; last: number }> {
+    const { rows } = await this.#read<readonly [number | null, number | null]>(sql.EVENT_BOUNDS)
+    return { first: rows[0]?.[0] ?? 0, last: rows[0]?.[1] ?? 0 }
+  }
+
+  async life(): Promise<Life> {
+    const { rows } = await this.#read<LifeRow>(sql.FIND_LIFE)
+    return toLife(rows[0])
+  }
+
+  // ---- The store itself ----
+
+  /** Asks whether it may be written to, because a database that may not still answers readers. */
+  async ping(): Promise<void> {
+    const { rows } = await this.#read<readonly [string, boolean]>(sql.WHO_IS_THERE)
+    if (rows[0]?.[1] !== true) return
+    this.#renew()
+    throw new StoreUnavailable('the database is read-only', undefined)
+  }
+
+  reset(): Promise<void> {
+    return this.#turns.take(async () => {
+      const wire = await this.#ready(this.#writer)
+      await Promise.all([wire.query(sql.RESET_TABLES), wire.query(sql.RESET_LIFE)]).catch((error: unknown) => {
+        throw told(error)
+      })
+      this.#session.forgetLog()
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#turns.take(async () => {})
+    await this.#session.texts.settled()
+    await Promise.all([this.#line.close(), this.#writer.close(), ...this.#readers.map((link) => link.close())])
+  }
+
+  /** After a standstill of this process the clock was not read for long; it may be well. */
+  async #trustTime(): Promise<void> {
+    if (this.#closed) throw closedError()
+    if (this.clock.distrust() === null) return
+    await this.#line.sample()
+    const reason = this.clock.distrust()
+    if (reason !== null) throw new StoreUnavailable(reason, undefined)
+  }
+
+  async #ready(link: Link): Promise<Wire> {
+    if (this.#closed) throw closedError()
+    try {
+      return await link.ready()
+    } catch (error) {
+      // Whatever hinders connecting, we were connected a moment ago: it may come back.
+      const reason = told(error)
+      throw reason instanceof StoreUnavailable ? reason : new StoreUnavailable('the database refuses to serve', error)
+    }
+  }
+
+  /** On the reader that is waited for least. */
+  async #read<Row = readonly unknown[]>(statement: Statement, values: readonly unknown[] = []): Promise<Answer<Row>> {
+    const reader = this.#readers.reduce((best, link) => (link.load < best.load ? link : best))
+    const wire = await this.#ready(reader)
+    try {
+      return await wire.query<Row>(statement, values)
+    } catch (error) {
+      if (wantsRenewal(error)) this.#renew()
+      throw told(error)
+    }
+  }
+
+  async #number(statement: Statement, values: readonly unknown[]): Promise<number> {
+    const { rows } = await this.#read<readonly [number]>(statement, values)
+    return rows[0]?.[0] ?? 0
+  }
+
+  async #jobs(statement: Statement, values: readonly unknown[]): Promise<Job[]> {
+    const { texts } = this.#session
+    const { rows } = await this.#read<JobRow>(statement, values)
+    await this.#learn(unknownToJobs(rows, texts))
+    return rows.map((row) => toJob(row, texts))
+  }
+
+  async #workers(statement: Statement, values: readonly unknown[]): Promise<Worker[]> {
+    const { texts } = this.#session
+    const { rows } = await this.#read<WorkerRow>(statement, values)
+    await this.#learn(unknownToWorkers(rows, texts))
+    return rows.map((row) => toWorker(row, texts))
+  }
+
+  async #learn(places: readonly number[]): Promise<void> {
+    if (places.length === 0) return
+    const { rows } = await this.#read<readonly [number, string]>(sql.FIND_TEXTS, [listOf(places)])
+    this.#session.texts.learn(rows)
+  }
+
+  async #share(texts: readonly (readonly [number, string])[]): Promise<[number, string][]> {
+    await this.#read(sql.INSERT_TEXTS, columnsOf(texts, 2))
+    const places = texts.map(([place]) => place)
+    return (await this.#read<[number, string]>(sql.FIND_TEXTS, [listOf(places)])).rows
+  }
+
+  /** Every connection is opened anew when it is next asked for: the old ones may lead to a server that is no longer it. */
+  #renew(): void {
+    for (const link of [this.#writer, ...this.#readers]) link.renew()
+  }
+}
+
+/** One at a time, in the order of asking. */
+class Turns {
+  #last: Promise<unknown> = Promise.resolve()
+
+  take<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(work)
+    this.#last = turn.catch(() => {})
+    return turn
+  }
+}
+
+const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
+
+const exactOrNull = (id: string | null): string | null => (id === null ? null : exact(id))
+
+/** The way to the jobs of a state that passes the fewest others. */
+function listFor(state: JobState | null): Statement {
+  switch (state) {
+    case 'active':
+      return sql.LIST_JOBS_HELD
+    case 'scheduled':
+    case 'pending':
+    case 'retryable':
+    case 'cancelled':
+    case 'discarded':
+      return sql.LIST_JOBS_ASIDE
+    case 'available':
+    case 'completed':
+    case null:
+      return sql.LIST_JOBS
+  }
+}

