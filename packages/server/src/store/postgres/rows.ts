@@ -473,10 +473,10 @@ function toBeat(text: string): Beat {
   return { ...rest, jobs: new Set(jobs), proofs: proofs === null ? null : new Set(proofs) }
 }
 
-export type NoticeRow = readonly [jobId: string, lease: number, reason: Notice['reason'], at: Instant]
+export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]
 
-export function toNotice([jobId, lease, reason, at]: NoticeRow): Notice {
-  return { jobId: original(jobId), lease, reason, at }
+export function toNotice([workerId, jobId, lease, reason, at]: NoticeRow): WorkerNotice {
+  return { workerId: original(workerId), notice: { jobId: original(jobId), lease, reason, at } }
 }
 
 export function noticeValues({ workerId, notice: { jobId, lease, reason, at } }: WorkerNotice): unknown[] {

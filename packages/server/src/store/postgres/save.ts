@@ -9,7 +9,14 @@
  * needs nothing more, so nobody waits in a circle for them, and for no longer than a commit takes.
  */
 import { broken, JOB_STATES, TAIL, type Instant, type Job, type JobState, type NewEvent } from '@curfew/core'
-import { changesOf, type Change, type Changes, type EventRetention, type Queue, type StateChange } from '../store.ts'
+import {
+  stateChangesOf,
+  type Change,
+  type Changes,
+  type EventRetention,
+  type Queue,
+  type StateChange,
+} from '../store.ts'
 import type { Worker } from '@curfew/core'
 import type { Answer, Statement } from './connection.ts'
 import { AFTER_LAST_EVENT, BEFORE_LAST_EVENT, NO_LAST_EVENT, piecesOf } from './news.ts'
@@ -48,7 +55,7 @@ export class Pending {
     for (const { after } of workers) if (after !== null) this.#wake(after.wakeAt)
     for (const event of events) this.events.push(unplaced(event))
     this.live.push(...live)
-    this.changes.push(...changesOf(jobs))
+    this.changes.push(...stateChangesOf(jobs))
   }
 
   #wake(at: Instant | null): void {
@@ -258,6 +265,7 @@ const PRUNED_MORE = 16
 export interface Logged {
   /** The place of its last event, if it had any. */
   readonly last: number | null
+  readonly lastAt: number
   /** The oldest event, if it was looked for. */
   readonly oldest: Oldest | null
 }
@@ -276,17 +284,19 @@ export async function saveRest(
   const newest = events.at(-1)
   if (newest === undefined) {
     tell(send, session, pending)
-    return { last: null, oldest: null }
+    return { last: null, lastAt: 0, oldest: null }
   }
-  const oldest = prune(send, session, retention, newest, events.length)
+  const pruning = new Pruning(session, retention, newest, events.length)
+  pruning.before(send)
   void send(sql.LOCK_LOG, [session.logLock])
   // More than the log may keep are counted but not written: they would be pruned at once.
   const kept = events.slice(-Math.max(1, retention.maxCount))
   const values = columnsOf(kept.map(eventValues), 6)
   const appended = send<readonly [number]>(sql.APPEND_EVENTS, [...values, events.length - kept.length])
+  pruning.after(send)
   tell(send, session, pending)
-  const [first, last] = [await oldest, await appended]
-  return { last: last.rows[0]?.[0] ?? null, oldest: first }
+  const { rows } = await appended
+  return { last: rows[0]?.[0] ?? null, lastAt: newest.at, oldest: await pruning.oldest }
 }
 
 function tell(send: Send, { me, channel }: Session, pending: Pending): void {
@@ -301,18 +311,49 @@ function tell(send: Send, { me, channel }: Session, pending: Pending): void {
 
 /**
  * Removes the oldest events that are too many, or too old beside the newest. It is asked for only when the oldest we
- * know of has to go, and before the log is locked, so that nobody waits for it.
+ * know of has to go, and before the log is locked, so that nobody waits for it. Only when even the newest that was there
+ * before has to go, which tells the numbering where to go on, the rest is done afterwards.
  */
-async function prune(
-  send: Send,
-  { oldest, lastEvent, pruneLock }: Session,
-  { maxAgeMs, maxCount }: EventRetention,
-  newest: Unplaced,
-  added: number,
-): Promise<Oldest | null> {
-  const keptSince = newest.at - maxAgeMs
-  if (lastEvent + added - oldest.sequence < maxCount && oldest.at >= keptSince) return null
-  void send(sql.PRUNE_EVENTS, [pruneLock, 2 * added + PRUNED_MORE, maxCount, added, keptSince])
-  const { rows } = await send<readonly [number, number]>(sql.FIRST_EVENT)
-  return rows[0] === undefined ? UNKNOWN : { sequence: rows[0][0], at: rows[0][1] }
+class Pruning {
+  readonly #values: readonly number[]
+  readonly #added: number
+  readonly #isDue: boolean
+  readonly #isDueAfter: boolean
+  readonly #lock: string
+  /** The oldest event that is left, if it was looked for. */
+  oldest: Promise<Oldest | null> = Promise.resolve(null)
+
+  constructor(session: Session, { maxAgeMs, maxCount }: EventRetention, newest: Unplaced, added: number) {
+    const { oldest, lastEvent, lastEventAt, pruneLock } = session
+    const keptSince = newest.at - maxAgeMs
+    this.#values = [maxCount, keptSince]
+    this.#added = added
+    this.#lock = pruneLock
+    this.#isDue = lastEvent + added - oldest.sequence >= maxCount || oldest.at < keptSince
+    this.#isDueAfter = this.#isDue && (added >= maxCount || lastEventAt < keptSince)
+  }
+
+  before(send: Send): void {
+    if (!this.#isDue) return
+    this.#prune(send, this.#added)
+    if (!this.#isDueAfter) this.#look(send)
+  }
+
+  after(send: Send): void {
+    if (!this.#isDueAfter) return
+    this.#prune(send, 0)
+    this.#look(send)
+  }
+
+  #prune(send: Send, added: number): void {
+    const [maxCount, keptSince] = this.#values
+    void send(sql.PRUNE_EVENTS, [this.#lock, 2 * this.#added + PRUNED_MORE, maxCount, added, keptSince])
+  }
+
+  #look(send: Send): void {
+    this.oldest = send<readonly [number, number]>(sql.FIRST_EVENT).then(({ rows: [first] }) =>
+      first === undefined ? UNKNOWN : { sequence: first[0], at: first[1] },
+    )
+    this.oldest.catch(() => {})
+  }
 }

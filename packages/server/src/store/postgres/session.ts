@@ -29,6 +29,8 @@ export class Session {
   readonly pruneLock: string
   readonly texts: Texts
   lastEvent = 0
+  /** Of the last that was appended here; others may have appended since. */
+  lastEventAt = 0
   oldest = UNKNOWN
 
   constructor(schema: string, random: Random, texts: Texts) {

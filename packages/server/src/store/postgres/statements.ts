@@ -517,10 +517,11 @@ SELECT w.* FROM workers w ORDER BY w.id`,
 export const FIND_NOTICES = statement(
   'find_notices',
   `
--- Finds what a worker shall hear: the newest $2, oldest first.
-SELECT job_id, lease, reason, at
-FROM (SELECT * FROM notices WHERE worker_id = $1 ORDER BY place DESC LIMIT $2) AS newest
-ORDER BY place`,
+-- Finds what workers shall hear: of each the newest $2, oldest first.
+SELECT n.worker_id, n.job_id, n.lease, n.reason, n.at
+FROM unnest($1::text[]) WITH ORDINALITY AS w (id, place)
+CROSS JOIN LATERAL (SELECT * FROM notices WHERE worker_id = w.id ORDER BY place DESC LIMIT $2) AS n
+ORDER BY w.place, n.place`,
 )
 
 export const INSERT_NOTICES = statement(
@@ -534,11 +535,11 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigin
 export const DELETE_NOTICES = statement(
   'delete_notices',
   `
--- Removes what workers have heard; without a lease, all that is kept for the worker.
+-- Removes what workers need not hear any more; without a job, all that was kept for the worker.
 DELETE FROM notices n
 USING unnest($1::text[], $2::text[], $3::bigint[]) AS told (worker_id, job_id, lease)
 WHERE n.worker_id = told.worker_id
-  AND (told.lease IS NULL OR (n.job_id = told.job_id AND n.lease = told.lease))`,
+  AND (told.job_id IS NULL OR (n.job_id = told.job_id AND n.lease = told.lease))`,
 )
 
 // ---- Queues and types ----
@@ -645,7 +646,7 @@ export const PRUNE_EVENTS = statement(
   'prune_events',
   `
 -- Removes the oldest events, at most $2: those that are too many beside $3 in all when $4 more are added, and those from
--- before $5. If somebody else is about it, nothing.
+-- before $5. Never the newest. If somebody else is about it, nothing.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($1::bigint) AS is_mine
 ), oldest AS MATERIALIZED (
@@ -657,7 +658,7 @@ WITH turn AS MATERIALIZED (
 )
 DELETE FROM events
 WHERE (SELECT is_mine FROM turn)
-  AND sequence <= (SELECT max(sequence) FROM oldest)
+  AND sequence < (SELECT max(sequence) FROM events)
   AND sequence < coalesce((SELECT first FROM kept), (SELECT max(sequence) + 1 FROM oldest))`,
 )
 

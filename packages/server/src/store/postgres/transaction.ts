@@ -4,9 +4,9 @@
  * It begins with what is asked first, and what is asked for together travels together. A save does not wait: whatever
  * comes after it, the commit included, is executed after it, or not at all if it failed.
  */
-import type { Checkpoint, Instant, Job, Notice, Outage, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Instant, Job, Outage, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store.ts'
-import type { Changes, EventRetention, Life, Queue, StoredEvent, Transaction } from '../store.ts'
+import type { Changes, EventRetention, Life, Queue, StoredEvent, Transaction, WorkerNotice } from '../store.ts'
 import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
 import { exact, listOf, toCheckpoint, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
@@ -87,15 +87,14 @@ export class PostgresTransaction implements Transaction {
     return inOrder(jobIds, rows.map(toCheckpoint), ({ jobId }) => jobId)
   }
 
-  async findNotices(workerId: string, newest: number): Promise<Notice[]> {
-    const { rows } = await this.#ask<NoticeRow>(sql.FIND_NOTICES, [exact(workerId), newest])
+  async findNotices(workerIds: readonly string[], newest: number): Promise<WorkerNotice[]> {
+    const { rows } = await this.#ask<NoticeRow>(sql.FIND_NOTICES, [listOf(workerIds.map(exact)), newest])
     return rows.map(toNotice)
   }
 
   /** Its events wait for the end of the transaction: only then is their place in the log known. */
-  async save(changes: Changes): Promise<StoredEvent[]> {
+  async save(changes: Changes): Promise<void> {
     this.#save(changes)
-    return []
   }
 
   /** Writes what is left and commits. Nothing may use it any more. */
@@ -115,8 +114,9 @@ export class PostgresTransaction implements Transaction {
     this.#over = new Error('the transaction is over')
     logged.catch(() => {})
     await commit
-    const { last, oldest } = await logged
+    const { last, lastAt, oldest } = await logged
     this.#session.seeLast(last)
+    if (last !== null) this.#session.lastEventAt = lastAt
     if (oldest !== null) this.#session.oldest = oldest
     const before = (last ?? 0) - events.length
     return events.map((event, index) => ({ sequence: before + index + 1, ...event }))

@@ -201,15 +201,15 @@ CREATE TABLE life (
 INSERT INTO life (alive_at, outages) VALUES (NULL, '[]');
 
 -- Ends a transaction that has not found all rows as it expected them, and names the first it missed.
-CREATE FUNCTION expect_all(what text, expected text[], found text[]) RETURNS void
+CREATE FUNCTION expect_all(what text, expected text[], seen text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   missed text;
 BEGIN
-  IF cardinality(expected) = coalesce(cardinality(found), 0) THEN
+  IF cardinality(expected) = coalesce(cardinality(seen), 0) THEN
     RETURN;
   END IF;
-  SELECT e INTO missed FROM unnest(expected) e WHERE found IS NULL OR e <> ALL (found) LIMIT 1;
+  SELECT e INTO missed FROM unnest(expected) e WHERE seen IS NULL OR e <> ALL (seen) LIMIT 1;
   RAISE EXCEPTION USING
     ERRCODE = 'CF001',
     MESSAGE = format('%s %s is gone or no longer in the version that was read', what, missed);
