@@ -177,7 +177,6 @@ export class Wire {
       // Not typed: the callback gets an error or a result, never both.
       const answered = (error: Error | null, result: pg.QueryArrayResult): void => {
         this.waiting--
-        // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- it is null when all went well
         if (error !== null && error !== undefined) reject(error)
         else resolve({ rows: result.rows as Row[], count: result.rowCount ?? 0, command: result.command })
       }

@@ -62,7 +62,7 @@ export function listOf(values: readonly (string | number)[]): string {
 
 function element(value: unknown): string {
   if (value === null || value === undefined) return 'NULL'
-  if (typeof value !== 'string') return String(value as number | boolean)
+  if (typeof value !== 'string') return String(value)
   return /["\\]/.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
 }
 

@@ -1,22 +1,16 @@
-import { afterAll, describe, expect, test } from 'vitest'
-import { minutes } from '@curfew/core'
-import { testServer } from '../../../../../tests/postgres/cluster.ts'
-import { nodeHost, systemRandom } from '../../host.ts'
+import { describe, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { admitted, changesOf, saveIn, within } from '../builders.suite.ts'
 import type { EventRetention, Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
-import { openPostgresStore } from './store.ts'
+import { openBench } from './bench.suite.ts'
+import { addressOf, connect } from './connection.ts'
+import { migrate, MIGRATIONS, type Migration } from './migrations/migrate.ts'
+import * as sql from './statements.ts'
+import { migrateDatabase } from './store.ts'
 
-const KEPT: EventRetention = { maxAgeMs: minutes(60), maxCount: 1_000 }
-
-const server = await testServer()
-afterAll(async () => {
-  await server.cluster?.remove()
-})
-
-let schemas = 0
-const newSchema = (): string => `curfew_test_${String(process.pid)}_${String(++schemas)}`
-const open = (schema: string, events = KEPT): Promise<Store> =>
-  openPostgresStore({ url: server.url, schema, events, host: nodeHost, random: systemRandom() })
+const bench = await openBench()
+const { open, newSchema } = bench
 
 {
   const schemaOf = new WeakMap<Store, string>()
@@ -34,3 +28,168 @@ const open = (schema: string, events = KEPT): Promise<Store> =>
     },
   )
 }
+
+describe('a database that cannot be opened is told in one line:', () => {
+  const refusal = async (url: string): Promise<string> => {
+    const error = await open('curfew', undefined, url).then(
+      () => new Error('it was opened'),
+      (reason: unknown) => reason as Error,
+    )
+    expect(error.message).not.toContain('\n')
+    expect(error.message).not.toContain('secret')
+    return error.message
+  }
+  const with_ = (change: (url: URL) => void): string => {
+    const url = new URL(bench.url)
+    change(url)
+    return url.href
+  }
+
+  test('an address that is none', async () => {
+    expect(await refusal('nowhere')).toContain('the database URL cannot be read')
+    expect(await refusal('mysql://root:secret@localhost/jobs')).toContain('begins with mysql://')
+    expect(() => addressOf('postgresql://localhost/jobs?schema=Robert%27)')).toThrow('a schema is named by')
+  })
+
+  test('a database that is not there', async () => {
+    const url = with_((it) => {
+      it.pathname = '/nowhere'
+      it.password = 'secret'
+    })
+    expect(await refusal(url)).toContain('there is no such database')
+  })
+
+  test('a user that is not there', async () => {
+    expect(await refusal(with_((it) => (it.username = 'nobody')))).toContain('nobody')
+  })
+
+  test('a server that does not listen', async () => {
+    const url = with_((it) => {
+      it.port = '1'
+      it.password = 'secret'
+    })
+    expect(await refusal(url)).toMatch(/^cannot open postgresql:.*: the database does not accept connections$/)
+  })
+
+  test('a host that cannot be found', async () => {
+    expect(await refusal('postgresql://nowhere.invalid/jobs')).toContain('the host of the database cannot be found')
+  })
+
+  test('the schema is named by the URL, or by the option, or is curfew', () => {
+    expect(addressOf('postgresql://h/d?schema=a&sslmode=disable')).toMatchObject({
+      schema: 'a',
+      connectionString: 'postgresql://h/d?sslmode=disable',
+    })
+    expect(addressOf('postgresql://h/d?schema=a', 'b').schema).toBe('b')
+    expect(addressOf('postgresql://h/d').schema).toBe('curfew')
+  })
+})
+
+describe('the schema', () => {
+  const migrateTo = async (schema: string, migrations: readonly Migration[], contract = false) => {
+    const client = await connect(addressOf(bench.url, schema), 'migrate')
+    try {
+      return await migrate(client, { schema, contract, migrations })
+    } finally {
+      await client.end()
+    }
+  }
+  const expand: Migration = { name: '9-expand', kind: 'expand', sql: 'ALTER TABLE jobs ADD COLUMN colour text' }
+  const contract: Migration = { name: '9-contract', kind: 'contract', sql: 'ALTER TABLE types DROP COLUMN sent' }
+
+  test('is made once, by however many servers at once', async () => {
+    const schema = newSchema()
+    await Promise.all([open(schema), open(schema), open(schema)])
+    const seen = await bench.ask(`SELECT version, kind FROM ${schema}.schema_migrations ORDER BY version`)
+    expect(seen).toEqual(MIGRATIONS.map(({ kind }, index) => ({ version: index + 1, kind })))
+    expect(await migrateDatabase(bench.url, { schema, contract: true })).toEqual({ applied: [], waiting: [] })
+  })
+
+  test('that is new gets everything; an older one only what older servers can bear', async () => {
+    const all = [...MIGRATIONS, contract, expand]
+    expect(await migrateTo(newSchema(), all)).toEqual({ applied: all.map(({ name }) => name), waiting: [] })
+    const older = newSchema()
+    await migrateTo(older, MIGRATIONS)
+    expect(await migrateTo(older, all)).toEqual({ applied: ['9-expand'], waiting: ['9-contract'] })
+    expect(await migrateTo(older, all, true)).toEqual({ applied: ['9-contract'], waiting: [] })
+  })
+
+  test('that a newer version has expanded is opened; one that it has contracted is refused', async () => {
+    const schema = newSchema()
+    await migrateTo(schema, [...MIGRATIONS, expand])
+    await (await open(schema)).close()
+    await migrateTo(schema, [...MIGRATIONS, expand, contract], true)
+    await expect(open(schema)).rejects.toThrow('belongs to a newer version of Curfew: it has seen 9-contract')
+  })
+
+  test('may be expanded while it is served', async () => {
+    const schema = newSchema()
+    const store = await open(schema)
+    const step = admitted()
+    await saveIn(store, changesOf(step))
+    const found = () => within(store, (tx) => tx.findJobs([step.job.id]))
+    const [before] = await found()
+    expect((await store.job(step.job.id))?.id).toBe(step.job.id)
+    await migrateTo(schema, [...MIGRATIONS, expand])
+    await expect(found()).rejects.toThrow('the schema has changed')
+    expect(await found()).toEqual([before])
+    expect(await store.job(step.job.id)).toEqual(before)
+  })
+})
+
+describe('a transaction goes by an index, however many rows there are:', () => {
+  const HOT: readonly [keyof typeof sql, ...string[]][] = [
+    ['LOCK_JOBS', 'jobs_pkey', 'bodies_pkey'],
+    ['SEE_JOBS', 'jobs_pkey', 'bodies_pkey'],
+    ['LOCK_CLAIMABLE', 'jobs_claim', 'bodies_pkey'],
+    ['LOCK_HELD_BY', 'jobs_held', 'bodies_pkey'],
+    ['LOCK_DUE_JOBS', 'jobs_wake', 'bodies_pkey'],
+    ['LOCK_DEAD_LETTERS_BEYOND', 'jobs_dead_letter', 'bodies_pkey'],
+    ['MOVE_JOBS', 'jobs_pkey'],
+    ['UPDATE_JOBS', 'jobs_pkey'],
+    ['DELETE_JOBS', 'jobs_pkey', 'bodies_pkey', 'checkpoints_pkey'],
+    ['DELETE_TOMBSTONES', 'tombstones_pkey'],
+    ['LOCK_WORKERS', 'workers_pkey'],
+    ['SEE_WORKERS', 'workers_pkey'],
+    ['LOCK_DUE_WORKERS', 'workers_wake'],
+    ['UPDATE_WORKERS', 'workers_pkey'],
+    ['DELETE_WORKERS', 'workers_pkey', 'notices_worker'],
+    ['FIND_NOTICES', 'notices_worker'],
+    ['DELETE_NOTICES', 'notices_worker'],
+    ['FIND_QUEUES', 'queues_pkey'],
+    ['UPDATE_QUEUES', 'queues_pkey'],
+    ['FIND_TYPES', 'types_pkey'],
+    ['FIND_CHECKPOINTS', 'checkpoints_pkey'],
+    ['APPEND_EVENTS', 'events_pkey'],
+    ['PRUNE_EVENTS', 'events_pkey'],
+    ['FIRST_EVENT', 'events_pkey'],
+    ['NOTIFY_WITH_LAST_EVENT', 'events_pkey'],
+    ['FIND_TEXTS', 'texts_pkey'],
+  ]
+
+  test.each(HOT)('%s', async (name, ...indexes) => {
+    const plan = await planOf(sql[name].text)
+    for (const index of indexes) expect(plan).toMatch(new RegExp(`Index.* (using|on) ${index}`))
+    expect(plan).not.toMatch(/Seq Scan/)
+    if (/^LOCK_(CLAIMABLE|DUE)|DEAD_LETTERS/.test(name)) expect(plan).not.toMatch(/Sort/)
+  })
+
+  let client: Client | null = null
+  const planOf = async (text: string): Promise<string> => {
+    if (client === null) {
+      const schema = newSchema()
+      await (await open(schema)).close()
+      client = await connect(addressOf(bench.url, schema), 'work')
+    }
+    await client.query(`PREPARE asked AS ${text}`)
+    const { rows: params } = await client.query<{ n: number }>(
+      "SELECT cardinality(parameter_types) AS n FROM pg_prepared_statements WHERE name = 'asked'",
+    )
+    const nulls = Array.from({ length: params[0]?.n ?? 0 }, () => 'NULL').join()
+    const { rows } = await client.query<{ 'QUERY PLAN': string }>(
+      `EXPLAIN EXECUTE asked${nulls === '' ? '' : `(${nulls})`}`,
+    )
+    await client.query('DEALLOCATE asked')
+    return rows.map((row) => row['QUERY PLAN']).join('\n')
+  }
+})

@@ -1,0 +1,66 @@
+/** A test file's own corner of a real PostgreSQL: schemas nobody else uses, and all that was opened in them. */
+import { afterAll } from 'vitest'
+import { Client } from 'pg'
+import { minutes } from '@curfew/core'
+import { testServer, type Cluster } from '../../../../../tests/postgres/cluster.ts'
+import { nodeHost, systemRandom } from '../../host.ts'
+import type { EventRetention, Store } from '../store.ts'
+import { openPostgresStore } from './store.ts'
+
+export const KEPT: EventRetention = { maxAgeMs: minutes(60), maxCount: 1_000 }
+
+export interface Bench {
+  readonly url: string
+  /** Null when the server was there already: then it can be used, but not stopped. */
+  readonly cluster: Cluster | null
+  newSchema(): string
+  open(schema: string, events?: EventRetention, url?: string): Promise<Store>
+  /** Asks the database directly. */
+  ask<Row>(sql: string, values?: unknown[]): Promise<Row[]>
+}
+
+export async function openBench(): Promise<Bench> {
+  const { url, cluster } = await testServer()
+  const schemas: string[] = []
+  const stores: Store[] = []
+  const ask = async <Row>(sql: string, values: unknown[] = []): Promise<Row[]> => {
+    const client = new Client({ connectionString: url })
+    await client.connect()
+    try {
+      return (await client.query(sql, values)).rows as Row[]
+    } finally {
+      await client.end()
+    }
+  }
+  afterAll(async () => {
+    await Promise.all(stores.map((store) => store.close()))
+    if (cluster !== null) await cluster.remove()
+    else for (const schema of schemas) await ask(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+  })
+  return {
+    url,
+    cluster,
+    ask,
+    newSchema() {
+      const schema = `curfew_test_${String(process.pid)}_${String(schemas.length + 1)}`
+      schemas.push(schema)
+      return schema
+    },
+    async open(schema, events = KEPT, at = url) {
+      const store = await openPostgresStore({ url: at, schema, events, host: nodeHost, random: systemRandom() })
+      stores.push(store)
+      return store
+    },
+  }
+}
+
+/** Waits until it is so. What is not so after five seconds will not be. */
+export async function until<T>(ask: () => T | Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
+  const end = Date.now() + 5_000
+  for (;;) {
+    const answer = await ask()
+    if (isSo(answer)) return answer
+    if (Date.now() > end) throw new Error(`still ${JSON.stringify(answer)}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
