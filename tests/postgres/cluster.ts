@@ -15,7 +15,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 
 export interface ClusterOptions {
-  /** Whether commits go to the disk. Off is faster, and no test can tell unless it cuts the power. */
+  /** Whether commits go to the disk. Off is faster, and no test can tell unless it cuts the power: a crash loses nothing. */
   readonly fsync?: boolean
   /** More lines for postgresql.conf. */
   readonly settings?: Readonly<Record<string, string>>
@@ -114,7 +114,6 @@ export class Cluster {
       port: String(this.port),
       unix_socket_directories: this.#home,
       fsync: fsync ? 'on' : 'off',
-      synchronous_commit: fsync ? 'on' : 'off',
       full_page_writes: fsync ? 'on' : 'off',
       shared_buffers: '128MB',
       max_connections: '200',

@@ -47,7 +47,9 @@ export async function openBench(): Promise<Bench> {
       return schema
     },
     async open(schema, events = KEPT, at = url) {
-      const store = await openPostgresStore({ url: at, schema, events, host: nodeHost, random: systemRandom() })
+      // Its sessions can be told from those of other tests.
+      const named = `${at}${at.includes('?') ? '&' : '?'}application_name=${schema}`
+      const store = await openPostgresStore({ url: named, schema, events, host: nodeHost, random: systemRandom() })
       stores.push(store)
       return store
     },

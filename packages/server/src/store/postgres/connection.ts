@@ -13,6 +13,8 @@ import { RowsMoved, StoreUnavailable } from '../store.ts'
 export interface Address {
   readonly connectionString: string
   readonly schema: string
+  /** Settings that the URL asks for; ours come after them. */
+  readonly options: string
   /** Without the password, for people. */
   readonly shown: string
 }
@@ -38,12 +40,15 @@ export function addressOf(url: string, schemaOption?: string): Address {
       `a schema is named by small letters, digits and _, at most 50 of them, not ${JSON.stringify(schema)}`,
     )
   }
+  const options = parsed.searchParams.get('options') ?? ''
   parsed.searchParams.delete('schema')
+  // The driver would let the URL's options replace ours.
+  parsed.searchParams.delete('options')
   const connectionString = parsed.href
   const shown = new URL(connectionString)
   shown.password = ''
   shown.search = ''
-  return { connectionString, schema, shown: shown.href }
+  return { connectionString, schema, options, shown: shown.href }
 }
 
 // ---- Sessions ----
@@ -76,7 +81,7 @@ const CONNECT_MS = 5_000
 /** Longer than any statement may take: whoever has not answered by then is not there. */
 const ANSWER_MS = { work: 15_000, read: 15_000, line: 5_000, migrate: 0 } as const
 
-function configOf({ connectionString, schema }: Address, purpose: Purpose): ClientConfig {
+function configOf({ connectionString, schema, options }: Address, purpose: Purpose): ClientConfig {
   const settings = {
     search_path: schema,
     default_transaction_isolation: 'read\\ committed',
@@ -92,9 +97,7 @@ function configOf({ connectionString, schema }: Address, purpose: Purpose): Clie
     keepAliveInitialDelayMillis: 10_000,
     pipeline: purpose !== 'migrate',
     query_timeout: ANSWER_MS[purpose],
-    options: Object.entries(settings)
-      .map(([name, value]) => `-c ${name}=${value}`)
-      .join(' '),
+    options: [options, ...Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`)].join(' '),
     types: { getTypeParser: parserFor },
   }
 }

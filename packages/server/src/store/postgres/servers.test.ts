@@ -1,0 +1,574 @@
+/** Many servers on one schema: what they share, what they fight for, and what becomes of it when one of them is lost. */
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { type Job, type NewEvent } from '@curfew/core'
+import { admitted, anEvent, at, aWorker, changes, changesOf, claimed, saveIn, within } from '../builders.suite.ts'
+import { NO_CHANGES, RowsMoved, StoreUnavailable, type News, type Store, type Transaction } from '../store.ts'
+import { openBench, until } from './bench.suite.ts'
+
+const bench = await openBench()
+
+let schema: string
+let a: Store
+let b: Store
+beforeEach(async () => {
+  schema = bench.newSchema()
+  a = await bench.open(schema)
+  b = await bench.open(schema)
+  return async () => {
+    await Promise.all([a.close(), b.close()])
+  }
+})
+
+const idsOf = (rows: readonly { id: string }[]): string[] => rows.map(({ id }) => id)
+
+async function someJobs(n: number, given: Parameters<typeof admitted>[0] = {}): Promise<Job[]> {
+  const steps = Array.from({ length: n }, () => admitted(given))
+  await saveIn(a, changesOf(...steps))
+  return within(a, (tx) => tx.findJobs(steps.map(({ job }) => job.id)))
+}
+
+/** A transaction that stays open after `work` until it is told to end. */
+async function holding<T>(store: Store, work: (tx: Transaction) => Promise<T>) {
+  const opened = gate()
+  const done = gate<T>()
+  const ended = store
+    .transaction(async (tx) => {
+      done.resolve(await work(tx))
+      await opened.promise
+      return { value: null, changes: NO_CHANGES }
+    })
+    .then(
+      () => null,
+      (error: unknown) => {
+        done.reject(error)
+        return error
+      },
+    )
+  const found = await done.promise
+  return {
+    found,
+    end: async (): Promise<unknown> => {
+      opened.resolve()
+      return ended
+    },
+  }
+}
+
+describe('two servers', () => {
+  test('share what is to be claimed, without overlap and without waiting', async () => {
+    const jobs = await someJobs(6)
+    const first = await holding(a, (tx) => tx.findClaimable('default', 3))
+    const second = await holding(b, (tx) => tx.findClaimable('default', 3))
+    expect(idsOf(first.found)).toEqual(idsOf(jobs.slice(0, 3)))
+    expect(idsOf(second.found)).toEqual(idsOf(jobs.slice(3)))
+    expect([await first.end(), await second.end()]).toEqual([null, null])
+  })
+
+  test('never claim the same job, however many claims there are at once', async () => {
+    await someJobs(60)
+    const claim = (store: Store) =>
+      store.transaction(async (tx) => {
+        const found = await tx.findClaimable('default', 4)
+        return { value: idsOf(found), changes: changesOf(...found.map((job) => claimed(job))) }
+      })
+    const claims = await Promise.all(Array.from({ length: 20 }, (_, n) => claim(n % 2 === 0 ? a : b)))
+    const all = claims.flatMap(({ value }) => value)
+    expect(new Set(all).size).toBe(all.length)
+    expect((await a.counts()).get('default')).toMatchObject({ available: 60 - all.length, active: all.length })
+    expect((await b.counts()).get('default')).toEqual((await a.counts()).get('default'))
+  })
+
+  test('share what is due, jobs and workers', async () => {
+    const due = await someJobs(2, { scheduledAt: at(5) })
+    const workers = ['w1', 'w2'].map((id) => ({ before: null, after: aWorker({ id, wakeAt: at(5) }) }))
+    await saveIn(a, changes({ workers }))
+    const first = await holding(a, async (tx) => [await tx.findDueJobs(at(9), 1), await tx.findDueWorkers(at(9), 1)])
+    const second = await holding(b, async (tx) => [await tx.findDueJobs(at(9), 9), await tx.findDueWorkers(at(9), 9)])
+    expect([...first.found, ...second.found].map(idsOf)).toHaveLength(4)
+    expect([...first.found, ...second.found].flatMap(idsOf).sort()).toEqual([...idsOf(due), 'w1', 'w2'].sort())
+    await first.end()
+    await second.end()
+  })
+
+  test('wait for each other for what they find by name, and then find it as it has become', async () => {
+    const [job] = (await someJobs(1)) as [Job]
+    const order: string[] = []
+    const opened = gate()
+    const first = a.transaction(async (tx) => {
+      const [found] = (await tx.findJobs([job.id])) as [Job]
+      order.push('a found it')
+      opened.resolve()
+      // The other is known to wait, not assumed to.
+      await until(
+        () => waiting(),
+        (n) => n > 0,
+      )
+      order.push('a ends')
+      return { value: null, changes: changesOf(claimed(found)) }
+    })
+    await opened.promise
+    const [found] = (await within(b, (tx) => tx.findJobs([job.id]))) as [Job]
+    order.push('b found it')
+    await first
+    expect([found.state, found.version]).toEqual(['active', 2])
+    expect(order).toEqual(['a found it', 'a ends', 'b found it'])
+  })
+
+  test('are told when what they had only seen has moved on', async () => {
+    const [job] = (await someJobs(1)) as [Job]
+    const late = a.transaction(async (tx) => {
+      const [seen] = (await tx.seeJobs([job.id])) as [Job]
+      await saveIn(b, changesOf(claimed(seen, 'worker-b')))
+      return { value: null, changes: changesOf(claimed(seen, 'worker-a'), admitted({ queue: 'lost' })) }
+    })
+    await expect(late).rejects.toThrow(`another server was faster: job ${job.id}`)
+    expect((await a.job(job.id))?.hold?.workerId).toBe('worker-b')
+    expect((await a.counts()).has('lost')).toBe(false)
+  })
+
+  test('cannot both add the same job', async () => {
+    const step = admitted()
+    const both = await Promise.allSettled([saveIn(a, changesOf(step)), saveIn(b, changesOf(step))])
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    const lost = both.find((result) => result.status === 'rejected')
+    expect(lost?.reason).toBeInstanceOf(RowsMoved)
+    expect((await a.counts()).get('default')?.available).toBe(1)
+  })
+
+  test('that wait for each other in a circle are told apart: one goes on, one tries again', async () => {
+    const [x, y] = idsOf(await someJobs(2)) as [string, string]
+    const gates = [gate(), gate()] as const
+    const circle = (store: Store, mine: string, theirs: string, n: 0 | 1) =>
+      within(store, async (tx) => {
+        await tx.findJobs([mine])
+        gates[n].resolve()
+        await gates[n === 0 ? 1 : 0].promise
+        return tx.findJobs([theirs])
+      })
+    const both = await Promise.allSettled([circle(a, x, y, 0), circle(b, y, x, 1)])
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(both.find((result) => result.status === 'rejected')?.reason).toBeInstanceOf(RowsMoved)
+  })
+
+  test('give places in one order, whoever gives them', async () => {
+    const ids: string[] = []
+    for (let n = 0; n < 10; n++) {
+      const step = admitted()
+      await saveIn(n % 3 === 0 ? a : b, changesOf(step))
+      ids.push(step.job.id)
+    }
+    expect(idsOf(await within(a, (tx) => tx.findClaimable('default', 99)))).toEqual(ids)
+  })
+
+  test('give places in the order of the changes, of whatever kind these are', async () => {
+    const [x, y] = (await someJobs(2)) as [Job, Job]
+    const back = (before: Job, more: Partial<Job> = {}) => ({
+      before,
+      job: { ...before, seq: -1, ...more },
+      events: [],
+    })
+    const [p, q] = [admitted(), admitted()]
+    await saveIn(a, changesOf(p, back(y), q, back(x, { priority: 0, interruptions: 1 })))
+    const order = idsOf(await within(a, (tx) => tx.findClaimable('default', 99)))
+    expect(order).toEqual([p.job.id, y.id, q.job.id, x.id])
+  })
+
+  test('read each other’s shared texts', async () => {
+    const retry = { ...admitted().job.retry, maxAttempts: 77 }
+    for (let n = 0; n < 3; n++) {
+      await saveIn(a, changesOf(admitted({ retry: { ...retry } })))
+      await until(
+        () => bench.ask(`SELECT 1 FROM ${schema}.texts WHERE text LIKE '%77%'`),
+        (found) => n === 0 || found.length === 1,
+      )
+    }
+    const rows = await bench.ask<{ retry: string }>(`SELECT retry FROM ${schema}.jobs ORDER BY seq`)
+    expect(rows.map((row) => /^\d+$/.test(row.retry))).toEqual([false, false, true])
+    const found = await within(b, (tx) => tx.findClaimable('default', 9))
+    expect(found.map((job) => job.retry)).toEqual([retry, retry, retry])
+  })
+})
+
+describe('the log', () => {
+  test('is in the order of the commits, without a gap, and no reader misses an event', async () => {
+    const servers = [a, b, await bench.open(schema)]
+    const total = 90
+    const read: number[] = []
+    const reader = (async () => {
+      while (read.length < total) {
+        for (const { sequence } of await b.eventsAfter(read.at(-1) ?? 0, 7)) read.push(sequence)
+      }
+    })()
+    await Promise.all(
+      servers.map(async (store, s) => {
+        for (let n = 0; n < 10; n++) {
+          const told = await saveIn(store, {
+            ...changesOf(admitted({ queue: `q${String(s)}` })),
+            events: [anEvent(), anEvent(), anEvent()],
+          })
+          expect(told.map(({ sequence }) => sequence - (told[0]?.sequence ?? 0))).toEqual([0, 1, 2])
+        }
+      }),
+    )
+    await reader
+    expect(read).toEqual(Array.from({ length: total }, (_, n) => n + 1))
+  })
+
+  test('gives the events of a save in the middle with those of the end, in their order', async () => {
+    const { events } = await a.transaction(async (tx) => {
+      await tx.save(changes({ events: [anEvent({ subject: '1' }), anEvent({ subject: '2' })] }))
+      await tx.findClaimable('default', 1)
+      return { value: null, changes: changes({ events: [anEvent({ subject: '3' })] }) }
+    })
+    expect(events.map(({ sequence, subject }) => [sequence, subject])).toEqual([
+      [1, '1'],
+      [2, '2'],
+      [3, '3'],
+    ])
+    expect(await b.eventsAfter(0, 9)).toEqual(events)
+  })
+
+  test('does not keep one server waiting for another that has only saved in the middle', async () => {
+    const first = await holding(a, async (tx) => {
+      await tx.save(changesOf(admitted()))
+      await tx.seeQueues(['default'])
+    })
+    expect(await saveIn(b, changesOf(admitted()))).toHaveLength(1)
+    expect(await first.end()).toBeNull()
+    expect(await a.eventBounds()).toEqual({ first: 1, last: 2 })
+  })
+})
+
+describe('news', () => {
+  const newsFor = (store: Store): (News | null)[] => {
+    const heard: (News | null)[] = []
+    onTestFinished(store.follow((news) => heard.push(news)))
+    return heard
+  }
+
+  test('of a commit reach the other servers, and not the one that committed', async () => {
+    const [mine, theirs] = [newsFor(a), newsFor(b)]
+    const step = admitted({ scheduledAt: at(50) })
+    const live: NewEvent = anEvent({ type: 'job.progress', subject: 'w\ud800', data: { text: 'a\u0000"' } })
+    const workers = [{ before: null, after: aWorker({ wakeAt: at(40) }) }]
+    await saveIn(a, { ...changesOf(step), live: [live], workers })
+    await until(
+      () => theirs.length,
+      (n) => n > 0,
+    )
+    const { id, queue, type } = step.job
+    const told = { id, queue, type, from: null, to: 'scheduled' }
+    expect(theirs).toEqual([{ changes: [told], live: [live], lastEvent: 1, wakeAt: at(40) }])
+    expect(mine).toEqual([])
+  })
+
+  test('of what was rolled back reach nobody', async () => {
+    const theirs = newsFor(b)
+    await within(a, async (tx) => {
+      await tx.save(changesOf(admitted({ queue: 'lost' })))
+      throw new Error('changed my mind')
+    }).catch(() => {})
+    await saveIn(a, changesOf(admitted({ queue: 'kept' })))
+    await until(
+      () => theirs.length,
+      (n) => n > 0,
+    )
+    expect(theirs.map((news) => news?.changes.map(({ queue }) => queue))).toEqual([['kept']])
+  })
+
+  test('of a large commit come in pieces, all of them', async () => {
+    const theirs = newsFor(b)
+    const steps = Array.from({ length: 1_000 }, (_, n) => admitted({ queue: `q${String(n % 3)}` }))
+    const huge = anEvent({ data: { text: 'x'.repeat(9_000) } })
+    await saveIn(a, { ...changesOf(...steps), live: [huge, anEvent({ subject: 'small' })] })
+    await until(
+      () => theirs.at(-1)?.lastEvent ?? 0,
+      (last) => last === 1_000,
+    )
+    const ids = theirs.flatMap((news) => news?.changes.map(({ id }) => id) ?? [])
+    expect(ids.sort()).toEqual(steps.map(({ job }) => job.id).sort())
+    expect(theirs.flatMap((news) => news?.live ?? []).map(({ subject }) => subject)).toEqual(['small'])
+  })
+
+  test('may have been missed when the line was lost, and go on', async () => {
+    const theirs = newsFor(b)
+    await terminate('LISTEN', 'clock_timestamp')
+    await until(
+      () => theirs.length,
+      (n) => n > 0,
+    )
+    expect(theirs[0]).toBeNull()
+    await saveIn(a, changesOf(admitted()))
+    await until(
+      () => theirs.at(-1)?.lastEvent ?? 0,
+      (last) => last === 1,
+    )
+  })
+})
+
+describe('a server that is lost', () => {
+  test('in the middle of a transaction holds nothing for long', { timeout: 10_000 }, async () => {
+    const [job] = (await someJobs(1)) as [Job]
+    const stopped = await holding(a, (tx) => tx.findJobs([job.id]))
+    expect(idsOf(await within(b, (tx) => tx.findJobs([job.id])))).toEqual([job.id])
+    const error = await stopped.end()
+    expect(error).toBeInstanceOf(StoreUnavailable)
+    expect(String(error)).toContain('idle for too long')
+    expect(idsOf(await within(a, (tx) => tx.findJobs([job.id])))).toEqual([job.id])
+  })
+})
+
+describe('a connection that is lost', () => {
+  test('in the middle of a transaction ends it, and the next one has a fresh one', async () => {
+    const [job] = (await someJobs(1)) as [Job]
+    const work = a.transaction(async (tx) => {
+      const [found] = (await tx.findJobs([job.id])) as [Job]
+      await tx.save(changesOf(claimed(found)))
+      await terminate()
+      return { value: null, changes: changesOf(admitted({ queue: 'lost' })) }
+    })
+    const error = await work.then(
+      () => null,
+      (reason: unknown) => reason,
+    )
+    expect(error).toBeInstanceOf(StoreUnavailable)
+    expect(String(error)).not.toContain('unknown')
+    expect(
+      await until(
+        () => a.job(job.id).catch(() => null),
+        (found) => found !== null,
+      ),
+    ).toEqual(job)
+    await saveIn(a, changesOf(claimed(job)))
+    expect((await b.job(job.id))?.state).toBe('active')
+  })
+
+  test('while it was idle is not noticed by anybody', async () => {
+    await a.counts()
+    await terminate()
+    await until(
+      () => bench.ask('SELECT 1 FROM pg_stat_activity WHERE application_name = $1', [schema]),
+      (rows) => rows.length >= 2, // both lines are back
+    )
+    expect(await saveIn(a, changesOf(admitted()))).toHaveLength(1)
+    expect((await a.counts()).get('default')?.available).toBe(1)
+  })
+
+  test('while committing leaves the outcome unknown, and says so', async () => {
+    const proxy = await openProxy()
+    const c = await bench.open(schema, undefined, proxy.url)
+    const step = admitted()
+    await within(c, (tx) => tx.findJobs([]))
+    const work = c.transaction(async () => {
+      proxy.swallowAnswers()
+      return { value: null, changes: changesOf(step) }
+    })
+    work.catch(() => {})
+    await until(
+      () => a.job(step.job.id),
+      (job) => job !== null,
+    )
+    proxy.drop()
+    const error = await work.then(
+      () => null,
+      (reason: unknown) => reason,
+    )
+    expect(error).toBeInstanceOf(StoreUnavailable)
+    expect(String(error)).toContain('the outcome is unknown')
+    expect(
+      (
+        await until(
+          () => c.job(step.job.id).catch(() => null),
+          (job) => job !== null,
+        )
+      )?.id,
+    ).toBe(step.job.id)
+    await c.close()
+  })
+
+  test('is no matter of the process: a database that was restarted is simply used again', async () => {
+    if (bench.cluster === null) return
+    const step = admitted()
+    await saveIn(a, changesOf(step))
+    await bench.cluster.stop('immediate')
+    await expect(saveIn(a, changesOf(admitted()))).rejects.toBeInstanceOf(StoreUnavailable)
+    await expect(a.job(step.job.id)).rejects.toBeInstanceOf(StoreUnavailable)
+    await expect(a.ping()).rejects.toBeInstanceOf(StoreUnavailable)
+    await bench.cluster.start()
+    expect((await a.job(step.job.id))?.id).toBe(step.job.id)
+    await until(
+      () => saveIn(a, changesOf(admitted())).catch(() => null),
+      (told) => told !== null,
+    )
+  })
+})
+
+describe('a database that may only be read', () => {
+  test('is told apart, and used again when it may be written to', async () => {
+    if (bench.cluster === null) return
+    await setReadOnly('on')
+    onTestFinished(() => setReadOnly('off'))
+    await expect(a.ping()).rejects.toThrow('read-only')
+    await expect(saveIn(a, changesOf(admitted()))).rejects.toThrow('the database is read-only')
+    expect(await a.queues()).toEqual([])
+    await setReadOnly('off')
+    await a.ping()
+    expect(await saveIn(a, changesOf(admitted()))).toHaveLength(1)
+  })
+})
+
+describe('round trips', () => {
+  test('are two for a transaction, and three with a search by order in between', async () => {
+    const proxy = await openProxy()
+    const c = await bench.open(schema, undefined, proxy.url)
+    const [job] = (await someJobs(5)) as [Job]
+    const twice = async () => {
+      await c.transaction(async (tx) => {
+        const [[found]] = (await Promise.all([
+          tx.findJobs([job.id]),
+          tx.seeQueues(['default']),
+          tx.seeTypes(['email.send']),
+        ])) as unknown as [[Job]]
+        return {
+          value: null,
+          changes: changesOf({ before: found, job: { ...found, attempt: 7 }, events: [anEvent()] }),
+        }
+      })
+    }
+    const thrice = async () => {
+      await c.transaction(async (tx) => {
+        await tx.seeQueues(['default'])
+        await tx.save(changesOf(admitted()))
+        const [found] = (await tx.findClaimable('default', 1)) as [Job]
+        return { value: null, changes: changesOf(claimed(found)) }
+      })
+    }
+    await twice()
+    expect(await proxy.turnsDuring(twice)).toBe(2)
+    await thrice()
+    expect(await proxy.turnsDuring(thrice)).toBe(3)
+    expect(await proxy.turnsDuring(() => within(c, () => Promise.resolve()))).toBe(0)
+    await c.close()
+  })
+})
+
+describe('counts', () => {
+  test('are exact though each server adds in a slot of its own', async () => {
+    const third = await bench.open(schema)
+    const stores = [a, b, third, a, b, third]
+    const steps = await Promise.all(
+      stores.map(async (store) => {
+        const [x, y] = [admitted(), admitted()]
+        await saveIn(store, changesOf(x, y))
+        return y.job
+      }),
+    )
+    await Promise.all(
+      steps.map((job, n) =>
+        within(stores[n + 1] ?? a, async (tx) => {
+          await tx.save(changesOf(...(await tx.findJobs([job.id])).map((found) => claimed(found))))
+        }),
+      ),
+    )
+    for (const store of stores) expect((await store.counts()).get('default')).toMatchObject({ available: 6, active: 6 })
+  })
+})
+
+// ---- Help ----
+
+interface Gate<T> {
+  readonly promise: Promise<T>
+  readonly resolve: (value: T) => void
+  readonly reject: (reason: unknown) => void
+}
+
+function gate<T = void>(): Gate<T> {
+  let made: Omit<Gate<T>, 'promise'> | undefined
+  const promise = new Promise<T>((resolve, reject) => (made = { resolve, reject }))
+  return { promise, ...(made as Omit<Gate<T>, 'promise'>) }
+}
+
+/** How many sessions of the schema's servers wait for a lock. Here a server's sessions are named after the schema. */
+async function waiting(): Promise<number> {
+  const rows = await bench.ask<{ n: number }>(
+    `SELECT count(*)::int AS n FROM pg_stat_activity a JOIN pg_locks l USING (pid)
+     WHERE NOT l.granted AND a.application_name = $1`,
+    [schema],
+  )
+  return rows[0]?.n ?? 0
+}
+
+/** Ends the sessions of all servers; with words, only those whose last statement has one of them. */
+async function terminate(...words: string[]): Promise<void> {
+  await bench.ask(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE application_name = $1
+       AND (cardinality($2::text[]) = 0 OR EXISTS (SELECT FROM unnest($2::text[]) w WHERE query LIKE '%' || w || '%'))`,
+    [schema, words],
+  )
+}
+
+async function setReadOnly(value: 'on' | 'off'): Promise<void> {
+  await bench.ask('BEGIN READ WRITE; COMMIT')
+  await bench.ask(`ALTER SYSTEM SET default_transaction_read_only = ${value}`)
+  await bench.ask('SELECT pg_reload_conf()')
+  await until(
+    () => bench.ask<{ value: string }>(`SELECT current_setting('default_transaction_read_only') AS value`),
+    ([row]) => row?.value === value,
+  )
+}
+
+/** Stands between a server and the database: counts their turns, and can lose what the database says. */
+async function openProxy() {
+  const to = new URL(bench.url)
+  const pairs = new Set<[client: Socket, database: Socket]>()
+  let swallows = false
+  const spoken = new Map<Socket, { last: 'client' | 'database'; turns: number }>()
+  const proxy = createServer((client) => {
+    const database = connect(Number(to.port), to.hostname)
+    const pair: [Socket, Socket] = [client, database]
+    pairs.add(pair)
+    const said = { last: 'database' as 'client' | 'database', turns: 0 }
+    spoken.set(client, said)
+    client.on('data', (data) => {
+      if (said.last === 'database') said.turns++
+      said.last = 'client'
+      database.write(data)
+    })
+    database.on('data', (data) => {
+      said.last = 'database'
+      if (!swallows) client.write(data)
+    })
+    const end = (): void => {
+      client.destroy()
+      database.destroy()
+      pairs.delete(pair)
+    }
+    for (const socket of pair) socket.on('error', end).on('close', end)
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => {
+    for (const pair of pairs) for (const socket of pair) socket.destroy()
+    proxy.close()
+  })
+  const turns = (): number[] => [...spoken.values()].map((said) => said.turns)
+  const url = new URL(bench.url)
+  url.port = String((proxy.address() as AddressInfo).port)
+  return {
+    url: url.href,
+    swallowAnswers: () => (swallows = true),
+    drop: () => {
+      for (const [client] of pairs) client.destroy()
+      swallows = false
+    },
+    /** The most turns that any one connection took, but for the line, which takes one a second at most. */
+    async turnsDuring(work: () => Promise<void>): Promise<number> {
+      const before = turns()
+      await work()
+      const taken = turns().map((n, index) => n - (before[index] ?? 0))
+      return Math.max(...taken)
+    },
+  }
+}
