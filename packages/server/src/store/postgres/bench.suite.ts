@@ -13,10 +13,10 @@ export interface Bench {
   readonly url: string
   /** Null when the server was there already: then it can be used, but not stopped. */
   readonly cluster: Cluster | null
-  newSchema(): string
-  open(schema: string, events?: EventRetention, url?: string): Promise<Store>
+  readonly newSchema: () => string
+  readonly open: (schema: string, events?: EventRetention, url?: string) => Promise<Store>
   /** Asks the database directly. */
-  ask<Row>(sql: string, values?: unknown[]): Promise<Row[]>
+  readonly ask: <Row>(sql: string, values?: unknown[]) => Promise<Row[]>
 }
 
 export async function openBench(): Promise<Bench> {

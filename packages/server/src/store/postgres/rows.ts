@@ -50,7 +50,7 @@ export function columnsOf(rows: readonly (readonly unknown[])[], width: number):
   const columns: string[] = []
   for (let column = 0; column < width; column++) {
     let text = '{'
-    for (const [index, row] of rows.entries()) text += (index === 0 ? '' : ',') + element(row[column])
+    for (const [index, row] of rows.entries()) text += (index === 0 ? '' : ',') + element(row[column] as Value)
     columns.push(text + '}')
   }
   return columns
@@ -60,7 +60,9 @@ export function listOf(values: readonly (string | number)[]): string {
   return `{${values.map(element).join()}}`
 }
 
-function element(value: unknown): string {
+type Value = string | number | boolean | null | undefined
+
+function element(value: Value): string {
   if (value === null || value === undefined) return 'NULL'
   if (typeof value !== 'string') return String(value)
   return /["\\]/.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
