@@ -74,8 +74,13 @@ const SETTINGS = {
 
 export type Purpose = keyof typeof SETTINGS
 
-/** Both ends notice a peer that is gone without a word. */
-const KEEP_ALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' }
+/** Both ends notice a peer that is gone without a word, or that no longer takes what it is sent. */
+const KEEP_ALIVE = {
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '5',
+  tcp_keepalives_count: '3',
+  tcp_user_timeout: '15000',
+}
 
 const CONNECT_MS = 5_000
 /** Longer than any statement may take: whoever has not answered by then is not there. */

@@ -36,6 +36,7 @@ export class Line {
   #timer: Timer | null = null
   #backoffMs = SOONEST_MS
   #sampling: Promise<void> | null = null
+  #busy = false
   #closed = false
 
   constructor({ link, channel, me, host, clock }: LineOptions) {
@@ -79,7 +80,8 @@ export class Line {
       this.#hear(payload ?? '')
     })
     wire.onLost(() => {
-      if (this.#wire === wire) this.#next(0)
+      // A tick that is under way will find out by itself.
+      if (this.#wire === wire && !this.#busy) this.#next(0)
     })
     await wire.query({ name: '', text: `LISTEN "${this.#channel}"` })
     this.#wire = wire
@@ -104,6 +106,7 @@ export class Line {
   }
 
   async #tick(): Promise<void> {
+    this.#busy = true
     const wasLost = this.#wire === null || this.#wire.lost
     try {
       if (wasLost) {
@@ -113,10 +116,12 @@ export class Line {
       }
       await this.sample()
       this.#backoffMs = SOONEST_MS
-      this.#next(SAMPLE_MS)
+      this.#next(this.#wire?.lost === false ? SAMPLE_MS : 0)
     } catch {
       this.#next(this.#backoffMs)
       this.#backoffMs = Math.min(LATEST_MS, 2 * this.#backoffMs)
+    } finally {
+      this.#busy = false
     }
   }
 }

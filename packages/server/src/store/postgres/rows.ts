@@ -49,9 +49,9 @@ function refOf(column: string): TextRef {
 export function columnsOf(rows: readonly (readonly unknown[])[], width: number): string[] {
   const columns: string[] = []
   for (let column = 0; column < width; column++) {
-    let text = '{'
-    for (const [index, row] of rows.entries()) text += (index === 0 ? '' : ',') + element(row[column] as Value)
-    columns.push(text + '}')
+    let text = ''
+    for (const row of rows) text += (text === '' ? '{' : ',') + element(row[column] as Value)
+    columns.push(text === '' ? '{}' : text + '}')
   }
   return columns
 }
