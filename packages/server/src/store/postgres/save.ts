@@ -23,7 +23,7 @@ import { AFTER_LAST_EVENT, BEFORE_LAST_EVENT, NO_LAST_EVENT, piecesOf } from './
 import { checkpointValues, columnsOf, eventValues, exact, listOf, noticeValues, queueValues } from './rows.ts'
 import { firstValues, movingValues, onlyBegins, onlyMoves, otherValues } from './rows.ts'
 import { typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
-import { UNKNOWN, type Oldest, type Session } from './session.ts'
+import { UNKNOWN, type Logged, type Oldest, type Session } from './session.ts'
 import * as sql from './statements.ts'
 
 /** Sends a statement behind those that were sent before. */
@@ -260,15 +260,6 @@ function saveNotices(send: Send, { told, notices }: Changes): void {
 
 /** The most that one save takes away is a little more than it brought: the log shrinks, and nobody has to wait for it. */
 const PRUNED_MORE = 16
-
-/** What a transaction did to the log, once it is committed. */
-export interface Logged {
-  /** The place of its last event, if it had any. */
-  readonly last: number | null
-  readonly lastAt: number
-  /** The oldest event, if it was looked for. */
-  readonly oldest: Oldest | null
-}
 
 /** Sends what is left when all rows are written, all but the commit. */
 export async function saveRest(

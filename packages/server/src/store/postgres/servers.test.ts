@@ -342,16 +342,28 @@ describe('a connection that is lost', () => {
       ),
     ).toEqual(job)
     await saveIn(a, changesOf(claimed(job)))
-    expect((await b.job(job.id))?.state).toBe('active')
+    expect(
+      (
+        await until(
+          () => b.job(job.id).catch(() => null),
+          (found) => found !== null,
+        )
+      )?.state,
+    ).toBe('active')
   })
 
   test('while it was idle is not noticed by anybody', async () => {
     await a.counts()
+    const pids = async (): Promise<number[]> => {
+      const rows = await bench.ask<{ pid: number }>('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [
+        schema,
+      ])
+      return rows.map(({ pid }) => pid)
+    }
+    const before = await pids()
     await terminate()
-    await until(
-      () => bench.ask('SELECT 1 FROM pg_stat_activity WHERE application_name = $1', [schema]),
-      (rows) => rows.length >= 2, // both lines are back
-    )
+    // The old ones are gone, and both lines are back.
+    await until(pids, (now) => now.length >= 2 && now.every((pid) => !before.includes(pid)))
     expect(await saveIn(a, changesOf(admitted()))).toHaveLength(1)
     expect((await a.counts()).get('default')?.available).toBe(1)
   })
@@ -449,7 +461,7 @@ describe('round trips', () => {
     expect(await proxy.turnsDuring(twice)).toBe(2)
     await thrice()
     expect(await proxy.turnsDuring(thrice)).toBe(3)
-    expect(await proxy.turnsDuring(() => within(c, () => Promise.resolve()))).toBe(0)
+    expect(await proxy.turnsDuring(() => within(c, () => Promise.resolve()))).toBe(1) // for the next wake
     await c.close()
   })
 })

@@ -17,6 +17,14 @@ export interface Oldest {
   readonly at: number
 }
 
+export interface Logged {
+  /** The place of its last event, if it had any. */
+  readonly last: number | null
+  readonly lastAt: number
+  /** The oldest event, if it was looked for. */
+  readonly oldest: Oldest | null
+}
+
 export const UNKNOWN: Oldest = { sequence: 0, at: 0 }
 
 export class Session {
@@ -46,6 +54,14 @@ export class Session {
   forgetLog(): void {
     this.lastEvent = 0
     this.oldest = UNKNOWN
+  }
+
+  /** What a transaction did to the log, now that it is committed. Gives the place of its last event. */
+  seeLog({ last, lastAt, oldest }: Logged): number | null {
+    if (oldest !== null) this.oldest = oldest
+    if (last !== null) this.lastEventAt = lastAt
+    this.seeLast(last)
+    return last
   }
 
   /** Somebody appended up to here. */

@@ -12,7 +12,18 @@
 import { JOB_STATES, type Checkpoint, type Host, type Instant, type Job, type JobState } from '@curfew/core'
 import type { Random, TypePolicy, Worker } from '@curfew/core'
 import { StoreUnavailable } from '../store.ts'
-import type { Closing, EventRetention, JobFilter, Life, News, Page, Queue, StateCounts, Store } from '../store.ts'
+import type {
+  Closing,
+  Ended,
+  EventRetention,
+  JobFilter,
+  Life,
+  News,
+  Page,
+  Queue,
+  StateCounts,
+  Store,
+} from '../store.ts'
 import type { StoredEvent, StoreHealth, Transaction } from '../store.ts'
 import { DatabaseClock } from './clock.ts'
 import { addressOf, closedError, connect, Link, openingError, told, wantsRenewal, type Address } from './connection.ts'
@@ -138,13 +149,13 @@ export class PostgresStore implements Store {
     return this.#health
   }
 
-  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<{ value: T; events: StoredEvent[] }> {
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>> {
     return this.#turns.take(async () => {
       await this.#trustTime()
       const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention)
       try {
         const { value, changes } = await work(tx)
-        return { value, events: await tx.close(changes) }
+        return { value, ...(await tx.close(changes)), durable: DONE }
       } catch (error) {
         tx.abandon()
         if (wantsRenewal(error)) this.#renew()
@@ -386,6 +397,9 @@ class Turns {
     return turn
   }
 }
+
+/** A commit is answered when it is on the disk. */
+const DONE = Promise.resolve()
 
 const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
 

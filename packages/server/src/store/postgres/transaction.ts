@@ -6,7 +6,7 @@
  */
 import type { Checkpoint, Instant, Job, Outage, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store.ts'
-import type { Changes, EventRetention, Life, Queue, StoredEvent, Transaction, WorkerNotice } from '../store.ts'
+import type { Changes, Ended, EventRetention, Life, Queue, Transaction, WorkerNotice } from '../store.ts'
 import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
 import { exact, listOf, toCheckpoint, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
@@ -97,29 +97,31 @@ export class PostgresTransaction implements Transaction {
     this.#save(changes)
   }
 
-  /** Writes what is left and commits. Nothing may use it any more. */
-  async close(changes: Changes): Promise<StoredEvent[]> {
+  /** Writes what is left and commits. Nothing may use it any more. What is asked last is asked of everybody's rows. */
+  async close(changes: Changes): Promise<Pick<Ended<null>, 'events' | 'nextWakeAt'>> {
     if (this.#failure !== null) throw this.#failure
     if (this.#wire.loss !== null) throw told(this.#wire.loss)
     this.#save(changes)
-    const { events, isEmpty } = this.#pending
-    if (!this.#begun && isEmpty) {
-      this.#over = new Error('the transaction is over')
-      return []
-    }
-    this.#begin()
-    const send = this.#send.bind(this)
-    const logged = saveRest(send, this.#session, this.#retention, this.#pending)
-    const commit = this.#commit()
+    const { events } = this.#pending
+    const ended = this.#begun || !this.#pending.isEmpty ? this.#end() : Promise.resolve(null)
     this.#over = new Error('the transaction is over')
+    const nextWakeAt = this.#wire.query<readonly [Instant | null]>(sql.NEXT_WAKE).then(
+      ({ rows }) => rows[0]?.[0] ?? null,
+      () => undefined,
+    )
+    const before = ((await ended) ?? 0) - events.length
+    return {
+      events: events.map((event, index) => ({ sequence: before + index + 1, ...event })),
+      nextWakeAt: await nextWakeAt,
+    }
+  }
+
+  /** Gives the place of the last event it had, if any. */
+  async #end(): Promise<number | null> {
+    const logged = saveRest(this.#send.bind(this), this.#session, this.#retention, this.#pending)
     logged.catch(() => {})
-    await commit
-    const { last, lastAt, oldest } = await logged
-    this.#session.seeLast(last)
-    if (last !== null) this.#session.lastEventAt = lastAt
-    if (oldest !== null) this.#session.oldest = oldest
-    const before = (last ?? 0) - events.length
-    return events.map((event, index) => ({ sequence: before + index + 1, ...event }))
+    await this.#commit()
+    return this.#session.seeLog(await logged)
   }
 
   /** It failed, or its work did. What comes next on the connection comes after this. */
@@ -140,9 +142,11 @@ export class PostgresTransaction implements Transaction {
   }
 
   async #commit(): Promise<void> {
+    const committed = this.#wire.query(sql.COMMIT)
+    this.#begun = false // whatever becomes of it, it ends here
     let answer: Answer
     try {
-      answer = await this.#wire.query(sql.COMMIT)
+      answer = await committed
     } catch (error) {
       // An error that the database told before has ended the transaction. Without a word, nobody knows.
       if (this.#failure !== null && !(this.#failure instanceof Lost)) throw this.#failure
