@@ -3,7 +3,11 @@
 import { readFileSync } from 'node:fs'
 import { pino, type Logger } from 'pino'
 import pretty from 'pino-pretty'
+import { runExport } from './export.ts'
 import { helpText } from './help.ts'
+import { runImport } from './import.ts'
+import { Stopped } from './interrupt.ts'
+import { migrate } from './migrate.ts'
 import { serve } from './serve.ts'
 import { loadSettings, printSettings, SettingsError, type Settings } from './settings.ts'
 
@@ -58,18 +62,27 @@ async function main(args: readonly string[]): Promise<void> {
   else if (command === undefined || command === 'help' || args.includes('--help') || args.includes('-h'))
     process.stdout.write(`${helpText(version)}\n`)
   else if (command === 'serve') await runServer(rest)
+  else if (command === 'export') await runExport({ ...copying(rest), version })
+  else if (command === 'import') await runImport(copying(rest))
+  else if (command === 'migrate') process.stdout.write(`${await migrate(loadSettings(rest, process.env).values)}\n`)
   else if (command === 'config') process.stdout.write(`${printSettings(loadSettings(rest, process.env))}\n`)
   else throw new SettingsError(`Unknown command ${JSON.stringify(command)}. See curfew --help.`)
+}
+
+function copying(args: readonly string[]): { settings: Settings; file: string; force: boolean } {
+  const { values, names, switches } = loadSettings(args, process.env, { names: 1, switches: ['--force'] })
+  return { settings: values, file: names[0] ?? '-', force: switches.has('--force') }
 }
 
 function explain(error: unknown): string {
   const code = (error as { code?: string } | null)?.code
   if (code === 'EADDRINUSE') return 'The port is taken. Choose another with --port, or --port 0 for any free one.'
   if (code === 'EACCES') return 'Not allowed to use that port or directory.'
+  if (code === 'ENOENT') return `${(error as { path?: string }).path ?? 'A file'} does not exist.`
   return error instanceof Error ? error.message : String(error)
 }
 
 main(process.argv.slice(2)).catch((error: unknown) => {
   process.stderr.write(`curfew: ${explain(error)}\n`)
-  process.exitCode = error instanceof SettingsError ? 2 : 1
+  process.exitCode = error instanceof SettingsError ? 2 : error instanceof Stopped ? 130 : 1
 })

@@ -1,8 +1,6 @@
 /** `curfew serve`: puts store, engine and door together, says where it listens, and stops in order. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge } from 'prom-client'
 import type { Logger } from 'pino'
@@ -12,7 +10,7 @@ import { Meters } from '../engine/meters.ts'
 import { nodeHost, systemRandom } from '../host.ts'
 import { createApp } from '../http/app.ts'
 import { listen } from '../http/listen.ts'
-import { openSqliteStore } from '../store/sqlite/store.ts'
+import { nameOf, openStore, placeOf } from './open-store.ts'
 import { SettingsError, type Settings } from './settings.ts'
 
 export interface Serving {
@@ -38,13 +36,13 @@ export async function serve(settings: Settings, log: Logger, version: string): P
   if (manual && !conformance)
     throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
 
-  const directory = resolve(String(settings['data']))
-  mkdirSync(directory, { recursive: true })
-  const store = await openSqliteStore({
-    file: join(directory, 'curfew.db'),
-    durability: settings['durability'] === 'normal' ? 'normal' : 'full',
-    events: { maxAgeMs: ms(settings, 'retention.events'), maxCount: Number(settings['retention.events-max']) },
-  })
+  const store = await openStore(settings)
+  if (await store.isHalfRestored()) {
+    await store.close()
+    throw new Error(
+      `${nameOf(placeOf(settings))} holds only a part of its data: an import into it did not come to its end. Run the import again.`,
+    )
+  }
   const meters = new Meters()
   const stopWatching = watchEventLoop(meters)
   const engine = await Engine.open({
@@ -70,7 +68,13 @@ export async function serve(settings: Settings, log: Logger, version: string): P
   const shownHost = host.includes(':') ? `[${host}]` : host
   const address = `http://${shownHost}:${String(listener.port)}`
   log.info(
-    { address, data: directory, durability: settings['durability'], conformance, clock: settings['clock'] },
+    {
+      address,
+      data: nameOf(placeOf(settings)),
+      durability: settings['durability'],
+      conformance,
+      clock: settings['clock'],
+    },
     'serving',
   )
   return {

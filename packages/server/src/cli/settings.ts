@@ -16,7 +16,8 @@ interface Setting {
   readonly choices?: readonly string[]
   readonly byDefault: Value
   readonly help: string
-  readonly secret?: boolean
+  /** 'url': only the password in it. */
+  readonly secret?: boolean | 'url'
   /** Where the value is shown in --help. */
   readonly group: 'server' | 'limits' | 'retention' | 'workers'
 }
@@ -41,6 +42,14 @@ export const SETTINGS: readonly Setting[] = [
   },
   { key: 'port', kind: 'whole', byDefault: 8080, help: 'port to listen on; 0 picks a free one', group: 'server' },
   { key: 'data', kind: 'text', byDefault: './.curfew', help: 'directory of the data file', group: 'server' },
+  {
+    key: 'database',
+    kind: 'text',
+    byDefault: null,
+    help: 'postgres:// address of a database to use instead of the data file (none)',
+    secret: 'url',
+    group: 'server',
+  },
   {
     key: 'durability',
     kind: 'choice',
@@ -142,13 +151,26 @@ export type Settings = Readonly<Record<string, Value>>
 export interface Loaded {
   readonly values: Settings
   readonly sources: Readonly<Record<string, string>>
+  /** What is not a setting but belongs to the command: names of files, and switches such as --force. */
+  readonly names: readonly string[]
+  readonly switches: ReadonlySet<string>
+}
+
+/** What a command takes besides settings. */
+export interface Takes {
+  readonly names?: number
+  readonly switches?: readonly string[]
 }
 
 export const flagOf = ({ key }: Pick<Setting, 'key'>): string => `--${key.replaceAll('.', '-')}`
 export const envOf = ({ key }: Pick<Setting, 'key'>): string => `CURFEW_${key.replaceAll(/[.-]/g, '_').toUpperCase()}`
 
-export function loadSettings(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Loaded {
-  const flags = readFlags(args)
+export function loadSettings(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  takes: Takes = {},
+): Loaded {
+  const { flags, names, switches } = readFlags(args, takes)
   const file = flags.get('--config') ?? env['CURFEW_CONFIG']
   const fromFile = file === undefined ? new Map<string, unknown>() : readFile(file)
   const unknownEnv = Object.keys(env).filter((name) => name.startsWith('CURFEW_') && !KNOWN_ENV.has(name))
@@ -170,18 +192,55 @@ export function loadSettings(args: readonly string[], env: Readonly<Record<strin
     values[setting.key] = given === undefined ? setting.byDefault : readValue(setting, given, source)
     sources[setting.key] = given === undefined ? 'default' : source
   }
-  return { values, sources }
+  chooseStore(values, sources)
+  return { values, sources, names, switches }
+}
+
+/** `data` and `database` exclude each other: the one that is said in the stronger place counts. */
+function chooseStore(values: Record<string, Value>, sources: Record<string, string>): void {
+  if (values['database'] === '') values['database'] = null
+  if (values['database'] === null) return
+  const rank = (key: string): number => {
+    const source = sources[key] ?? 'default'
+    return source === 'default' ? 0 : source.startsWith('--') ? 3 : source.startsWith('CURFEW_') ? 2 : 1
+  }
+  const [data, database] = [rank('data'), rank('database')]
+  if (data === database)
+    throw new SettingsError(
+      `${sources['data'] ?? ''} and ${sources['database'] ?? ''} name two places for the data. Leave one out.`,
+    )
+  if (data > database) {
+    values['database'] = null
+    sources['database'] = `not used because of ${sources['data'] ?? ''}`
+  }
 }
 
 /** For tests of the project itself; not a setting. */
 const KNOWN_ENV = new Set(['CURFEW_CONFIG', 'CURFEW_TEST_DATABASE_URL', ...SETTINGS.map(envOf)])
 
-function readFlags(args: readonly string[]): Map<string, string> {
+interface Given {
+  readonly flags: Map<string, string>
+  readonly names: string[]
+  readonly switches: Set<string>
+}
+
+function readFlags(args: readonly string[], takes: Takes): Given {
   const known = new Map(SETTINGS.map((setting) => [flagOf(setting), setting]))
   const flags = new Map<string, string>()
+  const names: string[] = []
+  const switches = new Set<string>()
   for (let index = 0; index < args.length; index += 1) {
     const arg = args[index] ?? ''
-    if (!arg.startsWith('--')) throw new SettingsError(`Unexpected argument ${JSON.stringify(arg)}. See curfew --help.`)
+    if (!arg.startsWith('--')) {
+      if (names.length >= (takes.names ?? 0))
+        throw new SettingsError(`Unexpected argument ${JSON.stringify(arg)}. See curfew --help.`)
+      names.push(arg)
+      continue
+    }
+    if (takes.switches?.includes(arg) === true) {
+      switches.add(arg)
+      continue
+    }
     const equals = arg.indexOf('=')
     const name = equals < 0 ? arg : arg.slice(0, equals)
     const setting = known.get(name)
@@ -196,7 +255,7 @@ function readFlags(args: readonly string[]): Map<string, string> {
       index += 1
     }
   }
-  return flags
+  return { flags, names, switches }
 }
 
 function readFile(file: string): Map<string, unknown> {
@@ -284,7 +343,7 @@ export function printSettings({ values, sources }: Loaded): string {
     open = path
     const value = values[setting.key] ?? null
     // As a comment: read back as a file, a hidden secret must not become a secret everybody knows.
-    const hidden = setting.secret === true && value !== null ? '# ' : ''
+    const hidden = hides(setting, value) ? '# ' : ''
     lines.push(
       `${'  '.repeat(path.length)}${hidden}${name}: ${shown(setting, value)}  # ${sources[setting.key] ?? 'default'}`,
     )
@@ -292,9 +351,27 @@ export function printSettings({ values, sources }: Loaded): string {
   return lines.join('\n')
 }
 
+function hides({ secret }: Setting, value: Value): boolean {
+  if (value === null || secret === undefined) return false
+  return secret === 'url' ? hidePassword(String(value)) !== value : secret
+}
+
+const HIDDEN = '********'
+
+/** An address as it may be shown to anybody. One that cannot be read is hidden as a whole. */
+export function hidePassword(address: string): string {
+  if (!URL.canParse(address)) return HIDDEN
+  const url = new URL(address)
+  if (url.password === '' && !url.searchParams.has('password')) return address
+  if (url.password !== '') url.password = HIDDEN
+  if (url.searchParams.has('password')) url.searchParams.set('password', HIDDEN)
+  return url.href
+}
+
 function shown(setting: Setting, value: Value): string {
   if (value === null) return 'null'
-  if (setting.secret === true) return '"********"'
+  if (setting.secret === true) return JSON.stringify(HIDDEN)
+  if (setting.secret === 'url') return JSON.stringify(hidePassword(String(value)))
   if (setting.kind === 'duration') return formatDuration(Number(value))
   return typeof value === 'string' ? JSON.stringify(value) : String(value)
 }

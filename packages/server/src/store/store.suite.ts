@@ -38,8 +38,8 @@ import {
 } from './builders.suite.ts'
 import { claimed, momentAt, saveIn, within } from './builders.suite.ts'
 import { anyJob, anyWorker, FIELDS } from './any-record.suite.ts'
-import { RowsMoved } from './store.ts'
-import type { Changes, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
+import { NOTHING, RowsMoved } from './store.ts'
+import type { Batch, Changes, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
 
 export type Open = (events?: EventRetention) => Promise<Store>
 export type Reopen = (store: Store) => Promise<Store>
@@ -801,6 +801,193 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       })
     })
 
+    describe('a restore', () => {
+      const EMPTY_SIZES = {
+        queues: 0,
+        types: 0,
+        workers: 0,
+        notices: 0,
+        jobs: 0,
+        checkpoints: 0,
+        tombstones: 0,
+        events: 0,
+      }
+
+      /** One of everything, jobs in every state among it. */
+      const aFullStore = async (): Promise<void> => {
+        const retry = { ...DEFAULT_RETRY, maxAttempts: 1, onExhaustion: 'dead_letter' as const }
+        const jobs = await saved(
+          admitted(),
+          admitted({ scheduledAt: at(60_000) }),
+          admitted({ pending: true }),
+          ...[1, 2, 3, 4].map(() => admitted({ queue: 'other', traceId: 'a\u0000\ud800' })),
+          admitted({ queue: 'other', retry }),
+        )
+        const [, , , active, completed, failed, cancelled, dead] = jobs as [Job, Job, Job, Job, Job, Job, Job, Job]
+        const running = await saved(...[active, completed, failed, dead].map((job) => claimed(job, 'w\ud800', 5)))
+        const [, done, broke, died] = running as [Job, Job, Job, Job]
+        const gone = await saved(admitted(), admitted())
+        await remove(...gone)
+        await save({
+          ...changesOf(
+            complete(done, '{"a":1.0}', momentAt(6)),
+            fail(broke, { type: 'boom', message: 'no' }, momentAt(6)),
+            fail(died, { type: 'boom', message: 'no' }, momentAt(6)),
+            cancel(cancelled, momentAt(6)),
+          ),
+          queues: ['default', 'other', 'paused'].map((name) => ({ before: null, after: aQueue({ name }) })),
+          types: [{ type: 'email.send', policy: aTypePolicy({ sent: { timeout: 5 } }) }],
+          workers: ['w\ud800', 'worker-1', 'worker-2'].map((id) => ({
+            before: null,
+            after: aWorker({
+              id,
+              beat: {
+                at: at(6),
+                jobs: new Set([active.id]),
+                proofs: new Set(),
+                leases: { [active.id]: 1 },
+                visibilityMs: null,
+              },
+            }),
+          })),
+          notices: ['b', 'a', 'c'].map((jobId) => ({ workerId: 'worker-1', notice: aNotice({ jobId }) })),
+          checkpoints: [active, completed, failed].map(({ id }) => ({ jobId: id, checkpoint: aCheckpoint(id) })),
+          aliveAt: at(7),
+          outages: { before: [], after: [{ from: at(1), to: at(2) }] },
+        })
+        const [queue] = (await store.queues()).slice(-1)
+        if (queue !== undefined)
+          await save(changes({ queues: [{ before: queue, after: { ...queue, pausedAt: at(8) } }] }))
+      }
+
+      /** What tells whether two stores hold the same: the batch, and what is derived from it. */
+      const shownBy = async () => ({
+        batch: await everythingIn(store),
+        sizes: await store.sizes(),
+        counts: await store.counts(),
+        deadLetters: await store.deadLetters({ queue: null, type: null }, FIRST_PAGE),
+        claimable: [await claimableIds(), await claimableIds('other')],
+        bounds: await store.eventBounds(),
+        wakeAt: await store.nextWakeAt(),
+        held: await within(store, (tx) => tx.findHeldBy('w\ud800')),
+        told: await within(store, (tx) => tx.findNotices(['worker-1', 'worker-2'], 9)),
+      })
+
+      test('brings back everything there was, and what follows from it', async () => {
+        await aFullStore()
+        const before = await shownBy()
+        expect(before.batch.jobs.map(({ state }) => state).sort()).toEqual([...JOB_STATES].sort())
+        expect(before.sizes).toEqual({
+          queues: 3,
+          types: 1,
+          workers: 3,
+          notices: 3,
+          jobs: 8,
+          checkpoints: 3,
+          tombstones: 2,
+          events: before.bounds.last,
+        })
+        await store.reset()
+        expect(await store.sizes()).toEqual(EMPTY_SIZES)
+        await store.restore(before.batch, false)
+        expect(await shownBy()).toEqual(before)
+        await expectCountsToAgree(store)
+        for (const id of before.batch.tombstones) expect(await store.wasPurged(id)).toBe(true)
+      })
+
+      test('may come in many batches, one record each', async () => {
+        await aFullStore()
+        const before = await shownBy()
+        await store.reset()
+        const { life, ...kinds } = before.batch
+        for (const [kind, records] of Object.entries(kinds)) {
+          for (const record of records) await store.restore({ ...NOTHING, [kind]: [record] }, true)
+        }
+        await store.restore({ ...NOTHING, life }, false)
+        expect(await shownBy()).toEqual(before)
+      })
+
+      test('keeps a job in the version it had, whatever its fields hold', SLOW, async () => {
+        const { id } = admitted().job
+        await fc.assert(
+          fc.asyncProperty(anyJob(), fc.integer({ min: 1, max: 1_000_000 }), async (any, version) => {
+            await store.reset()
+            const job: Job = { ...any, id, version }
+            await store.restore({ ...NOTHING, jobs: [job] }, false)
+            expect(await store.job(id)).toEqual(job)
+            expect(await store.jobsAfter(null, 9)).toEqual([job])
+            await save(changes({ jobs: [{ before: job, after: { ...job, priority: 7 } }] }))
+            expect(await store.job(id)).toEqual({ ...job, priority: 7, version: version + 1 })
+          }),
+        )
+      })
+
+      test('keeps a worker in the version it had, whatever its fields hold', SLOW, async () => {
+        await fc.assert(
+          fc.asyncProperty(anyWorker(), fc.integer({ min: 1, max: 1_000_000 }), async (any, version) => {
+            await store.reset()
+            const worker: Worker = { ...any, version }
+            await store.restore({ ...NOTHING, workers: [worker] }, false)
+            expect(await store.workers()).toEqual([worker])
+          }),
+        )
+      })
+
+      test('gives no place in the queue or in the log a second time', async () => {
+        const seq = 123_456
+        const early = { ...admitted().job, seq, version: 4 }
+        const events = [7, 8, 12].map((sequence) => storedEvent(sequence))
+        await store.restore({ ...NOTHING, jobs: [early, { ...admitted().job, seq: 5, version: 1 }], events }, false)
+        expect(await store.eventBounds()).toEqual({ first: 7, last: 12 })
+        expect(await store.event(8)).toEqual(events[1])
+        const late = await savedOne(admitted())
+        expect(late.seq).toBeGreaterThan(seq)
+        expect((await store.eventsAfter(12, 9)).map(({ sequence }) => sequence)).toEqual([13])
+        if (reopen === undefined) return
+        await remove(late, early)
+        store = await reopen(store)
+        const later = await savedOne(admitted())
+        expect(later.seq).toBeGreaterThan(late.seq)
+        expect((await store.eventBounds()).first).toBe(7)
+        expect((await store.eventsAfter(13, 9)).map(({ sequence }) => sequence)).toEqual([14])
+      })
+
+      test('refuses what is there already, and then leaves nothing of its batch', async () => {
+        await aFullStore()
+        const before = await shownBy()
+        const { queues, types, workers, jobs, checkpoints, events } = before.batch
+        const fresh = { ...admitted().job, seq: 99, version: 1 }
+        const twice = [{ queues }, { types }, { workers }, { jobs }, { checkpoints }, { events }]
+        for (const again of twice) {
+          const restoring = store.restore({ ...NOTHING, jobs: [fresh], ...again }, true)
+          await expect(restoring).rejects.toBeInstanceOf(RowsMoved)
+        }
+        expect(await shownBy()).toEqual(before)
+        expect(await store.isHalfRestored()).toBe(false)
+      })
+
+      test('replaces the signs of life', async () => {
+        await save(changes({ aliveAt: at(9), outages: { before: [], after: [{ from: at(1), to: at(2) }] } }))
+        await store.restore({ ...NOTHING, life: { aliveAt: at(3), outages: [] } }, false)
+        expect(await store.life()).toEqual({ aliveAt: at(3), outages: [] })
+        await store.restore({ ...NOTHING, life: { aliveAt: null, outages: [] } }, false)
+        expect(await store.life()).toEqual({ aliveAt: null, outages: [] })
+      })
+
+      test('is known to be unfinished until its last batch', async () => {
+        expect(await store.isHalfRestored()).toBe(false)
+        await store.restore({ ...NOTHING, queues: [aQueue({ version: 1 })] }, true)
+        if (reopen !== undefined) store = await reopen(store)
+        expect(await store.isHalfRestored()).toBe(true)
+        await store.restore(NOTHING, false)
+        expect(await store.isHalfRestored()).toBe(false)
+        await store.restore(NOTHING, true)
+        await store.reset()
+        expect(await store.isHalfRestored()).toBe(false)
+        expect(await store.sizes()).toEqual(EMPTY_SIZES)
+      })
+    })
+
     describe.skipIf(reopen === undefined)('opened again', () => {
       const again = async (): Promise<void> => {
         if (reopen !== undefined) store = await reopen(store)
@@ -873,6 +1060,63 @@ const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map((
 
 const byQueue = (counts: readonly { queue: string; count: number }[]): Record<string, number> =>
   Object.fromEntries(counts.map(({ queue, count }) => [queue, count]))
+
+function storedEvent(sequence: number): StoredEvent {
+  const { type, subject, queue, jobType } = anEvent()
+  return { sequence, type, at: at(sequence), subject, queue, jobType, data: `{"n":${String(sequence)}.0}` }
+}
+
+/** Read in pages of two, so that every page but the last is followed by another. */
+async function everythingIn(store: Store): Promise<Batch> {
+  const all = async <Row, Cursor>(
+    page: (after: Cursor, limit: number) => Promise<Row[]>,
+    first: Cursor,
+    cursorOf: (row: Row) => Cursor,
+  ): Promise<Row[]> => {
+    const found: Row[] = []
+    for (let after = first; ;) {
+      const rows = await page(after, 2)
+      expect(rows.length).toBeLessThanOrEqual(2)
+      const last = rows.at(-1)
+      if (last === undefined) return found
+      found.push(...rows)
+      after = cursorOf(last)
+    }
+  }
+  const notices = await all(
+    (after: number, limit) => store.noticesAfter(after, limit),
+    0,
+    ({ place }) => place,
+  )
+  const tombstones = await all(
+    (after: number, limit) => store.tombstonesAfter(after, limit),
+    0,
+    ({ place }) => place,
+  )
+  return {
+    queues: await store.queues(),
+    types: await store.types(),
+    workers: await store.workers(),
+    notices: notices.map(({ workerId, notice }) => ({ workerId, notice })),
+    jobs: await all(
+      (after: string | null, limit) => store.jobsAfter(after, limit),
+      null,
+      ({ id }) => id,
+    ),
+    checkpoints: await all(
+      (after: string | null, n) => store.checkpointsAfter(after, n),
+      null,
+      ({ jobId }) => jobId,
+    ),
+    tombstones: tombstones.map(({ id }) => id),
+    events: await all(
+      (after: number, limit) => store.eventsAfter(after, limit),
+      0,
+      ({ sequence }) => sequence,
+    ),
+    life: await store.life(),
+  }
+}
 
 async function theJob(store: Store, id: string): Promise<Job> {
   const job = await store.job(id)

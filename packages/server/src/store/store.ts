@@ -197,6 +197,59 @@ export interface Reads {
   eventBounds(): Promise<{ first: number; last: number }>
   nextWakeAt(): Promise<Instant | null>
   life(): Promise<Life>
+
+  // ---- Everything, page by page, for a copy. Together with workers, queues, types, events and life that is all there is.
+
+  sizes(): Promise<Sizes>
+  /** Every job, by id: those whose id sorts above this one (null: from the first). */
+  jobsAfter(id: string | null, limit: number): Promise<Job[]>
+  /** Every checkpoint, by the id of its job. */
+  checkpointsAfter(jobId: string | null, limit: number): Promise<Checkpoint[]>
+  /** What all workers shall hear, oldest first. Begins after place 0; places only grow. */
+  noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { readonly place: number })[]>
+  /** Every removed job that is remembered, oldest first. Begins after place 0; places only grow. */
+  tombstonesAfter(place: number, limit: number): Promise<{ readonly place: number; readonly id: string }[]>
+  /** True from the first batch of a restore until its last: what is there so far is only a part. */
+  isHalfRestored(): Promise<boolean>
+}
+
+/** How many there are of each kind of record. */
+export interface Sizes {
+  readonly queues: number
+  readonly types: number
+  readonly workers: number
+  readonly notices: number
+  readonly jobs: number
+  readonly checkpoints: number
+  readonly tombstones: number
+  readonly events: number
+}
+
+/** Records of another store. */
+export interface Batch {
+  readonly queues: readonly Queue[]
+  readonly types: readonly TypePolicy[]
+  readonly workers: readonly Worker[]
+  readonly notices: readonly WorkerNotice[]
+  readonly jobs: readonly Job[]
+  readonly checkpoints: readonly Checkpoint[]
+  /** Ids of removed jobs, oldest first. */
+  readonly tombstones: readonly string[]
+  /** Each with its place in the log, which grows within the batch and from batch to batch. */
+  readonly events: readonly StoredEvent[]
+  readonly life: Life | null
+}
+
+export const NOTHING: Batch = {
+  queues: [],
+  types: [],
+  workers: [],
+  notices: [],
+  jobs: [],
+  checkpoints: [],
+  tombstones: [],
+  events: [],
+  life: null,
 }
 
 /** What a commit of another server made true. */
@@ -281,7 +334,14 @@ export interface Store extends Reads {
   follow(listener: (news: News | null) => void): () => void
   /** Answers when the database does. */
   ping(): Promise<void>
-  /** Removes everything. Only the test bench asks for it. */
+  /**
+   * Writes records of another store in one transaction, exactly as they are: with their versions, jobs with their
+   * places in the queue, events with theirs in the log. What comes later gets later places. Nobody is told of it, and
+   * nothing is pruned. Refuses what is there already (`RowsMoved`). `more`: other batches follow; until one without it
+   * was written, the store counts as half restored. Answers when it would survive a loss of power.
+   */
+  restore(batch: Batch, more: boolean): Promise<void>
+  /** Removes everything. Only the test bench asks for it, and an import that failed. */
   reset(): Promise<void>
   close(): Promise<void>
 }

@@ -9,7 +9,7 @@ import { accessSync, constants, existsSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import Database, { type Database as Connection } from 'better-sqlite3'
 import { StoreUnavailable } from '../store.ts'
-import { migrate, refuseNewer } from './migrations/migrate.ts'
+import { migrate, refuseNewer, schemaVersion } from './migrations/migrate.ts'
 
 export const IN_MEMORY = ':memory:'
 
@@ -45,6 +45,24 @@ export function connect(file: string, mustExist = false): Connection {
   }
 }
 
+/** Brings a file that nobody serves up to date. */
+export function migrateFile(file: string): { from: number; to: number } {
+  const lock = lockFile(file)
+  try {
+    const before = new Database(file, { timeout: BUSY_MS, fileMustExist: true, readonly: true })
+    const from = schemaVersion(before)
+    before.close()
+    const db = connect(file, true)
+    const to = schemaVersion(db)
+    db.close()
+    return { from, to }
+  } catch (error) {
+    throw unavailable(error)
+  } finally {
+    lock.close()
+  }
+}
+
 /** SQLite would open it, and leave a log beside it that stays read-only when the file no longer is. */
 function refuseReadOnly(file: string): void {
   if (file !== IN_MEMORY && existsSync(file)) accessSync(file, constants.W_OK)
@@ -62,7 +80,9 @@ export function lockFile(file: string): Connection {
   } catch (error) {
     lock.close()
     if (codeOf(error)?.startsWith('SQLITE_BUSY')) {
-      throw new Error(`${file} is in use by another Curfew server; one file serves one server.`, { cause: error })
+      throw new Error(`${file} is in use by another Curfew server; one file serves one server. Stop it first.`, {
+        cause: error,
+      })
     }
     throw error
   }

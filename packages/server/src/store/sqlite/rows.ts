@@ -5,7 +5,7 @@
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
 import type { Beat, Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
-import type { Queue, StoredEvent, WorkerNotice } from '../store.ts'
+import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
@@ -403,7 +403,7 @@ function toBeat(text: string): Beat {
 
 export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]
 
-export function toNotice([workerId, jobId, lease, reason, at]: NoticeRow): WorkerNotice {
+export function toNotice([workerId, jobId, lease, reason, at]: readonly [...NoticeRow, ...unknown[]]): WorkerNotice {
   return { workerId: original(workerId), notice: { jobId, lease, reason, at } }
 }
 
@@ -462,4 +462,22 @@ export function toEvent([sequence, type, at, subject, queue, jobType, data]: Eve
 
 export function eventValues({ sequence, type, at, subject, queue, jobType, data }: StoredEvent): EventRow {
   return [sequence, type, at, exact(subject), queue, jobType, data]
+}
+
+// ---- Sizes ----
+
+export type SizesRow = readonly [
+  queues: number,
+  types: number,
+  workers: number,
+  notices: number,
+  jobs: number,
+  checkpoints: number,
+  tombstones: number,
+  events: number,
+]
+
+export function toSizes(row: SizesRow): Sizes {
+  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events] = row
+  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events }
 }

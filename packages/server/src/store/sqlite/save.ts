@@ -46,34 +46,36 @@ function saveJobs(session: Session, changes: Changes['jobs']): void {
   const lastTombstone = numbers.tombstone
   for (const { before, after } of changes) {
     if (after === null) removeJob(session, before)
-    else if (before === null) insertJob(session, after)
+    else if (before === null) insertJob(session, after, placeOf(after, numbers), 1)
     else updateJob(session, before, after)
     tally.count(before, after)
   }
   tally.write(statements)
-  if (numbers.seq > numbers.seqReserved) {
-    numbers.seqReserved = Math.ceil(numbers.seq / BLOCK) * BLOCK
-    statements.putMeta.run('seq_reserved', numbers.seqReserved)
-  }
+  reservePlaces(session)
   if (numbers.tombstone > lastTombstone) statements.deleteTombstones.run(numbers.tombstone - TOMBSTONES)
+}
+
+export function reservePlaces({ statements, numbers }: Session): void {
+  if (numbers.seq <= numbers.seqReserved) return
+  numbers.seqReserved = Math.ceil(numbers.seq / BLOCK) * BLOCK
+  statements.putMeta.run('seq_reserved', numbers.seqReserved)
 }
 
 function placeOf(job: Job, numbers: Numbers): number {
   return job.seq === TAIL ? ++numbers.seq : job.seq
 }
 
-function insertJob(session: Session, job: Job): void {
-  const { statements, texts, numbers } = session
-  const seq = placeOf(job, numbers)
+export function insertJob({ statements, texts }: Session, job: Job, seq: number, version: number): void {
   const begins = onlyBegins(job)
+  const first = begins ? version : version - 1
   try {
-    const { lastInsertRowid } = statements.insertJob.run(...firstValues(job, begins ? 1 : 0, seq, texts))
+    const { lastInsertRowid } = statements.insertJob.run(...firstValues(job, first, seq, texts))
     statements.insertBody.run(lastInsertRowid, job.body)
   } catch (error) {
     throw duplicateOr(error, 'job', job)
   }
-  // Nothing of ours adds a job that has already lived; should one come, the rest of it follows.
-  if (!begins) statements.updateJob.run(...movingValues(job, seq, texts), ...otherValues(job, texts), job.id, 0)
+  // Only a restore adds jobs that have already lived; the rest of such a job follows.
+  if (!begins) statements.updateJob.run(...movingValues(job, seq, texts), ...otherValues(job, texts), job.id, first)
 }
 
 function updateJob({ statements, texts, numbers }: Session, before: Job, after: Job): void {
@@ -101,7 +103,7 @@ const DEAD_LETTER_INDEX = JOB_STATES.length
 const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
 
 /** By how much a save changes the counts: summed here, written once per queue and state. */
-class Tally {
+export class Tally {
   readonly #queues = new Map<string, number[]>()
 
   count(before: Job | null, after: Job | null): void {
@@ -130,7 +132,7 @@ function saveWorker({ statements, texts }: Session, { before, after }: Change<Wo
   if (before === null) {
     if (after === null) throw broken('a change of nothing into nothing')
     try {
-      statements.insertWorker.run(workerValues(after, texts), exact(after.id))
+      statements.insertWorker.run(workerValues(after, texts), exact(after.id), 1)
     } catch (error) {
       throw duplicateOr(error, 'worker', after)
     }
@@ -151,7 +153,7 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Database.SqliteError && /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(error.code)
 }
 
-function duplicateOr(error: unknown, what: string, { id }: { id: string }): unknown {
+export function duplicateOr(error: unknown, what: string, { id }: { id: string }): unknown {
   if (!isDuplicate(error)) return error
   return new RowsMoved(`${what} ${id} is there already and cannot be added`, error)
 }

@@ -10,7 +10,7 @@
  */
 import type { Database, Statement } from 'better-sqlite3'
 import type { Instant, JobState } from '@curfew/core'
-import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, SizesRow, TypeRow, WorkerRow } from './rows.ts'
 import { WideRows } from './wide-rows.ts'
 
 // ---- Jobs ----
@@ -158,6 +158,14 @@ WHERE dead_letter = 1
   AND type = @type
   AND (@queue IS NULL OR queue = @queue)`
 
+export const JOBS_AFTER = `
+-- Finds every job whose id is above this one, by id.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_id CROSS JOIN bodies b ON b.place = j.place
+WHERE j.id > ?
+ORDER BY j.id
+LIMIT +?`
+
 export const LIST_ACTIVE_JOBS = `
 -- Finds active jobs.
 SELECT b.body, j.*
@@ -220,15 +228,27 @@ export const FIND_TOMBSTONE = `
 -- Finds whether a removed job of this id is remembered.
 SELECT 1 FROM tombstones WHERE id = ? LIMIT 1`
 
+export const TOMBSTONES_AFTER = `
+-- Finds the removed jobs that are remembered after this place, oldest first.
+SELECT place, id FROM tombstones WHERE place > ? ORDER BY place LIMIT +?`
+
 // ---- Checkpoints ----
 
 export const FIND_CHECKPOINT = `
 -- Finds a job's checkpoint.
 SELECT * FROM checkpoints WHERE job_id = ?`
 
+export const CHECKPOINTS_AFTER = `
+-- Finds the checkpoints of jobs whose id is above this one, by id.
+SELECT * FROM checkpoints WHERE job_id > ? ORDER BY job_id LIMIT +?`
+
 export const PUT_CHECKPOINT = `
 -- Adds or replaces a job's checkpoint.
 INSERT OR REPLACE INTO checkpoints (job_id, sequence, state, step_index, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?)`
+
+export const RESTORE_CHECKPOINT = `
+-- Adds a job's checkpoint.
+INSERT INTO checkpoints (job_id, sequence, state, step_index, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?)`
 
 export const DELETE_CHECKPOINT = `
 -- Removes a job's checkpoint.
@@ -249,7 +269,7 @@ ORDER BY wake_at
 LIMIT +?`
 
 export const INSERT_WORKER = `
--- Adds a worker in its first version.
+-- Adds a worker in this version.
 INSERT INTO workers (
   known, last_seen_at, wake_at, died_at, created_at, last_beat_at, state, draining, directive, registered, active_jobs,
   beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, beat,
@@ -257,7 +277,7 @@ INSERT INTO workers (
 ) VALUES (
   ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?, ?, ?, ?, ?,
-  ?, 1
+  ?, ?
 )`
 
 export const UPDATE_WORKER = `
@@ -292,6 +312,14 @@ WHERE worker_id = ?
 ORDER BY place DESC
 LIMIT +?`
 
+export const NOTICES_AFTER = `
+-- Finds what workers are to be told after this place, oldest first.
+SELECT worker_id, job_id, lease, reason, at, place
+FROM notices
+WHERE place > ?
+ORDER BY place
+LIMIT +?`
+
 export const INSERT_NOTICE = `
 -- Adds something that a worker is to be told.
 INSERT INTO notices (worker_id, job_id, lease, reason, at) VALUES (?, ?, ?, ?, ?)`
@@ -319,6 +347,10 @@ export const INSERT_QUEUE = `
 INSERT INTO queues (created_at, paused_at, config, name, version) VALUES (?, ?, ?, ?, 1)
 ON CONFLICT (name) DO NOTHING`
 
+export const RESTORE_QUEUE = `
+-- Adds a queue in this version.
+INSERT INTO queues (created_at, paused_at, config, name, version) VALUES (?, ?, ?, ?, ?)`
+
 export const UPDATE_QUEUE = `
 -- Rewrites the queue with this name, if it is still in the version that was read.
 UPDATE queues SET created_at = ?, paused_at = ?, config = ?, version = version + 1
@@ -335,6 +367,10 @@ SELECT * FROM types ORDER BY type`
 export const PUT_TYPE = `
 -- Adds or replaces the policy of a type.
 INSERT OR REPLACE INTO types (type, asked, caps, sent, updated_at) VALUES (?, ?, ?, ?, ?)`
+
+export const RESTORE_TYPE = `
+-- Adds the policy of a type.
+INSERT INTO types (type, asked, caps, sent, updated_at) VALUES (?, ?, ?, ?, ?)`
 
 export const DELETE_TYPE = `
 -- Removes the policy of a type.
@@ -389,6 +425,17 @@ SELECT value FROM meta WHERE key = ?`
 export const PUT_META = `
 -- Remembers a value.
 INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`
+
+export const DELETE_META = `
+-- Forgets a remembered value.
+DELETE FROM meta WHERE key = ?`
+
+export const SIZES = `
+-- Counts the rows of every kind.
+SELECT
+  (SELECT count(*) FROM queues), (SELECT count(*) FROM types), (SELECT count(*) FROM workers),
+  (SELECT count(*) FROM notices), (SELECT count(*) FROM jobs), (SELECT count(*) FROM checkpoints),
+  (SELECT count(*) FROM tombstones), (SELECT count(*) FROM events)`
 
 export const LAST_TOMBSTONE = `
 -- Finds the place of the newest tombstone.
@@ -455,6 +502,7 @@ export function prepare(db: Database) {
     listDeadLetters: jobs<[DeadLettersAsked & Slice]>(LIST_DEAD_LETTERS),
     countDeadLettersOfType: valueBy<DeadLettersAsked>(COUNT_DEAD_LETTERS_OF_TYPE),
     listActiveJobs: jobs<[limit: number]>(LIST_ACTIVE_JOBS),
+    jobsAfter: jobs<[id: string, limit: number]>(JOBS_AFTER),
     nextJobWake: value<Instant>(NEXT_JOB_WAKE),
 
     addToCount: write(ADD_TO_COUNT),
@@ -465,9 +513,12 @@ export function prepare(db: Database) {
     insertTombstone: write(INSERT_TOMBSTONE),
     deleteTombstones: write(DELETE_TOMBSTONES),
     findTombstone: value<number>(FIND_TOMBSTONE),
+    tombstonesAfter: rows<readonly [place: number, id: string]>(TOMBSTONES_AFTER),
 
     findCheckpoint: rows<CheckpointRow>(FIND_CHECKPOINT),
+    checkpointsAfter: rows<CheckpointRow>(CHECKPOINTS_AFTER),
     putCheckpoint: write(PUT_CHECKPOINT),
+    restoreCheckpoint: write(RESTORE_CHECKPOINT),
     deleteCheckpoint: write(DELETE_CHECKPOINT),
 
     findWorker: rows<WorkerRow>(FIND_WORKER),
@@ -478,6 +529,7 @@ export function prepare(db: Database) {
     listWorkers: rows<WorkerRow>(LIST_WORKERS),
     nextWorkerWake: value<Instant>(NEXT_WORKER_WAKE),
     findNotices: rows<NoticeRow>(FIND_NOTICES),
+    noticesAfter: rows<readonly [...NoticeRow, place: number]>(NOTICES_AFTER),
     insertNotice: write(INSERT_NOTICE),
     deleteNotice: write(DELETE_NOTICE),
     deleteNotices: write(DELETE_NOTICES),
@@ -485,10 +537,12 @@ export function prepare(db: Database) {
     findQueue: rows<QueueRow>(FIND_QUEUE),
     listQueues: rows<QueueRow>(LIST_QUEUES),
     insertQueue: write(INSERT_QUEUE),
+    restoreQueue: write(RESTORE_QUEUE),
     updateQueue: write(UPDATE_QUEUE),
     findType: rows<TypeRow>(FIND_TYPE),
     listTypes: rows<TypeRow>(LIST_TYPES),
     putType: write(PUT_TYPE),
+    restoreType: write(RESTORE_TYPE),
     deleteType: write(DELETE_TYPE),
 
     insertEvent: write(INSERT_EVENT),
@@ -504,6 +558,8 @@ export function prepare(db: Database) {
 
     findMeta: value<unknown>(FIND_META),
     putMeta: write(PUT_META),
+    deleteMeta: write(DELETE_META),
+    sizes: rows<SizesRow>(SIZES),
     lastTombstone: value<number | null>(LAST_TOMBSTONE),
     sqliteVersion: value<string>(SQLITE_VERSION),
   }

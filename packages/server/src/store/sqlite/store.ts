@@ -14,6 +14,7 @@ import { JOB_STATES, type Checkpoint, type Instant, type Job, type JobState } fr
 import type { TypePolicy, Worker } from '@curfew/core'
 import { NO_CHANGES, StoreUnavailable } from '../store.ts'
 import type {
+  Batch,
   Closing,
   Ended,
   EventRetention,
@@ -21,13 +22,16 @@ import type {
   JobFilter,
   Page,
   Queue,
+  Sizes,
   StateCounts,
   Store,
   StoredEvent,
+  WorkerNotice,
 } from '../store.ts'
 import type { StoreHealth, Transaction } from '../store.ts'
 import { connect, IN_MEMORY, lockFile, troubleOf, unavailable, type Durability } from './connection.ts'
-import { exact, toCheckpoint, toEvent, toJob, toQueue, toTypePolicy, toWorker } from './rows.ts'
+import { exact, toCheckpoint, toEvent, toJob, toNotice, toQueue, toSizes, toTypePolicy, toWorker } from './rows.ts'
+import { isHalfRestored, restoreBatch } from './restore.ts'
 import { Session, type OpenSync } from './session.ts'
 import { RESET, type Statements } from './statements.ts'
 import { LogSync } from './sync.ts'
@@ -214,6 +218,54 @@ export class SqliteStore implements Store {
 
   life(): Promise<Life> {
     return this.#read((_, { life }) => life)
+  }
+
+  // ---- Everything, for a copy ----
+
+  sizes(): Promise<Sizes> {
+    return this.#read(({ sizes }) => toSizes(sizes.get() ?? [0, 0, 0, 0, 0, 0, 0, 0]))
+  }
+
+  jobsAfter(id: string | null, limit: number): Promise<Job[]> {
+    return this.#read(({ jobsAfter }, { texts }) => jobsAfter.all(id ?? '', limit).map((row) => toJob(row, texts)))
+  }
+
+  checkpointsAfter(jobId: string | null, limit: number): Promise<Checkpoint[]> {
+    return this.#read(({ checkpointsAfter }) => checkpointsAfter.all(jobId ?? '', limit).map(toCheckpoint))
+  }
+
+  noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { place: number })[]> {
+    return this.#read(({ noticesAfter }) =>
+      noticesAfter.all(place, limit).map((row) => ({ ...toNotice(row), place: row[5] })),
+    )
+  }
+
+  tombstonesAfter(place: number, limit: number): Promise<{ place: number; id: string }[]> {
+    return this.#read(({ tombstonesAfter }) => tombstonesAfter.all(place, limit).map(([at, id]) => ({ place: at, id })))
+  }
+
+  isHalfRestored(): Promise<boolean> {
+    return this.#read(isHalfRestored)
+  }
+
+  async restore(batch: Batch, more: boolean): Promise<void> {
+    const { durable } = await this.#turns.take(async () => {
+      const session = this.#ready()
+      const { begin, commit } = session.statements
+      this.#attempt(() => begin.run())
+      try {
+        this.#attempt(() => {
+          restoreBatch(session, batch, more)
+          commit.run()
+        })
+        session.keep()
+        return { durable: this.#durable(session, true) }
+      } catch (error) {
+        this.#rollBack(session)
+        throw error
+      }
+    })
+    await durable
   }
 
   // ---- The store itself ----

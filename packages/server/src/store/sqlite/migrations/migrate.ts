@@ -35,6 +35,6 @@ export function migrate(db: Database): void {
   }
 }
 
-function schemaVersion(db: Database): number {
+export function schemaVersion(db: Database): number {
   return db.pragma('user_version', { simple: true }) as number
 }

@@ -1,0 +1,178 @@
+/**
+ * `curfew import`: fills an empty store with what `curfew export` wrote, batch by batch. The store counts as half
+ * restored until the last line has been seen to be right; a server refuses to serve it until then. So a target is
+ * either whole, or empty, or (when the process was killed) known to be a part, which the next import removes.
+ */
+import { createReadStream } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { StoreUnavailable, RowsMoved, type Sizes, type Store } from '../store/store.ts'
+import { refuseServed, total } from './export.ts'
+import { interruptible, Stopped } from './interrupt.ts'
+import { BadLine, linesOf, type NumberedLine } from './lines.ts'
+import { nameOf, openStore, placeOf } from './open-store.ts'
+import { grouped, Progress } from './progress.ts'
+import { BadRecord, readHeader, readLine, type Filling, type Header } from './records.ts'
+import { SettingsError, type Settings } from './settings.ts'
+
+const BATCH_RECORDS = 1_000
+/** Fewer records when they are large. */
+const BATCH_CHARACTERS = 8 * 1024 * 1024
+
+export interface ImportOptions {
+  readonly settings: Settings
+  /** `-`: standard input. */
+  readonly file: string
+  readonly force: boolean
+}
+
+export async function runImport({ settings, file, force }: ImportOptions): Promise<void> {
+  if (file === '-' && process.stdin.isTTY) throw new SettingsError('Name a file, or redirect the input.')
+  const into = nameOf(placeOf(settings))
+  const { signal, release } = interruptible()
+  const input: Readable = file === '-' ? process.stdin : createReadStream(file)
+  const stop = (): void => {
+    input.destroy(new Stopped())
+  }
+  signal.addEventListener('abort', stop)
+  const lines = linesOf(input as AsyncIterable<Uint8Array>)
+  try {
+    const header = await headerOf(lines)
+    const store = await openStore(settings)
+    try {
+      if (!force) await refuseServed(store, into)
+      await emptied(store, into)
+      const progress = new Progress('imported', total(header.counts))
+      const records = await fill(store, lines, signal, progress)
+        .catch((error: unknown) => undo(store, into, error))
+        .finally(() => {
+          progress.clear()
+        })
+      process.stderr.write(
+        `Imported ${grouped(records)} records, exported at ${header.exported_at}, into ${into} in ${progress.seconds()}.\n`,
+      )
+    } finally {
+      await store.close()
+    }
+  } finally {
+    release()
+    input.destroy()
+  }
+}
+
+export async function headerOf(lines: AsyncGenerator<NumberedLine>): Promise<Header> {
+  const first = await lines.next()
+  if (first.done === true) throw new BadLine(1, 'there is nothing')
+  return numbered(1, () => readHeader(first.value.text))
+}
+
+async function emptied(store: Store, name: string): Promise<void> {
+  if (await store.isHalfRestored()) {
+    process.stderr.write(`Removing the part that an unfinished import has left in ${name}.\n`)
+    await store.reset()
+    return
+  }
+  const sizes = await store.sizes()
+  if (total(sizes) === 0) return
+  throw new Error(`${name} is not empty (${listed(sizes)}). An import needs an empty one; nothing was written.`)
+}
+
+const listed = (sizes: Sizes): string =>
+  Object.entries(sizes)
+    .filter(([, n]) => n > 0)
+    .map(([kind, n]) => `${kind}: ${grouped(Number(n))}`)
+    .join(', ')
+
+/** Gives the number of records. */
+export async function fill(
+  store: Store,
+  lines: AsyncIterable<NumberedLine>,
+  signal: AbortSignal,
+  progress: Pick<Progress, 'advance'>,
+): Promise<number> {
+  let batch = newBatch()
+  let gathered = 0
+  let characters = 0
+  let records = 0
+  let sequence = 0
+  let last = 1
+  let written = 1
+  let ended = false
+  const write = async (more: boolean): Promise<void> => {
+    try {
+      await store.restore(batch, more)
+    } catch (error) {
+      if (!(error instanceof RowsMoved)) throw error
+      throw new Error(`lines ${String(written + 1)} to ${String(last)}: ${error.message}`, { cause: error })
+    }
+    progress.advance(gathered)
+    batch = newBatch()
+    gathered = 0
+    characters = 0
+    written = last
+  }
+  for await (const { number, text } of lines) {
+    signal.throwIfAborted()
+    last = number
+    if (ended) throw new BadLine(number, 'it stands after the last line')
+    const line = numbered(number, () => readLine(text))
+    if ('end' in line) {
+      if (line.end.records !== records)
+        throw new BadLine(
+          number,
+          `there should be ${String(line.end.records)} records before it, not ${String(records)}`,
+        )
+      ended = true
+      continue
+    }
+    if (line.sequence !== null) {
+      if (line.sequence <= sequence) throw new BadLine(number, `event ${String(line.sequence)} is out of its order`)
+      sequence = line.sequence
+    }
+    line.addTo(batch)
+    gathered += 1
+    records += 1
+    characters += text.length
+    if (gathered >= BATCH_RECORDS || characters >= BATCH_CHARACTERS) await write(true)
+  }
+  signal.throwIfAborted()
+  if (!ended) throw new BadLine(last + 1, 'the last line is missing, so the file was cut')
+  await write(false)
+  return records
+}
+
+/** Leaves the target empty, and tells so. */
+async function undo(store: Store, name: string, cause: unknown): Promise<never> {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const reason = /[.!?]$/.test(why) ? why : `${why}.`
+  let left = `Nothing of it remains: ${name} is empty.`
+  try {
+    await store.reset()
+  } catch (error) {
+    const trouble = error instanceof StoreUnavailable ? error.reason : String(error)
+    left = `${name} could not be emptied again (${trouble}): it holds a part, which no server will serve. Run the import again.`
+  }
+  const message = `${reason} ${left}`
+  throw cause instanceof Stopped ? new Stopped(message) : new Error(message, { cause })
+}
+
+function numbered<T>(number: number, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw error instanceof BadRecord ? new BadLine(number, error.message) : error
+  }
+}
+
+function newBatch(): Filling {
+  return {
+    queues: [],
+    types: [],
+    workers: [],
+    notices: [],
+    jobs: [],
+    checkpoints: [],
+    tombstones: [],
+    events: [],
+    life: null,
+  }
+}

@@ -1,0 +1,43 @@
+/** Where the data lies, by the settings: one SQLite file, or a database. The one place that knows every kind of store. */
+import { existsSync, mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { openSqliteStore } from '../store/sqlite/store.ts'
+import type { Store } from '../store/store.ts'
+import { hidePassword, SettingsError, type Settings } from './settings.ts'
+
+export type Place =
+  { readonly kind: 'file'; readonly file: string } | { readonly kind: 'database'; readonly url: string }
+
+export function placeOf(settings: Settings): Place {
+  const { database, data } = settings
+  if (database === null || database === undefined)
+    return { kind: 'file', file: join(resolve(String(data)), 'curfew.db') }
+  if (!/^postgres(ql)?:\/\/./.test(String(database)) || !URL.canParse(String(database)))
+    throw new SettingsError('The database must be given as postgres://user:password@host:port/name.')
+  return { kind: 'database', url: String(database) }
+}
+
+/** As it may be shown to anybody. */
+export function nameOf(place: Place): string {
+  return place.kind === 'file' ? place.file : hidePassword(place.url)
+}
+
+/** `mustExist`: a file that is not there is not made. */
+export async function openStore(settings: Settings, { mustExist = false } = {}): Promise<Store> {
+  const place = placeOf(settings)
+  if (place.kind === 'database') throw notBuiltIn()
+  if (mustExist && !existsSync(place.file)) throw new Error(`There is no data: ${place.file} does not exist.`)
+  mkdirSync(resolve(String(settings['data'])), { recursive: true })
+  return openSqliteStore({
+    file: place.file,
+    durability: settings['durability'] === 'normal' ? 'normal' : 'full',
+    events: {
+      maxAgeMs: Number(settings['retention.events']),
+      maxCount: Number(settings['retention.events-max']),
+    },
+  })
+}
+
+export function notBuiltIn(): SettingsError {
+  return new SettingsError('PostgreSQL is not built in: this version keeps its data in a file (--data).')
+}
