@@ -1,0 +1,108 @@
+/**
+ * Several servers on one database, and callers who know nothing of them but their addresses: a call goes to any of them,
+ * and to another one if that does not answer.
+ */
+import { fileURLToPath } from 'node:url'
+import { pause, ServerProcess, type Reply } from '../process/server-process.ts'
+
+const SKEWED = fileURLToPath(new URL('skewed-clock.mjs', import.meta.url))
+
+export interface Member {
+  readonly name: string
+  readonly skewMs: number
+  server: ServerProcess | null
+  paused: boolean
+}
+
+export interface FleetOptions {
+  readonly database: string
+  /** By how much the wall clock of each server is wrong. */
+  readonly skewsMs: readonly number[]
+  readonly flags?: readonly string[]
+  readonly random: () => number
+}
+
+export class Fleet {
+  readonly members: readonly Member[]
+  readonly #options: FleetOptions
+  /** Everything servers that are gone have logged. */
+  readonly #logs: string[] = []
+
+  private constructor(options: FleetOptions) {
+    this.#options = options
+    this.members = options.skewsMs.map((skewMs, index) => ({
+      name: `server ${String(index + 1)}`,
+      skewMs,
+      server: null,
+      paused: false,
+    }))
+  }
+
+  static async start(options: FleetOptions): Promise<Fleet> {
+    const fleet = new Fleet(options)
+    await Promise.all(fleet.members.map((member) => fleet.start(member)))
+    return fleet
+  }
+
+  async start(member: Member): Promise<void> {
+    member.server = await ServerProcess.start({
+      flags: ['--database', this.#options.database, ...(this.#options.flags ?? [])],
+      node: ['--import', SKEWED],
+      env: { SKEW_MS: String(member.skewMs) },
+    })
+  }
+
+  async kill(member: Member): Promise<void> {
+    const { server } = member
+    member.server = null
+    member.paused = false
+    await server?.kill()
+    this.#logs.push(server?.stderr ?? '')
+  }
+
+  pause(member: Member): void {
+    member.paused = true
+    member.server?.signal('SIGSTOP')
+  }
+
+  resume(member: Member): void {
+    member.paused = false
+    member.server?.signal('SIGCONT')
+  }
+
+  /** Stops in order; the logs of all servers there ever were. */
+  async stop(): Promise<string[]> {
+    for (const member of this.members) if (member.paused) this.resume(member)
+    await Promise.all(this.members.map(({ server }) => server?.stop()))
+    return [...this.#logs, ...this.members.map(({ server }) => server?.stderr ?? '')]
+  }
+
+  /** The answer of whichever server gives one that is not a 503, or null when none did in time. */
+  async call(method: string, path: string, body?: unknown, patienceMs = 20_000): Promise<Reply | null> {
+    const giveUpAt = performance.now() + patienceMs
+    while (performance.now() < giveUpAt) {
+      const reply = await this.callOnce(method, path, body)
+      if (reply !== null && reply.status !== 503) return reply
+      await pause(50)
+    }
+    return null
+  }
+
+  /** One try with one server; null when there is no answer (which says nothing about what happened). */
+  async callOnce(method: string, path: string, body?: unknown, timeoutMs = 3_000): Promise<Reply | null> {
+    const up = this.members.filter(({ server }) => server !== null)
+    const member = up[Math.floor(this.#options.random() * up.length)]
+    if (member?.server == null) return null
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(resolve, timeoutMs, null)
+    })
+    try {
+      return await Promise.race([member.server.call(method, path, body), late])
+    } catch {
+      return null
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
