@@ -17,6 +17,17 @@ export default defineConfig({
         test: { name: 'simulation', include: ['tests/simulation/**/*.test.ts'], testTimeout: 120_000 },
       },
       {
+        // The same stories once more, on PostgreSQL.
+        extends: true,
+        test: {
+          name: 'postgres',
+          include: ['tests/scenarios/**/*.test.ts'],
+          globalSetup: ['tests/postgres/setup.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
         // Real server processes, real sockets, kill -9: one file at a time, and only when the other projects are done,
         // because a busy machine makes real clocks lie. They run the build in dist.
         extends: true,

@@ -15,8 +15,8 @@ import {
 import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/engine.ts'
 import { Meters } from '../packages/server/src/engine/meters.ts'
 import { createApp, type Handler } from '../packages/server/src/http/app.ts'
-import { openSqliteStore } from '../packages/server/src/store/sqlite/store.ts'
-import type { EventRetention, Store } from '../packages/server/src/store/store.ts'
+import type { Store } from '../packages/server/src/store/store.ts'
+import { openTestStore, quiet } from './stores.ts'
 
 /** Answers are looked at, not trusted: what tests pass on has a type, the rest is anything. */
 export interface JobView {
@@ -120,19 +120,13 @@ export const TEST_SETTINGS: EngineSettings = {
   largestCheckpointBytes: 1_048_576,
 }
 
-export function openMemoryStore(events: EventRetention = { maxAgeMs: days(7), maxCount: 1_000_000 }): Promise<Store> {
-  return openSqliteStore({ file: ':memory:', durability: 'full', events })
-}
-
 /** The instant so many milliseconds after a test began, as the server writes it. */
 export function at(ms: number): string {
   return new Date(Date.UTC(2026, 0, 1, 12) + ms).toISOString()
 }
 
 /** Lets everything that was promised so far come true. */
-export function idle(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve))
-}
+export const idle = quiet
 
 export class TestServer {
   readonly clock: FakeClock
@@ -151,7 +145,7 @@ export class TestServer {
 
   static async open(options: TestOptions = {}): Promise<TestServer> {
     const clock = options.clock ?? new FakeClock()
-    const store = options.store ?? (await openMemoryStore())
+    const store = options.store ?? (await openTestStore())
     const logged: TestServer['logged'] = []
     const log = (level: string) => (fields: object, message: string) => void logged.push({ level, fields, message })
     const settings = { ...TEST_SETTINGS, ...options.settings }

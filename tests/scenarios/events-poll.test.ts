@@ -1,7 +1,8 @@
 /** Events by poll: order, shape, filters, the cursor, and what is pruned. */
 import { expect, test } from 'vitest'
 import { days } from '@curfew/core'
-import { at, openMemoryStore, TestServer, type Body } from '../harness.ts'
+import { at, TestServer, type Body } from '../harness.ts'
+import { openTestStore } from '../stores.ts'
 
 const poll = async (server: TestServer, query = '') => (await server.get(`/ojs/v1/events${query}`)).body
 const types = (events: { type: string }[]): string[] => events.map(({ type }) => type)
@@ -79,7 +80,7 @@ test.each(['nonsense', 'evt_01890000-0000-7000-8000-000000000000', 'evt_01890000
 )
 
 test('an event that was pruned is gone', async () => {
-  const store = await openMemoryStore({ maxAgeMs: days(7), maxCount: 10 })
+  const store = await openTestStore({ maxAgeMs: days(7), maxCount: 10 })
   const server = await TestServer.open({ store })
   await server.enqueue()
   const { cursor } = await poll(server)
@@ -92,7 +93,7 @@ test('an event that was pruned is gone', async () => {
 })
 
 test('events older than their time are pruned', async () => {
-  const store = await openMemoryStore({ maxAgeMs: 60_000, maxCount: 1_000_000 })
+  const store = await openTestStore({ maxAgeMs: 60_000, maxCount: 1_000_000 })
   const server = await TestServer.open({ store })
   const old = await server.enqueue()
   await server.advance(59_000)

@@ -1,7 +1,8 @@
 /** Events as they happen: frames, channels, resuming, gaps, and when a stream ends. */
 import { expect, test } from 'vitest'
 import { days } from '@curfew/core'
-import { at, idle, openMemoryStore, TestServer } from '../harness.ts'
+import { at, idle, TestServer } from '../harness.ts'
+import { openTestStore } from '../stores.ts'
 
 test('a frame has the event’s id, its type, and one line of data with the keys of data at the top as well', async () => {
   const server = await TestServer.open()
@@ -117,7 +118,7 @@ test('Last-Event-ID resumes after that event, without a gap and without a repeat
 })
 
 test('an id that is gone or unknown is answered with system.gap, and the stream goes on', async () => {
-  const store = await openMemoryStore({ maxAgeMs: days(7), maxCount: 10 })
+  const store = await openTestStore({ maxAgeMs: days(7), maxCount: 10 })
   const server = await TestServer.open({ store })
   await server.enqueue()
   const [first] = await server.events()

@@ -4,7 +4,8 @@
  */
 import { expect, test } from 'vitest'
 import { FakeClock, seededRandom } from '@curfew/core'
-import { openMemoryStore, TestServer } from '../harness.ts'
+import { TestServer } from '../harness.ts'
+import { openTestStore } from '../stores.ts'
 
 const SEEDS = 120
 const START = new FakeClock().now()
@@ -60,7 +61,7 @@ async function live(seed: number): Promise<{ expected: Due; earlier: string; tol
   const random = seededRandom(seed)
   const chance = (p: number): boolean => random() < p
   const between = (from: number, to: number): number => from + Math.floor(random() * (to - from + 1))
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   let server = await TestServer.open({ store })
   const registered = chance(0.5)
   if (registered) await server.register('w')
@@ -137,6 +138,7 @@ async function live(seed: number): Promise<{ expected: Due; earlier: string; tol
   await server.advance(1)
   const { error } = await server.job(id)
   const told = { at: Date.parse(String(error?.deadline)) - START, type: error?.type, late: error?.overshoot_ms }
+  await server.close()
   return { expected, earlier, told, story }
 }
 

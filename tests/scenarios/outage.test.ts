@@ -4,14 +4,15 @@
  */
 import { expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
-import { at, idle, openMemoryStore, TestServer } from '../harness.ts'
+import { at, idle, TestServer } from '../harness.ts'
+import { openTestStore } from '../stores.ts'
 
 const NOON = Date.UTC(2026, 0, 1, 12)
 const WITHIN_A_STAMP = 5_000
 
 /** What `story` left behind, found by a server that comes up at `ms`. */
 async function crashed<T>(ms: number, story: (server: TestServer) => Promise<T>) {
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   const before = await TestServer.open({ store })
   const left = await story(before)
   const crashedAt = before.clock.now() - NOON
@@ -78,7 +79,7 @@ test('a beat after the restart counts from there, with no credit left over', asy
 })
 
 test('two outages are both credited', async () => {
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   const first = await TestServer.open({ store })
   const { id } = await first.start({ heartbeat_timeout: 20 }, { worker_id: 'w' })
   await first.advance(8_000)
@@ -93,7 +94,7 @@ test('two outages are both credited', async () => {
 })
 
 test('a clock that was set back while the server was down does not run twice', async () => {
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   const before = await TestServer.open({ store })
   const { id } = await before.start({ timeout: 60 })
   await before.advance(30_000)
@@ -105,7 +106,7 @@ test('a clock that was set back while the server was down does not run twice', a
 })
 
 test('even if nothing was heard but a beat since the last stamp', async () => {
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   const before = await TestServer.open({ store })
   await before.register('w')
   const { id } = await before.start({ timeout: 600 }, { worker_id: 'w' })
@@ -149,7 +150,7 @@ test('jobs, queues, policies, workers, events and leases are what they were', as
 })
 
 test('while an attempt runs, the store’s stamp of life is never older than 5 seconds', async () => {
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   const server = await TestServer.open({ store })
   await server.start()
   for (let second = 0; second < 30; second += 1) {

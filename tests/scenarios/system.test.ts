@@ -1,7 +1,8 @@
 /** The server about itself: manifest, health, readiness, metrics, and what it says when its store fails. */
 import { expect, test } from 'vitest'
 import { StoreUnavailable, type Store } from '../../packages/server/src/store/store.ts'
-import { at, openMemoryStore, TestServer } from '../harness.ts'
+import { at, TestServer } from '../harness.ts'
+import { openTestStore } from '../stores.ts'
 
 /** A store that can be made to fail. */
 function breakable(store: Store): { store: Store; fails: (whether: boolean) => void } {
@@ -65,7 +66,7 @@ test.each(['/ready', '/readyz'])('%s is ready', async (path) => {
 })
 
 test('when the store cannot serve, everything says so, and nothing is lost when it can again', async () => {
-  const { store, fails } = breakable(await openMemoryStore())
+  const { store, fails } = breakable(await openTestStore())
   const server = await TestServer.open({ store })
   const id = await server.enqueue()
   fails(true)
@@ -89,7 +90,7 @@ test('when the store cannot serve, everything says so, and nothing is lost when 
 })
 
 test('deadlines that passed while the store failed are settled as soon as it serves again', async () => {
-  const { store, fails } = breakable(await openMemoryStore())
+  const { store, fails } = breakable(await openTestStore())
   const server = await TestServer.open({ store })
   const { id } = await server.start({ timeout: 10, retry: { max_attempts: 1 } })
   fails(true)

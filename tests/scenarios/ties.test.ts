@@ -1,7 +1,8 @@
 /** Several limits due together: the earliest wins; on a tie total, execution, stalled, worker death, visibility. */
 import { expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
-import { at, openMemoryStore, TestServer } from '../harness.ts'
+import { at, TestServer } from '../harness.ts'
+import { openTestStore } from '../stores.ts'
 
 const DUE_AT_30: [string, Record<string, unknown>][] = [
   ['total_timeout', { total_timeout: 30 }],
@@ -64,7 +65,7 @@ test('a backoff that ends with the total does not bring the job back', async () 
 })
 
 test('of several limits that passed while no server was up, the earliest is the one that is told', async () => {
-  const store = await openMemoryStore()
+  const store = await openTestStore()
   const before = await TestServer.open({ store })
   const { id } = await before.start({ timeout: 10, total_timeout: 20 }, { worker_id: 'w' })
   const waiting = await before.enqueue({ enqueue_ttl: 5, total_timeout: 8 })

@@ -1,0 +1,100 @@
+/**
+ * The store a story runs on: SQLite in memory or, in the project `postgres`, a real PostgreSQL. Stories turn their own
+ * clock and are alone with their data, so the store is shown to the engine as one that nobody shares.
+ *
+ * A database answers when it answers. `quiet` waits until every call that was made has been answered and nothing more
+ * was asked for since, so that a story can turn its clock knowing that everything before has happened.
+ */
+import { afterEach, inject } from 'vitest'
+import { days, seededRandom } from '@curfew/core'
+import { nodeHost } from '../packages/server/src/host.ts'
+import { openPostgresStore } from '../packages/server/src/store/postgres/store.ts'
+import { openSqliteStore } from '../packages/server/src/store/sqlite/store.ts'
+import type { EventRetention, Store } from '../packages/server/src/store/store.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Where PostgreSQL is, in the project that runs on it. */
+    readonly database?: string
+  }
+}
+
+const KEPT: EventRetention = { maxAgeMs: days(7), maxCount: 1_000_000 }
+
+export function openTestStore(events: EventRetention = KEPT): Promise<Store> {
+  const database = inject('database')
+  if (database === undefined) return openSqliteStore({ file: ':memory:', durability: 'full', events })
+  return openShelved(database, events)
+}
+
+// ---- PostgreSQL ----
+
+/** Making a schema takes longer than emptying one. */
+const shelf: Store[] = []
+const taken = new Set<Store>()
+let schemas = 0
+
+async function openShelved(url: string, events: EventRetention): Promise<Store> {
+  const isUsual = events === KEPT
+  const store =
+    (isUsual ? shelf.pop() : undefined) ??
+    (await openPostgresStore({
+      url,
+      schema: `story_${String(process.pid)}_${String((schemas += 1))}`,
+      events,
+      host: nodeHost,
+      random: seededRandom(schemas),
+    }))
+  await store.reset()
+  if (!isUsual) return alone(store, () => store.close())
+  taken.add(store)
+  return alone(store, () => {
+    if (taken.delete(store)) shelf.push(store)
+    return Promise.resolve()
+  })
+}
+
+if (inject('database') !== undefined) {
+  afterEach(async () => {
+    await quiet()
+    shelf.push(...taken)
+    taken.clear()
+  })
+}
+
+let asked = 0
+let unanswered = 0
+
+function alone(store: Store, close: () => Promise<void>): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      if (name === 'clock') return null
+      if (name === 'shared') return false
+      if (name === 'close') return close
+      const value = Reflect.get(target, name) as unknown
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]): unknown => {
+        const answer = (value as (...args: unknown[]) => unknown).apply(target, args)
+        if (!(answer instanceof Promise)) return answer
+        asked += 1
+        unanswered += 1
+        return answer.finally(() => {
+          unanswered -= 1
+        })
+      }
+    },
+  })
+}
+
+/** Nothing is under way, and nothing more is asked for when everybody has had a turn. */
+export async function quiet(): Promise<void> {
+  for (let before = -1; before !== asked || unanswered > 0;) {
+    before = asked
+    await turn()
+    while (unanswered > 0) await turn()
+  }
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve))
+}
