@@ -9,7 +9,7 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
-import { rmSync, symlinkSync } from 'node:fs'
+import { rmSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -225,7 +225,9 @@ function embeddedBinaries(copyTo: string | null): string | null {
     const to = join(native, '..', target)
     if (!existsSync(to)) symlinkSync(basename(source), to)
   }
-  for (const program of readdirSync(join(native, 'bin'))) chmodSync(join(native, 'bin', program), 0o755)
+  for (const program of readdirSync(join(native, 'bin')).map((name) => join(native, 'bin', name))) {
+    if ((statSync(program).mode & 0o111) === 0) chmodSync(program, 0o755)
+  }
   return join(native, 'bin')
 }
 
