@@ -9,7 +9,7 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
-import { rmSync, symlinkSync } from 'node:fs'
+import { rmSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -26,6 +26,21 @@ export interface ClusterOptions {
 
 /** `fast` ends sessions first, `immediate` is a crash that recovery has to mend. */
 export type StopMode = 'fast' | 'immediate'
+
+/** Runs a server, and ends it and removes its home ($0) when whoever started it is gone, however that ended. */
+const GUARD = `
+"$@" </dev/null & server=$!
+exec 3<&0
+(
+  cat <&3 >/dev/null
+  trap '' TERM
+  kill -QUIT $server
+  while kill -0 $server; do sleep 0.1; done
+  rm -rf "$0"
+) 2>/dev/null & guard=$!
+wait $server; code=$?
+kill $guard
+exit $code`
 
 const USER = 'curfew'
 const START_MS = 30_000
@@ -68,9 +83,9 @@ export class Cluster {
   }
 
   async start(): Promise<void> {
-    const server = spawn(join(this.#bin, 'postgres'), ['-D', this.#data], {
+    const server = spawn('sh', ['-c', GUARD, this.#home, join(this.#bin, 'postgres'), '-D', this.#data], {
       ...this.#identity(),
-      stdio: ['ignore', 'ignore', 'pipe'],
+      stdio: ['pipe', 'ignore', 'pipe'],
     })
     this.#server = server
     let told = ''
@@ -88,15 +103,6 @@ export class Cluster {
   async restart(mode: StopMode = 'fast'): Promise<void> {
     await this.stop(mode)
     await this.start()
-  }
-
-  /** The server freezes and goes on: what a network that swallows packets looks like. */
-  freeze(): void {
-    this.#signalAll('SIGSTOP')
-  }
-
-  thaw(): void {
-    this.#signalAll('SIGCONT')
   }
 
   async remove(): Promise<void> {
@@ -146,23 +152,21 @@ export class Cluster {
     }
   }
 
-  /** The server and the processes that serve its sessions. */
-  #signalAll(signal: NodeJS.Signals): void {
-    const pid = this.#server?.pid
-    if (pid === undefined) return
-    const children = readFileSync(`/proc/${String(pid)}/task/${String(pid)}/children`, 'utf8')
-      .trim()
-      .split(' ')
-    for (const child of [String(pid), ...children].filter((text) => text !== '')) process.kill(Number(child), signal)
-  }
-
   async #end(signal: NodeJS.Signals): Promise<void> {
     const server = this.#server
     this.#server = null
     if (server === null || server.exitCode !== null || server.signalCode !== null) return
     const gone = once(server, 'exit')
-    server.kill(signal)
+    const pid = this.#pid()
+    if (pid !== null) process.kill(pid, signal)
     await gone
+    server.stdin?.destroy()
+  }
+
+  /** Of the server itself, which writes it down when it starts. */
+  #pid(): number | null {
+    const file = join(this.#data, 'postmaster.pid')
+    return existsSync(file) ? Number(readFileSync(file, 'utf8').split('\n')[0]) : null
   }
 }
 
@@ -221,7 +225,9 @@ function embeddedBinaries(copyTo: string | null): string | null {
     const to = join(native, '..', target)
     if (!existsSync(to)) symlinkSync(basename(source), to)
   }
-  for (const program of readdirSync(join(native, 'bin'))) chmodSync(join(native, 'bin', program), 0o755)
+  for (const program of readdirSync(join(native, 'bin')).map((name) => join(native, 'bin', name))) {
+    if ((statSync(program).mode & 0o111) === 0) chmodSync(program, 0o755)
+  }
   return join(native, 'bin')
 }
 

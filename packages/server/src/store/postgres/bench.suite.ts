@@ -33,9 +33,11 @@ export async function openBench(): Promise<Bench> {
     }
   }
   afterAll(async () => {
-    await Promise.all(stores.map((store) => store.close()))
-    if (cluster !== null) await cluster.remove()
-    else for (const schema of schemas) await ask(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+    const closed = Promise.all(stores.map((store) => store.close()))
+    // A test that failed may have left a transaction open, for which a store would wait.
+    await cluster?.remove()
+    await closed
+    if (cluster === null) for (const schema of schemas) await ask(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
   })
   return {
     url,

@@ -37,18 +37,22 @@ export class PostgresTransaction implements Transaction {
   }
 
   async findWorkers(ids: readonly string[]): Promise<Worker[]> {
+    if (ids.length === 0) return []
     return inOrder(ids, await this.#workers(sql.LOCK_WORKERS, [listOf(ids.map(exact))]), ({ id }) => id)
   }
 
   async seeWorkers(ids: readonly string[]): Promise<Worker[]> {
+    if (ids.length === 0) return []
     return inOrder(ids, await this.#workers(sql.SEE_WORKERS, [listOf(ids.map(exact))]), ({ id }) => id)
   }
 
   async findJobs(ids: readonly string[]): Promise<Job[]> {
+    if (ids.length === 0) return []
     return inOrder(ids, await this.#jobs(sql.LOCK_JOBS, [listOf(ids.map(exact))]), ({ id }) => id)
   }
 
   async seeJobs(ids: readonly string[]): Promise<Job[]> {
+    if (ids.length === 0) return []
     return inOrder(ids, await this.#jobs(sql.SEE_JOBS, [listOf(ids.map(exact))]), ({ id }) => id)
   }
 
@@ -73,21 +77,25 @@ export class PostgresTransaction implements Transaction {
   }
 
   async seeQueues(names: readonly string[]): Promise<Queue[]> {
+    if (names.length === 0) return []
     const { rows } = await this.#ask<QueueRow>(sql.FIND_QUEUES, [listOf(names.map(exact))])
     return inOrder(names, rows.map(toQueue), ({ name }) => name)
   }
 
   async seeTypes(types: readonly string[]): Promise<TypePolicy[]> {
+    if (types.length === 0) return []
     const { rows } = await this.#ask<TypeRow>(sql.FIND_TYPES, [listOf(types.map(exact))])
     return inOrder(types, rows.map(toTypePolicy), ({ type }) => type)
   }
 
   async findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]> {
+    if (jobIds.length === 0) return []
     const { rows } = await this.#ask<CheckpointRow>(sql.FIND_CHECKPOINTS, [listOf(jobIds.map(exact))])
     return inOrder(jobIds, rows.map(toCheckpoint), ({ jobId }) => jobId)
   }
 
   async findNotices(workerIds: readonly string[], newest: number): Promise<WorkerNotice[]> {
+    if (workerIds.length === 0) return []
     const { rows } = await this.#ask<NoticeRow>(sql.FIND_NOTICES, [listOf(workerIds.map(exact)), newest])
     return rows.map(toNotice)
   }
