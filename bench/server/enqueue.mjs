@@ -66,9 +66,9 @@ export async function run({ quick }) {
   }
 }
 
-export function enqueue({ port, forMs }) {
+export function enqueue({ port, forMs, connections = CONNECTIONS }) {
   const bytes = requestBytes('POST', '/ojs/v1/jobs', JOB)
-  return hammer({ port, connections: CONNECTIONS, forMs, bytes, expected: 201 })
+  return hammer({ port, connections, forMs, bytes, expected: 201 })
 }
 
 async function answerSize(port) {
