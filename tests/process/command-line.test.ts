@@ -27,7 +27,17 @@ describe('what it prints', () => {
   test('--help lists the commands and every flag, --version the version', async () => {
     const help = await curfew(['--help'])
     expect(help).toMatchObject({ code: 0, stderr: '' })
-    for (const word of ['curfew serve', 'curfew config', '--port', '--token', '--limits-caps-timeout', 'CURFEW_TOKEN'])
+    for (const word of [
+      'curfew serve',
+      'curfew config',
+      'curfew export',
+      'curfew import',
+      'curfew migrate',
+      '--port',
+      '--token',
+      '--limits-caps-timeout',
+      'CURFEW_TOKEN',
+    ])
       expect(help.stdout).toContain(word)
     expect((await curfew(['serve', '--help'])).stdout).toBe(help.stdout)
     expect((await curfew(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
@@ -44,6 +54,11 @@ describe('what it refuses', () => {
     ['a duration that is none', ['serve', '--limits-defaults-timeout', '5 parsecs'], {}, /such as 30s/],
     ['a configuration file that is not there', ['serve', '--config', '/nowhere.yaml'], {}, /\/nowhere\.yaml/],
     ['other machines without a token', ['serve', '--host', '0.0.0.0', '--port', '0'], {}, /0\.0\.0\.0.*CURFEW_TOKEN/],
+    ['a database of another kind', ['serve'], { CURFEW_DATABASE: 'mysql://u:s3cret@h/d' }, /postgres:\/\/user:pass/],
+    ['a database that is not built in', ['export'], { CURFEW_DATABASE: 'postgres://u@h/d' }, /not built in/],
+    ['two places for the data', ['serve', '--data', 'a', '--database', 'postgres://h/d'], {}, /--data and --database/],
+    ['a file name where none belongs', ['serve', 'curfew.jsonl'], {}, /Unexpected argument "curfew.jsonl"/],
+    ['--force where it has no meaning', ['serve', '--force'], {}, /Unknown flag --force/],
     ['an empty token', ['serve', '--token='], {}, /token is empty/],
     ['a clock to be turned by anybody', ['serve', '--clock', 'manual'], {}, /--clock manual needs --conformance/],
   ]
@@ -150,5 +165,29 @@ describe('settings', () => {
     expect(again).toMatchObject({ code: 0, stderr: '' })
     expect(again.stdout).toMatch(/^port: 9999 /m)
     expect(again.stdout).toMatch(/^token: null /m) // a hidden token is no token, above all not a well-known one
+  })
+
+  test('the password of a database is hidden, wherever it stands, and the rest is not', async () => {
+    const shown = async (address: string): Promise<string | undefined> =>
+      lines((await curfew(['config', '--database', address])).stdout).find((line) => line.includes('database:'))
+    expect(await shown('postgres://bob@db/jobs')).toBe('database: "postgres://bob@db/jobs"  # --database')
+    expect(await shown('postgres://bob:s3cret@db:5432/jobs?sslmode=require')).toBe(
+      '# database: "postgres://bob:********@db:5432/jobs?sslmode=require"  # --database',
+    )
+    expect(await shown('postgres://db/jobs?password=s3cret')).toBe(
+      '# database: "postgres://db/jobs?password=********"  # --database',
+    )
+    expect(await shown('s3cret')).toBe('# database: "********"  # --database')
+  })
+
+  test('a directory and a database exclude each other: the stronger word counts, and is printed so', async () => {
+    const env = { CURFEW_DATABASE: 'postgres://h/d' }
+    const byEnv = await curfew(['config'], env)
+    expect(byEnv.stdout).toMatch(/^data: null +# not used because of CURFEW_DATABASE$/m)
+    const file = join(temporaryDirectory(), 'printed.yaml')
+    writeFileSync(file, byEnv.stdout)
+    expect((await curfew(['config', '--config', file])).stdout).toMatch(/^database: "postgres:\/\/h\/d" /m)
+    const byFlag = await curfew(['config', '--data', 'here'], env)
+    expect(byFlag.stdout).toMatch(/^data: "here" +# --data\ndatabase: null +# not used because of --data$/m)
   })
 })

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { iso, type Instant } from '@curfew/core'
 import type { Sizes, Store } from '../store/store.ts'
-import { interruptible } from './interrupt.ts'
+import { interruptible, Stopped } from './interrupt.ts'
 import { nameOf, openStore, placeOf } from './open-store.ts'
 import { grouped, Progress } from './progress.ts'
 import { flatWorker, FORMAT, recordLine, type End, type Header } from './records.ts'
@@ -57,7 +57,9 @@ export async function runExport({ settings, file, force, version }: ExportOption
       await sink.end()
     } catch (error) {
       await sink.abandon()
-      throw error
+      throw error instanceof Stopped
+        ? new Stopped(`Stopped. ${file === '-' ? 'The output is cut.' : `${file} was not written.`}`)
+        : error
     } finally {
       progress.clear()
     }

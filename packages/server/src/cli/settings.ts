@@ -209,10 +209,9 @@ function chooseStore(values: Record<string, Value>, sources: Record<string, stri
     throw new SettingsError(
       `${sources['data'] ?? ''} and ${sources['database'] ?? ''} name two places for the data. Leave one out.`,
     )
-  if (data > database) {
-    values['database'] = null
-    sources['database'] = `not used because of ${sources['data'] ?? ''}`
-  }
+  const [used, unused] = data > database ? ['data', 'database'] : ['database', 'data']
+  values[unused] = null
+  sources[unused] = `not used because of ${sources[used] ?? ''}`
 }
 
 /** For tests of the project itself; not a setting. */

@@ -1,0 +1,361 @@
+/**
+ * Moving house: a server full of jobs in every state is stopped, exported, imported elsewhere and started there. Whoever
+ * asks must not be able to tell, and no deadline may get lost on the way. And what cannot be moved is refused, with the
+ * target left empty.
+ */
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { curfew, lines, pause, runCurfew, ServerProcess, temporaryDirectory, until } from './server-process.ts'
+
+const RAW_ARGS = '[9007199254740993, 1.0, "half \\ud800", "nul \\u0000", "line \u2028", {"__proto__":1,"a":1,"a":2}]'
+
+/** All questions whose answers must stay the same. */
+interface Answers {
+  readonly [path: string]: unknown
+}
+
+/** One job in every state, and everything else there is. */
+class House {
+  readonly server: ServerProcess
+  readonly jobs: Record<string, string> = {}
+  purged = ''
+  cursor = ''
+
+  constructor(server: ServerProcess) {
+    this.server = server
+  }
+
+  async furnish(): Promise<void> {
+    const { server, jobs } = this
+    await server.call('PUT', '/api/v1/job-types/typed.job', { timeout: 77, caps: { total_timeout: 7_777 } })
+    await server.register('mover')
+    this.purged = await this.#add({ queue: 'short', result_ttl: 1 })
+    await this.#claim('short')
+    await server.post('/ojs/v1/workers/ack', { job_id: this.purged })
+
+    const raw = await server.post('/ojs/v1/jobs', `{"type":"typed.job","queue":"waiting","args":${RAW_ARGS}}`)
+    jobs['available'] = raw.body.job.id as string
+    jobs['scheduled'] = await this.#add({ scheduled_at: '2199-01-01T00:00:00+02:00' })
+    jobs['pending'] = await this.#add({ pending: true })
+    jobs['active'] = await this.#add({ timeout: 600, heartbeat_timeout: 300 })
+    await this.#claim('default')
+    await server.call('PUT', `/ojs/v1/jobs/${jobs['active']}/checkpoint`, `{"state":{"frame":1.0}}`)
+    await server.post(`/ojs/v1/jobs/${jobs['active']}/progress`, { worker_id: 'mover', progress: 0.5, message: 'half' })
+    jobs['completed'] = await this.#add({ queue: 'done' })
+    await this.#claim('done')
+    await server.post('/ojs/v1/workers/ack', `{"job_id":"${jobs['completed']}","result":{"big":12345678901234567890}}`)
+    const never = { max_attempts: 1, on_exhaustion: 'dead_letter' }
+    for (const [state, retry] of [
+      ['retryable', { initial_interval: 'PT1H', jitter: false }],
+      ['discarded', never],
+    ] as const) {
+      jobs[state] = await this.#add({ queue: state, retry })
+      await this.#claim(state)
+      await server.post('/ojs/v1/workers/nack', { job_id: jobs[state], error: { type: 'boom', message: 'no \ud800' } })
+    }
+    jobs['cancelled'] = await this.#add({ queue: 'cancelled' })
+    await this.#claim('cancelled')
+    await server.call('DELETE', `/ojs/v1/jobs/${jobs['cancelled']}`)
+    await server.post('/ojs/v1/queues/paused/pause')
+    jobs['behind'] = await this.#add({ queue: 'waiting', priority: 0 })
+    await until(
+      'the job is purged',
+      async () => (await server.get(`/ojs/v1/jobs/${this.purged}/result`)).status === 410,
+    )
+    const { events } = (await server.get('/ojs/v1/events?limit=3')).body as { events: { id: string }[] }
+    this.cursor = events.at(-1)?.id ?? ''
+  }
+
+  async #add(job: Record<string, unknown>): Promise<string> {
+    return (await this.server.enqueue(job)).id as string
+  }
+
+  async #claim(queue: string): Promise<void> {
+    expect(await this.server.fetch({ queues: [queue], worker_id: 'mover' })).toHaveLength(1)
+  }
+
+  async answers(from: ServerProcess): Promise<Answers> {
+    const paths = [
+      '/ojs/v1/jobs?limit=100',
+      '/ojs/v1/queues',
+      ...['default', 'waiting', 'paused', 'short'].map((queue) => `/ojs/v1/admin/queues/${queue}`),
+      '/ojs/v1/dead-letter',
+      '/ojs/v1/dead-letter/stats',
+      '/ojs/v1/workers/mover',
+      '/api/v1/job-types',
+      `/ojs/v1/events?limit=1000`,
+      `/ojs/v1/events?limit=1000&after=${this.cursor}`,
+      `/ojs/v1/jobs/${this.purged}/result`,
+      `/ojs/v1/jobs/${this.jobs['active'] ?? ''}/checkpoint`,
+      `/ojs/v1/jobs/${this.jobs['active'] ?? ''}/progress`,
+      `/ojs/v1/jobs/${this.jobs['completed'] ?? ''}/result`,
+      ...Object.values(this.jobs).flatMap((id) => [`/ojs/v1/jobs/${id}`, `/ojs/v1/jobs/${id}/explain`]),
+    ]
+    const answers: Record<string, unknown> = {}
+    for (const path of paths) {
+      const { status, text } = await from.get(path)
+      // What differs: the call's own id, the moment of asking, and the one clock that is credited with the outage.
+      answers[path] = [status, text.replaceAll(/"(request_id|computed_at|visibility_deadline)":"[^"]*"/g, '"$1":…')]
+    }
+    return answers
+  }
+}
+
+async function move(from: string, to: string, file = join(temporaryDirectory(), 'curfew.jsonl')): Promise<string> {
+  expect(await curfew(['export', file, '--data', from])).toMatchObject({ code: 0, stdout: '' })
+  expect(await curfew(['import', file, '--data', to])).toMatchObject({ code: 0, stdout: '' })
+  return file
+}
+
+describe('a server that has moved', () => {
+  test('answers as before, to the byte, and goes on from there', async () => {
+    const house = new House(await ServerProcess.start())
+    const old = house.server
+    await house.furnish()
+    const before = await house.answers(old)
+    await old.stop()
+    const to = temporaryDirectory()
+    await move(old.data, to)
+
+    const server = await ServerProcess.start({ data: to })
+    const after = await house.answers(server)
+    for (const [path, answer] of Object.entries(before)) expect([path, after[path]]).toEqual([path, answer])
+    const { jobs } = house
+    for (const [state, id] of Object.entries(jobs).filter(([name]) => name !== 'behind'))
+      expect((await server.job(id)).state).toBe(state)
+    expect((await server.get(`/ojs/v1/jobs/${jobs['available'] ?? ''}`)).text).toContain(`"args":${RAW_ARGS}`)
+
+    // The holder goes on with its attempt and hears what it had not yet heard.
+    const beat = await server.post('/ojs/v1/workers/heartbeat', {
+      worker_id: 'mover',
+      active_jobs: [jobs['active'], jobs['cancelled']],
+    })
+    expect(beat.text).toContain(jobs['cancelled'])
+    const ack = await server.post('/ojs/v1/workers/ack', { job_id: jobs['active'], worker_id: 'mover', x_lease: 1 })
+    expect(ack).toMatchObject({ status: 200, body: { state: 'completed' } })
+    // New jobs stand behind the old ones, and new events after the old ones.
+    const late = (await server.enqueue({ queue: 'waiting' })).id as string
+    const handed = await server.fetch({ queues: ['waiting'], count: 9 })
+    expect(handed.map(({ id }) => id as string)).toEqual([jobs['available'], jobs['behind'], late])
+    const events = (await server.get('/ojs/v1/events?limit=1000')).body.events as { id: string }[]
+    expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).sort())
+    await server.stop()
+  })
+
+  test('keeps the deadlines it has promised, and holds the time of the move against nobody', { retry: 2 }, async () => {
+    const old = await ServerProcess.start()
+    await old.register('patient')
+    const armed = [
+      await old.enqueue({ queue: 'attempt', timeout_ms: 6_000, grace_period_ms: 0, retry: { max_attempts: 1 } }),
+      await old.enqueue({ queue: 'total', total_timeout_ms: 6_000 }),
+      await old.enqueue({ queue: 'missed', total_timeout_ms: 1_000 }),
+    ]
+    const [attempt, total, missed] = armed.map(({ id }) => id as string)
+    await old.fetch({ queues: ['attempt'] })
+    const alive = (await old.enqueue({ queue: 'alive', heartbeat_timeout_ms: 1_500 })).id as string
+    await old.fetch({ queues: ['alive'], worker_id: 'patient' })
+    await old.stop()
+    const to = temporaryDirectory()
+    await move(old.data, to)
+    await pause(1_000)
+
+    const server = await ServerProcess.start({ data: to })
+    // Overdue at the start: settled before the first answer, by the deadline it had.
+    expect((await server.job(missed ?? '')).error).toMatchObject({ type: 'total_timeout', limit_seconds: 1 })
+    // More than 1.5 s have passed since its last sign of life, but nobody was there to hear it.
+    expect((await server.job(alive)).state).toBe('active')
+    for (const id of [attempt ?? '', total ?? '']) {
+      await until('its deadline is kept', async () => (await server.job(id)).state === 'discarded')
+      const job = await server.job(id)
+      expect(job.error.limit_seconds).toBe(6)
+      expect(job.error.overshoot_ms).toBeLessThan(500)
+      const began = Date.parse((job.started_at ?? job.created_at) as string)
+      expect(Date.parse(job.error.deadline as string)).toBe(began + 6_000)
+    }
+    await server.stop()
+  })
+})
+
+/** Whether the file says of itself that it is only a part. */
+function hasMark(file: string): boolean {
+  if (!existsSync(`${file}-wal`)) return false
+  const db = new Database(file, { readonly: true, timeout: 1_000 })
+  try {
+    return db.prepare("SELECT 1 FROM meta WHERE key = 'half_restored'").get() !== undefined
+  } catch {
+    return false // its tables are not made yet
+  } finally {
+    db.close()
+  }
+}
+
+describe('export and import', () => {
+  let data: string
+  let file: string
+
+  beforeAll(async () => {
+    const server = await ServerProcess.start()
+    for (let n = 0; n < 3; n += 1) await server.enqueue({ args: [n] })
+    await server.stop()
+    data = server.data
+    file = join(temporaryDirectory(), 'curfew.jsonl')
+    expect(await curfew(['export', file, '--data', data])).toMatchObject({ code: 0 })
+  })
+
+  const isEmpty = async (directory: string): Promise<void> => {
+    const { stdout } = await curfew(['export', '-', '--data', directory])
+    expect(JSON.parse(lines(stdout)[0] ?? '').counts).toMatchObject({ jobs: 0, queues: 0, events: 0 })
+  }
+
+  test('say what they did, and leave the output to the data', async () => {
+    const exported = await curfew(['export', '--data', data])
+    expect(exported.code).toBe(0)
+    expect(exported.stderr).toMatch(/^Exported 8 records from \S+curfew\.db in \d\.\d s\.\n$/)
+    const strip = (text: string): string => text.replace(/"exported_at":"[^"]*"/, '')
+    expect(strip(exported.stdout)).toBe(strip(readFileSync(file, 'utf8')))
+    expect(lines(exported.stdout).at(-1)).toBe('{"end":true,"records":8}')
+    const to = temporaryDirectory()
+    const imported = await curfew(['import', '-', '--data', to], {}, exported.stdout)
+    expect(imported).toMatchObject({ code: 0, stdout: '' })
+    expect(imported.stderr).toMatch(
+      /^Imported 8 records, exported at \d{4}-\d\d-\d\dT[\d:.]+Z, into \S+curfew\.db in \d\.\d s\.\n$/,
+    )
+  })
+
+  test('a file is for its owner only, and nothing else is left beside it', () => {
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(readdirSync(join(file, '..'))).toEqual(['curfew.jsonl'])
+  })
+
+  test('a file that is there is not written over', async () => {
+    const ended = await curfew(['export', file, '--data', data])
+    expect(ended).toMatchObject({
+      code: 1,
+      stderr: `curfew: ${file} is there already. Choose another name, or remove it.\n`,
+    })
+  })
+
+  test('a directory without data is not made into one', async () => {
+    const nowhere = join(temporaryDirectory(), 'nowhere')
+    expect((await curfew(['export', '-', '--data', nowhere])).stderr).toMatch(/There is no data: \S+ does not exist/)
+    expect(existsSync(nowhere)).toBe(false)
+  })
+
+  test('a running server is to be stopped first, on either side', async () => {
+    const server = await ServerProcess.start()
+    for (const args of [
+      ['export', join(temporaryDirectory(), 'x')],
+      ['import', file],
+    ]) {
+      const ended = await curfew([...args, '--data', server.data])
+      expect(ended.code).toBe(1)
+      expect(ended.stderr).toMatch(/in use by another Curfew server.*Stop it first/)
+    }
+    await server.stop()
+  })
+
+  test('an import into what is not empty is refused and changes nothing', async () => {
+    const before = (await curfew(['export', '-', '--data', data])).stdout
+    const ended = await curfew(['import', file, '--data', data])
+    expect(ended.code).toBe(1)
+    expect(ended.stderr).toMatch(/curfew\.db is not empty \(queues: 1, jobs: 3, events: 3\)\..*nothing was written/)
+    const counts = (text: string): unknown => JSON.parse(lines(text)[0] ?? '').counts
+    expect(counts((await curfew(['export', '-', '--data', data])).stdout)).toEqual(counts(before))
+  })
+
+  const spoilt: readonly [string, (all: string[]) => string, RegExp][] = [
+    [
+      'cut at a line',
+      (all) => all.slice(0, 5).join('\n') + '\n',
+      /line 6: the last line is missing, so the file was cut\./,
+    ],
+    ['cut within a line', (all) => all.join('\n').slice(0, -9), /line 10: it is no JSON\./],
+    [
+      'with a bad line',
+      (all) => all.map((line, n) => (n === 3 ? '{"job":{}}' : line)).join('\n'),
+      /line 4: job\.id must be/,
+    ],
+  ]
+  test.each(spoilt)('a file %s is refused by its line, and the target is empty', async (_, spoil, message) => {
+    const bad = join(temporaryDirectory(), 'bad.jsonl')
+    writeFileSync(bad, spoil(lines(readFileSync(file, 'utf8'))))
+    const to = temporaryDirectory()
+    const ended = await curfew(['import', bad, '--data', to])
+    expect(ended).toMatchObject({ code: 1, stdout: '' })
+    expect(ended.stderr).toMatch(message)
+    expect(ended.stderr).toMatch(/Nothing of it remains: \S+ is empty\.\n$/)
+    await isEmpty(to)
+    expect(await curfew(['import', file, '--data', to])).toMatchObject({ code: 0 })
+  })
+
+  test('what was already written of a spoilt file is removed again', async () => {
+    const all = lines(readFileSync(file, 'utf8'))
+    const end = all.pop()
+    const events = Array.from({ length: 2_500 }, (_, n) =>
+      JSON.stringify({
+        event: { sequence: n + 100, type: 'queue.paused', at: n, subject: 'q', queue: 'q', jobType: null, data: '{}' },
+      }),
+    )
+    const bad = join(temporaryDirectory(), 'bad.jsonl')
+    writeFileSync(bad, [...all, ...events, end].join('\n'))
+    const to = temporaryDirectory()
+    const ended = await curfew(['import', bad, '--data', to])
+    expect(ended.stderr).toMatch(/line 2510: there should be 8 records before it, not 2508\. Nothing of it remains/)
+    await isEmpty(to)
+  })
+
+  test('an import that was killed is not served, and the next one begins anew', async () => {
+    const all = lines(readFileSync(file, 'utf8'))
+    const to = temporaryDirectory()
+    // Standard input that never ends: it waits for more, with its first batch written.
+    const many = Array.from(
+      { length: 1_500 },
+      (_, n) => `{"tombstone":{"id":"01a1e000-0000-7000-8000-${String(n).padStart(12, '0')}"}}`,
+    )
+    const importing = runCurfew(['import', '-', '--data', to])
+    importing.write([...all.slice(0, -1), ...many].join('\n'))
+    await until('a batch is written', () => hasMark(join(to, 'curfew.db')))
+    importing.signal('SIGKILL')
+    await importing.exited
+    for (const args of [
+      ['serve', '--port', '0'],
+      ['export', '-'],
+    ]) {
+      const ended = await curfew([...args, '--data', to])
+      expect(ended).toMatchObject({ code: 1, stdout: '' })
+      expect(ended.stderr).toMatch(/holds only a part of its data: an import into it did not come to its end/)
+    }
+    const again = await curfew(['import', file, '--data', to])
+    expect(again.code).toBe(0)
+    expect(again.stderr).toMatch(/^Removing the part that an unfinished import has left/)
+    const server = await ServerProcess.start({ data: to })
+    expect((await server.get('/ojs/v1/jobs')).body.jobs).toHaveLength(3)
+    await server.stop()
+  })
+
+  test('an import that is interrupted leaves nothing, and says so', async () => {
+    const all = lines(readFileSync(file, 'utf8'))
+    const to = temporaryDirectory()
+    const importing = runCurfew(['import', '-', '--data', to])
+    importing.write(all.slice(0, -1).join('\n'))
+    await until('the target is open', () => existsSync(join(to, 'curfew.db-wal')))
+    importing.signal('SIGINT')
+    expect(await importing.exited).toMatchObject({ code: 130 })
+    expect(importing.output.stderr).toMatch(/^curfew: Stopped\. Nothing of it remains: \S+ is empty\.\n$/)
+    await isEmpty(to)
+  })
+})
+
+describe('migrate', () => {
+  test('says which schema the file has', async () => {
+    const server = await ServerProcess.start()
+    expect((await curfew(['migrate', '--data', server.data])).stderr).toMatch(/in use by another Curfew server/)
+    await server.stop()
+    const { code, stdout } = await curfew(['migrate', '--data', server.data])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/curfew\.db has schema \d+, which is the newest\. .*whenever it is opened/)
+    expect((await curfew(['migrate', '--data', join(server.data, 'no')])).stdout).toMatch(/does not exist yet/)
+  })
+})
