@@ -33,7 +33,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'process',
-          include: ['tests/process/**/*.test.ts'],
+          include: ['tests/process/**/*.test.ts', 'tests/cluster/**/*.test.ts'],
           globalSetup: ['tests/process/build.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,

@@ -7,10 +7,11 @@ import { fileURLToPath } from 'node:url'
 
 const main = fileURLToPath(new URL('../../packages/server/dist/cli/main.js', import.meta.url))
 
-/** A fresh server, as an operator would start it: full durability, its own directory. */
-export async function startServer({ flags = [], node = [] } = {}) {
+/** A fresh server, as an operator would start it: full durability, its own directory or a database. */
+export async function startServer({ flags = [], node = [], database = null } = {}) {
   const data = mkdtempSync(join(tmpdir(), 'curfew-bench-'))
-  const args = [...node, main, 'serve', '--port', '0', '--data', data, '--log-level', 'warn', ...flags]
+  const place = database === null ? ['--data', data] : ['--database', database]
+  const args = [...node, main, 'serve', '--port', '0', ...place, '--log-level', 'warn', ...flags]
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env.PATH, HOME: process.env.HOME },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -12,7 +12,7 @@ import { GRACE_MS, TIMEOUT_MS, TOTAL_MS, Work } from './work.ts'
 const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 25)
 const SEED = Number(process.env['SEED'] ?? 1)
 /** Silence after which a worker is dead; servers are stopped for longer than that. */
-const WORKER_TIMEOUT_MS = 6_000
+const WORKER_TIMEOUT_MS = 8_000
 /** How late a decision may be seen while the machine is this busy and servers die in the middle of it. */
 const LATE_MS = 3_000
 

@@ -46,7 +46,8 @@ export class Fleet {
 
   async start(member: Member): Promise<void> {
     member.server = await ServerProcess.start({
-      flags: ['--database', this.#options.database, ...(this.#options.flags ?? [])],
+      database: this.#options.database,
+      flags: this.#options.flags ?? [],
       node: ['--import', SKEWED],
       env: { SKEW_MS: String(member.skewMs) },
     })

@@ -10,6 +10,8 @@ export const TIMEOUT_MS = 1_500
 export const GRACE_MS = 500
 export const TOTAL_MS = 25_000
 const BEAT_EVERY_MS = 1_000
+/** A worker that waits long for a server that does not answer is silent meanwhile. */
+const BEAT_PATIENCE_MS = 800
 
 interface Running {
   readonly workerId: string
@@ -102,12 +104,17 @@ export class Work {
 
   async #beat(workerId: string, mine: ReadonlyMap<string, number>): Promise<void> {
     while (this.#working || mine.size > 0) {
-      const reply = await this.#fleet.callOnce('POST', '/ojs/v1/workers/heartbeat', {
-        worker_id: workerId,
-        state: 'running',
-        active_jobs: [...mine.keys()],
-        x_leases: Object.fromEntries(mine),
-      })
+      const reply = await this.#fleet.callOnce(
+        'POST',
+        '/ojs/v1/workers/heartbeat',
+        {
+          worker_id: workerId,
+          state: 'running',
+          active_jobs: [...mine.keys()],
+          x_leases: Object.fromEntries(mine),
+        },
+        BEAT_PATIENCE_MS,
+      )
       if (reply !== null && reply.status !== 200 && reply.status !== 503)
         this.violations.push(`a beat of ${workerId} answered ${String(reply.status)}: ${reply.text}`)
       if (reply?.status === 200) await pause(BEAT_EVERY_MS)

@@ -40,6 +40,8 @@ export interface Ended extends Exit {
 export interface StartOptions {
   /** The data directory; a fresh one if left out. */
   readonly data?: string
+  /** The URL of a database, instead of a directory. */
+  readonly database?: string
   /** More flags for `serve`. */
   readonly flags?: readonly string[]
   /** The environment besides PATH and HOME. */
@@ -95,8 +97,9 @@ export class ServerProcess {
 
   /** Answers when the server says that it listens. */
   static async start(options: StartOptions = {}): Promise<ServerProcess> {
-    const data = options.data ?? temporaryDirectory()
-    const args = ['serve', '--port', '0', '--data', data, ...(options.flags ?? [])]
+    const data = options.data ?? (options.database === undefined ? temporaryDirectory() : '')
+    const place = options.database === undefined ? ['--data', data] : ['--database', options.database]
+    const args = ['serve', '--port', '0', ...place, ...(options.flags ?? [])]
     const { child, output } = launch(args, options)
     const exited = exitOf(child)
     const listening = until('the server listens', () => /^listening on (\S+)\n/.exec(output.stdout)?.[1])

@@ -82,7 +82,7 @@ export interface Told {
 /** Node timers above 2^31-1 ms fire at once; the loop never sleeps longer than this. */
 const LONGEST_SLEEP_MS = 60_000
 const RETRY_TROUBLE_MS = 1_000
-/** Other servers hear of an open long poll this often. */
+/** Other servers hear of an open long poll this often, or three times within the silence that would mean death. */
 const POLL_SEEN_EVERY_MS = 5_000
 const CHUNK = 500
 
@@ -387,13 +387,14 @@ export class Engine {
   /** An open long poll is a sign of life, and only this server knows of it: it is written down for the others. */
   #vouch(): Command<void> {
     const polling = this.polls.workers()
+    const everyMs = Math.min(POLL_SEEN_EVERY_MS, this.settings.workerTimeoutMs / 3)
     return {
       name: 'wake',
       needs: { workers: polling },
       run: async (unit) => {
         for (const id of polling) {
           const worker = unit.worker(id)
-          if (worker !== null && unit.now - worker.lastSeenAt >= POLL_SEEN_EVERY_MS) await touch(unit, id)
+          if (worker !== null && unit.now - worker.lastSeenAt >= everyMs) await touch(unit, id)
         }
       },
     }
