@@ -139,8 +139,8 @@ async function examine(fleet: Fleet, work: Work, downtimes: readonly Downtime[])
       if (late > LATE_MS + overlap(downtimes, start, end))
         wrong.push(`${id} was in ${kind} from ${from} to ${String(to)}, ${String(late)} ms too long`)
     }
-    const ended = Date.parse(job.completed_at ?? job.discarded_at ?? job.cancelled_at)
-    const late = ended - Date.parse(job.created_at) - TOTAL_MS
+    const ended = Date.parse(String(job.completed_at ?? job.discarded_at ?? job.cancelled_at))
+    const late = ended - Date.parse(String(job.created_at)) - TOTAL_MS
     if (late > LATE_MS + overlap(downtimes, ended - TOTAL_MS, ended))
       wrong.push(`${id} lived ${String(late)} ms longer than it may`)
   }

@@ -74,7 +74,7 @@ export class Fleet {
   /** Stops in order; the logs of all servers there ever were. */
   async stop(): Promise<string[]> {
     for (const member of this.members) if (member.paused) this.resume(member)
-    await Promise.all(this.members.map(({ server }) => server?.stop()))
+    await Promise.all(this.members.map(async ({ server }) => server?.stop()))
     return [...this.#logs, ...this.members.map(({ server }) => server?.stderr ?? '')]
   }
 
