@@ -38,7 +38,7 @@ export interface Ended extends Exit {
 }
 
 export interface StartOptions {
-  /** The data directory; a fresh one if left out. */
+  /** The data directory; a fresh one if left out. Not used with the flag `--database`. */
   readonly data?: string
   /** More flags for `serve`. */
   readonly flags?: readonly string[]
@@ -94,7 +94,9 @@ export class ServerProcess {
   /** Answers when the server says that it listens. */
   static async start(options: StartOptions = {}): Promise<ServerProcess> {
     const data = options.data ?? temporaryDirectory()
-    const args = ['serve', '--port', '0', '--data', data, ...(options.flags ?? [])]
+    const flags = options.flags ?? []
+    const place = flags.includes('--database') ? [] : ['--data', data]
+    const args = ['serve', '--port', '0', ...place, ...flags]
     const { child, output } = launch(args, options)
     const exited = exitOf(child)
     const listening = until('the server listens', () => /^listening on (\S+)\n/.exec(output.stdout)?.[1])
