@@ -46,8 +46,7 @@ export class Fleet {
 
   async start(member: Member): Promise<void> {
     member.server = await ServerProcess.start({
-      database: this.#options.database,
-      flags: this.#options.flags ?? [],
+      flags: ['--database', this.#options.database, ...(this.#options.flags ?? [])],
       node: ['--import', SKEWED],
       env: { SKEW_MS: String(member.skewMs) },
     })

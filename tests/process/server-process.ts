@@ -38,10 +38,8 @@ export interface Ended extends Exit {
 }
 
 export interface StartOptions {
-  /** The data directory; a fresh one if left out. */
+  /** The data directory; a fresh one if left out. Not used with the flag `--database`. */
   readonly data?: string
-  /** The URL of a database, instead of a directory. */
-  readonly database?: string
   /** More flags for `serve`. */
   readonly flags?: readonly string[]
   /** The environment besides PATH and HOME. */
@@ -50,8 +48,6 @@ export interface StartOptions {
   readonly node?: readonly string[]
   /** Opens a channel for `tell`, to a preloaded module. */
   readonly channel?: boolean
-  /** Opens its standard input. */
-  readonly input?: boolean
 }
 
 const running = new Set<ChildProcess>()
@@ -97,9 +93,10 @@ export class ServerProcess {
 
   /** Answers when the server says that it listens. */
   static async start(options: StartOptions = {}): Promise<ServerProcess> {
-    const data = options.data ?? (options.database === undefined ? temporaryDirectory() : '')
-    const place = options.database === undefined ? ['--data', data] : ['--database', options.database]
-    const args = ['serve', '--port', '0', ...place, ...(options.flags ?? [])]
+    const data = options.data ?? temporaryDirectory()
+    const flags = options.flags ?? []
+    const place = flags.includes('--database') ? [] : ['--data', data]
+    const args = ['serve', '--port', '0', ...place, ...flags]
     const { child, output } = launch(args, options)
     const exited = exitOf(child)
     const listening = until('the server listens', () => /^listening on (\S+)\n/.exec(output.stdout)?.[1])
@@ -229,35 +226,11 @@ export class ServerProcess {
   }
 }
 
-/** Runs the command to its end, with this as its standard input. */
-export async function curfew(
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  input?: string,
-): Promise<Ended> {
-  const { child, output } = launch(args, { env, input: input !== undefined })
-  child.stdin?.end(input)
+/** Runs the command to its end. */
+export async function curfew(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  const { child, output } = launch(args, { env })
   const exit = await within(`curfew ${args.join(' ')} ends`, exitOf(child))
   return { ...exit, ...output }
-}
-
-/** The command while it runs and waits for input. */
-export interface Running {
-  readonly output: Readonly<Output>
-  readonly exited: Promise<Exit>
-  /** Writes to its standard input, which stays open. */
-  write(text: string): void
-  signal(signal: NodeJS.Signals): void
-}
-
-export function runCurfew(args: readonly string[]): Running {
-  const { child, output } = launch(args, { input: true })
-  return {
-    output,
-    exited: exitOf(child),
-    write: (text) => child.stdin?.write(text),
-    signal: (signal) => child.kill(signal),
-  }
 }
 
 /** Looks until the condition answers something but false, null or undefined. */
@@ -304,11 +277,11 @@ interface Output {
 
 function launch(
   args: readonly string[],
-  { env, node, channel, input }: StartOptions,
+  { env, node, channel }: StartOptions,
 ): { child: ChildProcess; output: Output } {
   const child = spawn(process.execPath, [...(node ?? []), main, ...args], {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
-    stdio: [input === true ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(channel === true ? (['ipc'] as const) : [])],
+    stdio: ['ignore', 'pipe', 'pipe', ...(channel === true ? (['ipc'] as const) : [])],
   })
   running.add(child)
   const output: Output = { stdout: '', stderr: '' }

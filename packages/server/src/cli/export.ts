@@ -52,7 +52,7 @@ export async function runExport({ settings, file, force, version }: ExportOption
         await sink.write(lines)
         progress.advance(lines.length)
       }
-      if (!force && store.clock !== null && (await store.life()).aliveAt !== aliveAt)
+      if (!force && store.shared && (await store.life()).aliveAt !== aliveAt)
         throw new Error(`A server was started on ${from} meanwhile, so this is no copy of one moment. Stop it first.`)
       await sink.end()
     } catch (error) {

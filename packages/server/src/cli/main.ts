@@ -64,9 +64,14 @@ async function main(args: readonly string[]): Promise<void> {
   else if (command === 'serve') await runServer(rest)
   else if (command === 'export') await runExport({ ...copying(rest), version })
   else if (command === 'import') await runImport(copying(rest))
-  else if (command === 'migrate') process.stdout.write(`${await migrate(loadSettings(rest, process.env).values)}\n`)
+  else if (command === 'migrate') await runMigrate(rest)
   else if (command === 'config') process.stdout.write(`${printSettings(loadSettings(rest, process.env))}\n`)
   else throw new SettingsError(`Unknown command ${JSON.stringify(command)}. See curfew --help.`)
+}
+
+async function runMigrate(args: readonly string[]): Promise<void> {
+  const { values, switches } = loadSettings(args, process.env, { switches: ['--contract'] })
+  process.stdout.write(`${await migrate(values, switches.has('--contract'))}\n`)
 }
 
 function copying(args: readonly string[]): { settings: Settings; file: string; force: boolean } {

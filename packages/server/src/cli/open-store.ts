@@ -1,8 +1,10 @@
 /** Where the data lies, by the settings: one SQLite file, or a database. The one place that knows every kind of store. */
 import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { nodeHost, systemRandom } from '../host.ts'
+import { openPostgresStore } from '../store/postgres/store.ts'
 import { openSqliteStore } from '../store/sqlite/store.ts'
-import type { Store } from '../store/store.ts'
+import type { EventRetention, Store } from '../store/store.ts'
 import { hidePassword, SettingsError, type Settings } from './settings.ts'
 
 export type Place =
@@ -22,22 +24,22 @@ export function nameOf(place: Place): string {
   return place.kind === 'file' ? place.file : hidePassword(place.url)
 }
 
-/** `mustExist`: a file that is not there is not made. */
+/** `mustExist`: a file that is not there is not made. (A database is never made, only what belongs into it.) */
 export async function openStore(settings: Settings, { mustExist = false } = {}): Promise<Store> {
   const place = placeOf(settings)
-  if (place.kind === 'database') throw notBuiltIn()
+  const events: EventRetention = {
+    maxAgeMs: Number(settings['retention.events']),
+    maxCount: Number(settings['retention.events-max']),
+  }
+  if (place.kind === 'database') {
+    const clock = settings['clock'] === 'manual' ? 'engine' : 'database'
+    return openPostgresStore({ url: place.url, events, host: nodeHost, random: systemRandom(), clock })
+  }
   if (mustExist && !existsSync(place.file)) throw new Error(`There is no data: ${place.file} does not exist.`)
   mkdirSync(resolve(String(settings['data'])), { recursive: true })
   return openSqliteStore({
     file: place.file,
     durability: settings['durability'] === 'normal' ? 'normal' : 'full',
-    events: {
-      maxAgeMs: Number(settings['retention.events']),
-      maxCount: Number(settings['retention.events-max']),
-    },
+    events,
   })
-}
-
-export function notBuiltIn(): SettingsError {
-  return new SettingsError('PostgreSQL is not built in: this version keeps its data in a file (--data).')
 }

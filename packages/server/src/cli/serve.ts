@@ -10,6 +10,7 @@ import { Meters } from '../engine/meters.ts'
 import { nodeHost, systemRandom } from '../host.ts'
 import { createApp } from '../http/app.ts'
 import { listen } from '../http/listen.ts'
+import type { Store } from '../store/store.ts'
 import { nameOf, openStore, placeOf } from './open-store.ts'
 import { SettingsError, type Settings } from './settings.ts'
 
@@ -26,34 +27,21 @@ export async function serve(settings: Settings, log: Logger, version: string): P
   const host = String(settings['host'])
   const token = settings['token'] === null ? null : String(settings['token'])
   const conformance = settings['conformance'] === true
-  const manual = settings['clock'] === 'manual'
   if (token === '') throw new SettingsError('The token is empty; leave it out or set one.')
   if (token === null && !LOOPBACK.test(host)) {
     throw new SettingsError(
       `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
     )
   }
-  if (manual && !conformance)
+  if (settings['clock'] === 'manual' && !conformance)
     throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
 
   const store = await openStore(settings)
-  if (await store.isHalfRestored()) {
+  const engine = await openEngine(settings, store, log).catch(async (error: unknown) => {
     await store.close()
-    throw new Error(
-      `${nameOf(placeOf(settings))} holds only a part of its data: an import into it did not come to its end. Run the import again.`,
-    )
-  }
-  const meters = new Meters()
-  const stopWatching = watchEventLoop(meters)
-  const engine = await Engine.open({
-    store,
-    host: nodeHost,
-    random: systemRandom(),
-    settings: engineSettings(settings, conformance),
-    log,
-    meters,
-    ...(manual ? { manualClock: manualClock(nodeHost.wallMs()) } : {}),
+    throw error
   })
+  const stopWatching = watchEventLoop(engine.meters)
   // As many listeners as there are streams and waits: no leak.
   setMaxListeners(0, engine.closing)
   const handler = createApp({
@@ -65,13 +53,14 @@ export async function serve(settings: Settings, log: Logger, version: string): P
     await engine.close()
     throw error
   })
+  const place = placeOf(settings)
   const shownHost = host.includes(':') ? `[${host}]` : host
   const address = `http://${shownHost}:${String(listener.port)}`
   log.info(
     {
       address,
-      data: nameOf(placeOf(settings)),
-      durability: settings['durability'],
+      data: nameOf(place),
+      ...(place.kind === 'file' ? { durability: settings['durability'] } : {}),
       conformance,
       clock: settings['clock'],
     },
@@ -87,6 +76,22 @@ export async function serve(settings: Settings, log: Logger, version: string): P
       stopWatching()
     },
   }
+}
+
+async function openEngine(settings: Settings, store: Store, log: Logger): Promise<Engine> {
+  if (await store.isHalfRestored())
+    throw new Error(
+      `${nameOf(placeOf(settings))} holds only a part of its data: an import into it did not come to its end. Run the import again.`,
+    )
+  return Engine.open({
+    store,
+    host: nodeHost,
+    random: systemRandom(),
+    settings: engineSettings(settings),
+    log,
+    meters: new Meters(),
+    ...(settings['clock'] === 'manual' ? { manualClock: manualClock(nodeHost.wallMs()) } : {}),
+  })
 }
 
 /** Compares digests, so that neither length nor content shows in the time it takes. */
@@ -126,7 +131,7 @@ function optional(settings: Settings, key: string): Millis | null {
   return settings[key] === null ? null : ms(settings, key)
 }
 
-function engineSettings(settings: Settings, conformance: boolean): EngineSettings {
+function engineSettings(settings: Settings): EngineSettings {
   return {
     limits: limitSettings(settings),
     retention: {
@@ -139,7 +144,7 @@ function engineSettings(settings: Settings, conformance: boolean): EngineSetting
     heartbeatIntervalMs: ms(settings, 'workers.heartbeat-interval'),
     workerTimeoutMs: ms(settings, 'workers.heartbeat-timeout'),
     requireOwner: settings['workers.require-owner'] === true,
-    conformance,
+    conformance: settings['conformance'] === true,
     largestResultBytes: 1_048_576,
     largestCheckpointBytes: 1_048_576,
   }

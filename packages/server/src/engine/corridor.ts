@@ -112,7 +112,7 @@ export class Corridor {
   /** Answers once nothing is due any more; costs nothing when nothing is (and nobody else could have written). */
   async settled(): Promise<void> {
     if (this.#closed) return
-    if (this.#ports.store.clock !== null) await this.#lookAhead(this.#ports.store)
+    if (this.#ports.store.shared) await this.#lookAhead(this.#ports.store)
     if (!this.#knowsNext || isDue(this.#nextWakeAt, this.#ports.moment().now)) await this.run(NOTHING)
   }
 

@@ -150,7 +150,7 @@ export class Engine {
 
   /** Other servers may be at work on the same data. */
   get #isShared(): boolean {
-    return this.store.clock !== null
+    return this.store.shared
   }
 
   /** Opens the engine on its data: credits the outage, settles everything overdue, and starts the loop. */

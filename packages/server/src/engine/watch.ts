@@ -66,7 +66,7 @@ export class Watch {
 
   #silentSince(aliveAt: Instant | null, now: Instant, watching: boolean): Instant | null {
     if (aliveAt === null) return null
-    if (this.#shared) return now - aliveAt > NOBODY_STAMPED_MS ? aliveAt : null
+    if (this.#shared && !this.#standsStill) return now - aliveAt > NOBODY_STAMPED_MS ? aliveAt : null
     if (this.#starting) return aliveAt
     if (this.#troubledSince !== null) return instant(Math.max(aliveAt, this.#troubledSince))
     return watching && !this.#standsStill && now - aliveAt > STOOD_STILL_MS ? aliveAt : null

@@ -81,6 +81,7 @@ async function health(call: Call): Promise<Answer> {
     uptime_seconds: uptime,
     server_time: iso(engine.now()),
     clock_offset_ms: clockOffsetMs(engine.host, engine.clock),
+    ...sharedClockFacts(engine),
   }
   try {
     await engine.store.ping()
@@ -120,6 +121,13 @@ async function health(call: Call): Promise<Answer> {
   }
 }
 
+/** Where the database's clock is the judge: how well it is known, and why it is not decided by at the moment, if so. */
+function sharedClockFacts({ store: { clock } }: Engine): Record<string, unknown> {
+  if (clock === null) return {}
+  const reason = clock.distrust()
+  return { clock_error_ms: clock.offset().errorMs, ...(reason === null ? {} : { clock_distrusted: reason }) }
+}
+
 function ready({ engine }: Call): Answer {
   const isReady = !engine.closing.aborted && engine.trouble === null
   return { status: isReady ? 200 : 503, body: JSON.stringify({ status: isReady ? 'ready' : 'not_ready' }) }
@@ -146,6 +154,11 @@ async function metrics(call: Call): Promise<Answer> {
   gauge('curfew_clock_offset_seconds', 'How far the wall clock is ahead of the engine clock.', []).set(
     clockOffsetMs(engine.host, engine.clock) / 1000,
   )
+  const { clock } = engine.store
+  if (clock !== null)
+    gauge('curfew_clock_error_seconds', "By how much the database's clock may be known wrongly.", []).set(
+      clock.offset().errorMs / 1000,
+    )
   const text = (await engine.meters.registry.metrics()) + '\n' + (await gauges.metrics())
   const plain = call.request.headers['accept'] === 'text/plain'
   return { media: plain ? 'text/plain' : 'text/plain; version=0.0.4; charset=utf-8', body: text }

@@ -322,7 +322,9 @@ export interface SharedClock extends Clock {
 
 export interface Store extends Reads {
   readonly health: StoreHealth
-  /** Set when many servers share the store: then the database's clock is the judge. */
+  /** Whether other servers may be at work on the same data. */
+  readonly shared: boolean
+  /** Set where the database's clock is the judge, as it must be when many servers share the store. */
   readonly clock: SharedClock | null
   /**
    * Runs one transaction at a time per caller; saves and commits when `work` returns, rolls back when it throws. `work`

@@ -6,7 +6,7 @@
  */
 import type { Beat, Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import { eventData, type NewEvent } from '@curfew/core'
-import type { Queue, StoredEvent, WorkerNotice } from '../store.ts'
+import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
@@ -183,7 +183,7 @@ export function toJob(row: JobRow, texts: Texts): Job {
   }
 }
 
-/** A job as it begins, in the order in which INSERT_JOBS names it. */
+/** A job as it begins, in the order in which INSERT_JOBS and RESTORE_JOBS name it. */
 export function firstValues(job: Job, version: number, texts: Texts): unknown[] {
   return [
     exact(job.id),
@@ -209,6 +209,36 @@ export function firstValues(job: Job, version: number, texts: Texts): unknown[] 
     job.given,
     job.life,
     job.body,
+  ]
+}
+
+/** What has happened to a job since, in the order in which RESTORE_JOBS names it after that. */
+export function livedValues(job: Job, texts: Texts): unknown[] {
+  const { hold } = job
+  return [
+    hold === null || hold.workerId === null ? null : exact(hold.workerId),
+    job.deadLetter,
+    job.attempt,
+    job.lease,
+    job.interruptions,
+    job.activatedAt,
+    job.startedAt,
+    job.completedAt,
+    job.cancelledAt,
+    job.discardedAt,
+    job.reenqueuedAt,
+    job.nextRetryAt,
+    job.retryDelayMs,
+    job.purgeAt,
+    job.errorCount,
+    job.checkpointSeq,
+    hold === null ? null : holdText(hold, texts),
+    json(job.closedBy),
+    json(job.progress),
+    json(job.cancelReason),
+    job.error,
+    job.errors,
+    job.result,
   ]
 }
 
@@ -437,7 +467,7 @@ export function toWorker(row: WorkerRow, texts: Texts): Worker {
   }
 }
 
-/** All but the version, in the order in which INSERT_WORKERS and UPDATE_WORKERS name it. */
+/** All but the version, in the order in which the statements that write workers name it. */
 export function workerValues(worker: Worker, texts: Texts): unknown[] {
   return [
     exact(worker.id),
@@ -477,7 +507,7 @@ function toBeat(text: string): Beat {
 
 export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]
 
-export function toNotice([workerId, jobId, lease, reason, at]: NoticeRow): WorkerNotice {
+export function toNotice([workerId, jobId, lease, reason, at]: readonly [...NoticeRow, ...unknown[]]): WorkerNotice {
   return { workerId: original(workerId), notice: { jobId: original(jobId), lease, reason, at } }
 }
 
@@ -499,7 +529,7 @@ export function toQueue([name, version, createdAt, pausedAt, config]: QueueRow):
   return { name: original(name), version, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
 }
 
-/** All but the version, in the order in which INSERT_QUEUES and UPDATE_QUEUES name it. */
+/** All but the version, in the order in which the statements that write queues name it. */
 export function queueValues({ name, createdAt, pausedAt, config }: Queue): unknown[] {
   return [exact(name), createdAt, pausedAt, JSON.stringify(config)]
 }
@@ -550,7 +580,25 @@ export function unplaced(event: NewEvent): Unplaced {
   return { type, at, subject, queue, jobType, data: eventData(event) }
 }
 
-/** All but the place, in the order in which APPEND_EVENTS names it. */
+/** All but the place, in the order in which APPEND_EVENTS and RESTORE_EVENTS name it. */
 export function eventValues({ type, at, subject, queue, jobType, data }: Unplaced): unknown[] {
   return [type, at, exact(subject), exactOrNull(queue), exactOrNull(jobType), data]
+}
+
+// ---- Sizes ----
+
+export type SizesRow = readonly [
+  queues: number,
+  types: number,
+  workers: number,
+  notices: number,
+  jobs: number,
+  checkpoints: number,
+  tombstones: number,
+  events: number,
+]
+
+export function toSizes(row: SizesRow): Sizes {
+  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events] = row
+  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events }
 }

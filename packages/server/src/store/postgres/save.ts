@@ -79,7 +79,7 @@ export function saveRows(send: Send, { texts }: Session, changes: Changes): void
 }
 
 /** Always written alike, because it is compared. */
-function outagesText(outages: readonly { from: Instant; to: Instant }[]): string {
+export function outagesText(outages: readonly { from: Instant; to: Instant }[]): string {
   return JSON.stringify(outages.map(({ from, to }) => ({ from, to })))
 }
 
@@ -169,7 +169,7 @@ const DEAD_LETTER_INDEX = JOB_STATES.length
 const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
 
 /** By how much a transaction changes the counts: summed here, written once per queue and state. */
-class Tally {
+export class Tally {
   readonly #queues = new Map<string, number[]>()
 
   /** By how much the number of dead letters will change. */

@@ -121,11 +121,59 @@ SELECT
 FROM new`,
 )
 
+export const RESTORE_JOBS = statement(
+  'restore_jobs',
+  `
+-- Adds jobs as they are, with their bodies, at the places they have.
+WITH new AS MATERIALIZED (
+  SELECT *
+  FROM unnest(
+    $1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::bigint[],
+    $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::double precision[],
+    $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[],
+    $24::text[], $25::boolean[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[],
+    $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[], $36::double precision[], $37::bigint[],
+    $38::bigint[], $39::bigint[], $40::text[], $41::text[], $42::text[], $43::text[], $44::text[], $45::text[],
+    $46::text[]
+  ) AS n (
+    id, version, state, queue, type, priority, seq, wake_at,
+    created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+    limits, retry, ceiling, parent, trace_id, given, life, body,
+    worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
+    completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
+    error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
+    result
+  )
+), with_bodies AS (
+  INSERT INTO bodies (id, body) SELECT id, body FROM new
+)
+INSERT INTO jobs (
+  id, version, state, queue, type, priority, seq, wake_at,
+  created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+  limits, retry, ceiling, parent, trace_id, given, life,
+  worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
+  completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
+  error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
+  result
+)
+SELECT
+  id, version, state, queue, type, priority, seq, wake_at,
+  created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+  limits, retry, ceiling, parent, trace_id, given, life,
+  worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
+  completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
+  error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
+  result
+FROM new`,
+)
+
 export const PUSH_PLACES = statement(
   'push_places',
   `
--- Lets the tail begin after this place, if it does not yet.
-SELECT setval('places', $1::bigint) FROM places WHERE last_value < $1::bigint`,
+-- Lets the tail begin after this place, if it does not yet. (Of a sequence that was never asked, the last is yet to come.)
+SELECT setval('places', $1::bigint)
+FROM places
+WHERE last_value < $1::bigint OR (last_value = $1::bigint AND NOT is_called)`,
 )
 
 export const MOVE_JOBS = statement(
@@ -312,6 +360,17 @@ WHERE dead_letter
   AND ($1::text IS NULL OR queue = $1)`,
 )
 
+export const JOBS_AFTER = statement(
+  'jobs_after',
+  `
+-- Finds every job whose id is above this one, by id. (Said of both tables, lest one is read from its beginning.)
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.id > $1 AND b.id > $1
+ORDER BY j.id
+LIMIT $2`,
+)
+
 export const LIST_ACTIVE_JOBS = statement(
   'list_active_jobs',
   `
@@ -395,6 +454,21 @@ export const FIND_TOMBSTONE = statement(
 SELECT 1 FROM tombstones WHERE id = $1 LIMIT 1`,
 )
 
+export const TOMBSTONES_AFTER = statement(
+  'tombstones_after',
+  `
+-- Finds the removed jobs that are remembered after this place, oldest first.
+SELECT place, id FROM tombstones WHERE place > $1 ORDER BY place LIMIT $2`,
+)
+
+export const RESTORE_TOMBSTONES = statement(
+  'restore_tombstones',
+  `
+-- Remembers removed jobs, in this order.
+INSERT INTO tombstones (id)
+SELECT n.id FROM unnest($1::text[]) WITH ORDINALITY AS n (id, place) ORDER BY n.place`,
+)
+
 // ---- Checkpoints ----
 
 export const FIND_CHECKPOINTS = statement(
@@ -402,6 +476,21 @@ export const FIND_CHECKPOINTS = statement(
   `
 -- Finds the checkpoints of these jobs.
 SELECT * FROM checkpoints WHERE job_id = ANY ($1::text[])`,
+)
+
+export const CHECKPOINTS_AFTER = statement(
+  'checkpoints_after',
+  `
+-- Finds the checkpoints of jobs whose id is above this one, by id.
+SELECT * FROM checkpoints WHERE job_id > $1 ORDER BY job_id LIMIT $2`,
+)
+
+export const RESTORE_CHECKPOINTS = statement(
+  'restore_checkpoints',
+  `
+-- Adds checkpoints.
+INSERT INTO checkpoints (job_id, sequence, state, step_index, metadata, created_at)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])`,
 )
 
 export const PUT_CHECKPOINTS = statement(
@@ -466,6 +555,22 @@ FROM unnest(
 ) AS n`,
 )
 
+export const RESTORE_WORKERS = statement(
+  'restore_workers',
+  `
+-- Adds workers in the versions they have.
+INSERT INTO workers (
+  id, known, last_seen_at, wake_at, died_at, created_at, last_beat_at, state, draining, directive, registered,
+  active_jobs, beat_seq, pid, concurrency, hostname, started_at, queues, labels, handlers, beat, version
+)
+SELECT *
+FROM unnest(
+  $1::text[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
+  $9::boolean[], $10::text[], $11::boolean[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[],
+  $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[]
+)`,
+)
+
 export const UPDATE_WORKERS = statement(
   'update_workers',
   `
@@ -524,6 +629,17 @@ CROSS JOIN LATERAL (SELECT * FROM notices WHERE worker_id = w.id ORDER BY place 
 ORDER BY w.place, n.place`,
 )
 
+export const NOTICES_AFTER = statement(
+  'notices_after',
+  `
+-- Finds what workers shall hear after this place, oldest first.
+SELECT worker_id, job_id, lease, reason, at, place
+FROM notices
+WHERE place > $1
+ORDER BY place
+LIMIT $2`,
+)
+
 export const INSERT_NOTICES = statement(
   'insert_notices',
   `
@@ -569,6 +685,14 @@ ORDER BY n.name COLLATE "C"
 ON CONFLICT (name) DO NOTHING`,
 )
 
+export const RESTORE_QUEUES = statement(
+  'restore_queues',
+  `
+-- Adds queues in the versions they have.
+INSERT INTO queues (name, created_at, paused_at, config, version)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[])`,
+)
+
 export const UPDATE_QUEUES = statement(
   'update_queues',
   `
@@ -610,6 +734,14 @@ ON CONFLICT (type) DO UPDATE SET
   asked = excluded.asked, caps = excluded.caps, sent = excluded.sent, updated_at = excluded.updated_at`,
 )
 
+export const RESTORE_TYPES = statement(
+  'restore_types',
+  `
+-- Adds the policies of types.
+INSERT INTO types (type, asked, caps, sent, updated_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[])`,
+)
+
 export const DELETE_TYPES = statement(
   'delete_types',
   `
@@ -640,6 +772,14 @@ WITH added AS (
   RETURNING sequence
 )
 SELECT max(sequence) FROM added`,
+)
+
+export const RESTORE_EVENTS = statement(
+  'restore_events',
+  `
+-- Adds events to the log, which must be locked, at the places they have.
+INSERT INTO events (type, at, subject, queue, job_type, data, sequence)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[])`,
 )
 
 export const PRUNE_EVENTS = statement(
@@ -761,6 +901,37 @@ WITH moved AS (
 SELECT expect_all('the list of', ARRAY['outages'], array_agg(id)) FROM moved`,
 )
 
+export const RESTORE_LIFE = statement(
+  'restore_life',
+  `
+-- Rewrites when a server last stood by this data, and the times in which none did.
+UPDATE life SET alive_at = $1::bigint, outages = $2`,
+)
+
+export const PUT_HALF_RESTORED = statement(
+  'put_half_restored',
+  `
+-- Remembers whether more has to come until this is all there is.
+UPDATE life SET half_restored = $1`,
+)
+
+export const IS_HALF_RESTORED = statement(
+  'is_half_restored',
+  `
+-- Finds whether this is only a part of what a restore brings.
+SELECT half_restored FROM life`,
+)
+
+export const SIZES = statement(
+  'sizes',
+  `
+-- Counts the rows of every kind. Jobs are counted already.
+SELECT
+  (SELECT count(*) FROM queues), (SELECT count(*) FROM types), (SELECT count(*) FROM workers),
+  (SELECT count(*) FROM notices), (SELECT coalesce(sum(n), 0)::bigint FROM counts WHERE state <> 'dead_letter'),
+  (SELECT count(*) FROM checkpoints), (SELECT count(*) FROM tombstones), (SELECT count(*) FROM events)`,
+)
+
 export const WHO_IS_THERE = statement(
   'who_is_there',
   `
@@ -775,7 +946,7 @@ export const CLOCK = statement(
 SELECT extract(epoch FROM clock_timestamp())::double precision * 1000`,
 )
 
-/** Removes everything, for the test bench. Places go on, and shared texts stay: other servers may know them. */
+/** Removes everything, for the test bench and for an import that failed. Places go on, and shared texts stay: other servers may know them. */
 export const RESET_TABLES = statement(
   'reset_tables',
   `
@@ -787,5 +958,5 @@ export const RESET_LIFE = statement(
   'reset_life',
   `
 -- Forgets all signs of life.
-UPDATE life SET alive_at = NULL, outages = '[]'`,
+UPDATE life SET alive_at = NULL, outages = '[]', half_restored = false`,
 )

@@ -165,13 +165,18 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['FIRST_EVENT', 'events_pkey'],
     ['NOTIFY_WITH_LAST_EVENT', 'events_pkey'],
     ['FIND_TEXTS', 'texts_pkey'],
+    ['JOBS_AFTER', 'jobs_pkey', 'bodies_pkey'],
+    ['CHECKPOINTS_AFTER', 'checkpoints_pkey'],
+    ['NOTICES_AFTER', 'notices_pkey'],
+    ['TOMBSTONES_AFTER', 'tombstones_pkey'],
+    ['FIND_EVENTS_AFTER', 'events_pkey'],
   ]
 
   test.each(HOT)('%s', async (name, ...indexes) => {
     const plan = await planOf(sql[name].text)
     for (const index of indexes) expect(plan).toMatch(new RegExp(`Index.* (using|on) ${index}`))
     expect(plan).not.toMatch(/Seq Scan/)
-    if (/^LOCK_(CLAIMABLE|DUE)|DEAD_LETTERS/.test(name)) expect(plan).not.toMatch(/Sort/)
+    if (/^LOCK_(CLAIMABLE|DUE)|DEAD_LETTERS|_AFTER$/.test(name)) expect(plan).not.toMatch(/Sort/)
   })
 
   let client: Client | null = null

@@ -13,6 +13,7 @@ import { JOB_STATES, type Checkpoint, type Host, type Instant, type Job, type Jo
 import type { Random, TypePolicy, Worker } from '@curfew/core'
 import { StoreUnavailable } from '../store.ts'
 import type {
+  Batch,
   Closing,
   Ended,
   EventRetention,
@@ -21,8 +22,11 @@ import type {
   News,
   Page,
   Queue,
+  SharedClock,
+  Sizes,
   StateCounts,
   Store,
+  WorkerNotice,
 } from '../store.ts'
 import type { StoredEvent, StoreHealth, Transaction } from '../store.ts'
 import { DatabaseClock } from './clock.ts'
@@ -38,12 +42,14 @@ import {
   toCheckpoint,
   toEvent,
   toJob,
+  toNotice,
   toQueue,
+  toSizes,
   toTypePolicy,
   toWorker,
 } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
-import type { CheckpointRow, EventRow, JobRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, SizesRow, TypeRow, WorkerRow } from './rows.ts'
 import { Session } from './session.ts'
 import * as sql from './statements.ts'
 import { MOST, Texts } from './texts.ts'
@@ -57,6 +63,11 @@ export interface PostgresOptions {
   readonly events: EventRetention
   readonly host: Host
   readonly random: Random
+  /**
+   * Whose clock is the judge. `engine`: the engine brings its own, for tests and for a clock that is turned by hand; then
+   * only one server may be at work.
+   */
+  readonly clock?: 'database' | 'engine'
 }
 
 /** Opens the store, and brings its schema up to date as far as older servers can bear it. */
@@ -108,7 +119,8 @@ const READERS = 4
 const ABOVE_ALL_IDS = '~'
 
 export class PostgresStore implements Store {
-  readonly clock: DatabaseClock
+  readonly shared = true
+  readonly clock: SharedClock | null
   readonly #retention: EventRetention
   readonly #session: Session
   readonly #writer: Link
@@ -118,14 +130,15 @@ export class PostgresStore implements Store {
   #health: StoreHealth = { kind: 'postgres', version: '' }
   #closed = false
 
-  constructor(address: Address, { events, host, random }: PostgresOptions) {
-    this.clock = new DatabaseClock(host)
+  constructor(address: Address, { events, host, random, clock = 'database' }: PostgresOptions) {
+    const measured = new DatabaseClock(host)
+    this.clock = clock === 'database' ? measured : null
     this.#retention = events
     this.#writer = new Link(address, 'work')
     this.#readers = Array.from({ length: READERS }, () => new Link(address, 'read'))
     this.#session = new Session(address.schema, random, new Texts((texts) => this.#share(texts)))
     const { me, channel } = this.#session
-    this.#line = new Line({ link: new Link(address, 'line'), channel, me, host, clock: this.clock })
+    this.#line = new Line({ link: new Link(address, 'line'), channel, me, host, clock: measured })
     this.#line.follow((news) => {
       this.#session.seeLast(news?.lastEvent ?? null)
     })
@@ -291,6 +304,51 @@ export class PostgresStore implements Store {
     return toLife(rows[0])
   }
 
+  // ---- Everything, for a copy ----
+
+  async sizes(): Promise<Sizes> {
+    const { rows } = await this.#read<SizesRow>(sql.SIZES)
+    return toSizes(rows[0] ?? [0, 0, 0, 0, 0, 0, 0, 0])
+  }
+
+  jobsAfter(id: string | null, limit: number): Promise<Job[]> {
+    return this.#jobs(sql.JOBS_AFTER, [exact(id ?? ''), limit])
+  }
+
+  async checkpointsAfter(jobId: string | null, limit: number): Promise<Checkpoint[]> {
+    const { rows } = await this.#read<CheckpointRow>(sql.CHECKPOINTS_AFTER, [exact(jobId ?? ''), limit])
+    return rows.map(toCheckpoint)
+  }
+
+  async noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { place: number })[]> {
+    const { rows } = await this.#read<readonly [...NoticeRow, place: number]>(sql.NOTICES_AFTER, [place, limit])
+    return rows.map((row) => ({ ...toNotice(row), place: row[5] }))
+  }
+
+  async tombstonesAfter(place: number, limit: number): Promise<{ place: number; id: string }[]> {
+    const { rows } = await this.#read<readonly [number, string]>(sql.TOMBSTONES_AFTER, [place, limit])
+    return rows.map(([at, id]) => ({ place: at, id: original(id) }))
+  }
+
+  async isHalfRestored(): Promise<boolean> {
+    const { rows } = await this.#read<readonly [boolean]>(sql.IS_HALF_RESTORED)
+    return rows[0]?.[0] === true
+  }
+
+  /** Nothing of it depends on the time, so it does not matter whether the clock is trusted. */
+  restore(batch: Batch, more: boolean): Promise<void> {
+    return this.#turns.take(async () => {
+      const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention)
+      try {
+        await tx.restore(batch, more)
+      } catch (error) {
+        tx.abandon()
+        if (wantsRenewal(error)) this.#renew()
+        throw error
+      }
+    })
+  }
+
   // ---- The store itself ----
 
   /** Asks whether it may be written to, because a database that may not still answers readers. */
@@ -304,7 +362,8 @@ export class PostgresStore implements Store {
   reset(): Promise<void> {
     return this.#turns.take(async () => {
       const wire = await this.#ready(this.#writer)
-      await Promise.all([wire.query(sql.RESET_TABLES), wire.query(sql.RESET_LIFE)]).catch((error: unknown) => {
+      const whole = [sql.BEGIN, sql.RESET_TABLES, sql.RESET_LIFE, sql.COMMIT].map((each) => wire.query(each))
+      await Promise.all(whole).catch((error: unknown) => {
         throw told(error)
       })
       this.#session.forgetLog()
@@ -321,7 +380,7 @@ export class PostgresStore implements Store {
   /** After a standstill of this process the clock was not read for long; it may be well. */
   async #trustTime(): Promise<void> {
     if (this.#closed) throw closedError()
-    if (this.clock.distrust() === null) return
+    if (this.clock === null || this.clock.distrust() === null) return
     await this.#line.sample()
     const reason = this.clock.distrust()
     if (reason !== null) throw new StoreUnavailable(reason, undefined)

@@ -6,11 +6,12 @@
  */
 import type { Checkpoint, Instant, Job, Outage, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store.ts'
-import type { Changes, Ended, EventRetention, Life, Queue, Transaction, WorkerNotice } from '../store.ts'
+import type { Batch, Changes, Ended, EventRetention, Life, Queue, Transaction, WorkerNotice } from '../store.ts'
 import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
 import { exact, listOf, toCheckpoint, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
 import type { CheckpointRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import { restoreBatch } from './restore.ts'
 import { Pending, saveRest, saveRows } from './save.ts'
 import type { Session } from './session.ts'
 import * as sql from './statements.ts'
@@ -130,6 +131,15 @@ export class PostgresTransaction implements Transaction {
     logged.catch(() => {})
     await this.#commit()
     return this.#session.seeLog(await logged)
+  }
+
+  /** Writes the records of another store and commits. Nothing may use it any more. */
+  async restore(batch: Batch, more: boolean): Promise<void> {
+    const logged = await restoreBatch(this.#send.bind(this), this.#session, batch, more)
+    if (this.#failure !== null) throw this.#failure
+    await this.#commit()
+    this.#over = new Error('the transaction is over')
+    this.#session.seeLog(logged)
   }
 
   /** It failed, or its work did. What comes next on the connection comes after this. */

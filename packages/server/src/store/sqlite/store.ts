@@ -61,6 +61,7 @@ const ABOVE_ALL_IDS = '~'
 
 export class SqliteStore implements Store {
   readonly health: StoreHealth
+  readonly shared = false
   readonly clock = null
   readonly #connect: (again: boolean) => Connection
   readonly #events: EventRetention

@@ -192,11 +192,13 @@ CREATE TABLE events (
   data      text   NOT NULL           -- JSON
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
 
--- One row: when a server last stood by this data, and the times in which none did.
+-- One row: when a server last stood by this data, and the times in which none did; and whether it is only a part of
+-- what a restore is bringing back.
 CREATE TABLE life (
-  only_one  boolean PRIMARY KEY DEFAULT true CHECK (only_one),
-  alive_at  bigint,
-  outages   text NOT NULL             -- JSON
+  only_one       boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+  alive_at       bigint,
+  outages        text    NOT NULL,    -- JSON
+  half_restored  boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 INSERT INTO life (alive_at, outages) VALUES (NULL, '[]');
 
