@@ -48,6 +48,8 @@ export interface StartOptions {
   readonly node?: readonly string[]
   /** Opens a channel for `tell`, to a preloaded module. */
   readonly channel?: boolean
+  /** Opens its standard input. */
+  readonly input?: boolean
 }
 
 const running = new Set<ChildProcess>()
@@ -226,11 +228,35 @@ export class ServerProcess {
   }
 }
 
-/** Runs the command to its end. */
-export async function curfew(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
-  const { child, output } = launch(args, { env })
+/** Runs the command to its end, with this as its standard input. */
+export async function curfew(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  input?: string,
+): Promise<Ended> {
+  const { child, output } = launch(args, { env, input: input !== undefined })
+  child.stdin?.end(input)
   const exit = await within(`curfew ${args.join(' ')} ends`, exitOf(child))
   return { ...exit, ...output }
+}
+
+/** The command while it runs and waits for input. */
+export interface Running {
+  readonly output: Readonly<Output>
+  readonly exited: Promise<Exit>
+  /** Writes to its standard input, which stays open. */
+  write(text: string): void
+  signal(signal: NodeJS.Signals): void
+}
+
+export function runCurfew(args: readonly string[]): Running {
+  const { child, output } = launch(args, { input: true })
+  return {
+    output,
+    exited: exitOf(child),
+    write: (text) => child.stdin?.write(text),
+    signal: (signal) => child.kill(signal),
+  }
 }
 
 /** Looks until the condition answers something but false, null or undefined. */
@@ -277,11 +303,11 @@ interface Output {
 
 function launch(
   args: readonly string[],
-  { env, node, channel }: StartOptions,
+  { env, node, channel, input }: StartOptions,
 ): { child: ChildProcess; output: Output } {
   const child = spawn(process.execPath, [...(node ?? []), main, ...args], {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
-    stdio: ['ignore', 'pipe', 'pipe', ...(channel === true ? (['ipc'] as const) : [])],
+    stdio: [input === true ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(channel === true ? (['ipc'] as const) : [])],
   })
   running.add(child)
   const output: Output = { stdout: '', stderr: '' }

@@ -85,6 +85,9 @@ const RETRY_TROUBLE_MS = 1_000
 /** Other servers hear of an open long poll this often, or three times within the silence that would mean death. */
 const POLL_SEEN_EVERY_MS = 5_000
 const CHUNK = 500
+/** How soon a row that another server holds is looked for again. */
+const SHORTEST_REST_MS = 5
+const LONGEST_REST_MS = 100
 
 export class Engine {
   readonly store: Store
@@ -108,6 +111,7 @@ export class Engine {
   /** The last place of the log that listeners were told of, where many servers write it. */
   #toldUpTo: number
   #telling: Promise<void> = Promise.resolve()
+  #restMs = 0
   #trouble: string | null = null
   #closed = false
   readonly #unfollow: () => void
@@ -284,11 +288,19 @@ export class Engine {
       if (before?.state === 'active') this.#activeJobs -= 1
       if (job?.state === 'active') this.#activeJobs += 1
     }
+    this.#restMs = this.#restAfter(committed)
     this.#outages = committed.life.outages
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
     if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf))
     this.#arm()
+  }
+
+  /** What is due and was not to be had is in the hands of another server: looking again at once would help nobody. */
+  #restAfter({ transitions, now }: Committed): number {
+    const next = this.#corridor.nextWakeAt
+    const isHeld = this.#isShared && transitions.length === 0 && next !== null && next <= now
+    return isHeld ? Math.min(LONGEST_REST_MS, Math.max(SHORTEST_REST_MS, 2 * this.#restMs)) : 0
   }
 
   #announce({ transitions, events, live, now }: Committed): void {
@@ -369,7 +381,7 @@ export class Engine {
     const now = this.clock.now()
     const next = this.#corridor.nextWakeAt
     let sleepMs = LONGEST_SLEEP_MS
-    if (next !== null) sleepMs = Math.min(sleepMs, next - now)
+    if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, next - now))
     if (this.#isShared || this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#watch.sleepMs(now))
     if (this.#trouble !== null) sleepMs = RETRY_TROUBLE_MS
     this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => {
