@@ -1,13 +1,16 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { Client } from 'pg'
-import { admitted, changesOf, saveIn, within } from '../builders.suite.ts'
+import type { Host } from '@curfew/core'
+import { nodeHost, systemRandom } from '../../host.ts'
+import { admitted, anEvent, changes, changesOf, saveIn, within } from '../builders.suite.ts'
 import type { EventRetention, Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
-import { openBench } from './bench.suite.ts'
+import { KEPT, openBench, until } from './bench.suite.ts'
 import { addressOf, connect } from './connection.ts'
 import { migrate, MIGRATIONS, type Migration } from './migrations/migrate.ts'
+import { TOMBSTONES } from './save.ts'
 import * as sql from './statements.ts'
-import { migrateDatabase } from './store.ts'
+import { migrateDatabase, openPostgresStore } from './store.ts'
 
 const bench = await openBench()
 const { open, newSchema } = bench
@@ -134,6 +137,64 @@ describe('the schema', () => {
     await expect(found()).rejects.toThrow('the schema has changed')
     expect(await found()).toEqual([before])
     expect(await store.job(step.job.id)).toEqual(before)
+  })
+})
+
+describe('what is kept only for a while', () => {
+  test('a log that has become far too long is pruned bit by bit', async () => {
+    const schema = newSchema()
+    const long = await open(schema)
+    await saveIn(long, changes({ events: Array.from({ length: 100 }, () => anEvent()) }))
+    await long.close()
+    const store = await open(schema, { ...KEPT, maxCount: 5 })
+    const first = async (): Promise<number> => {
+      await saveIn(store, changes({ events: [anEvent()] }))
+      return (await store.eventBounds()).first
+    }
+    expect([await first(), await first(), await first()]).toEqual([37, 55, 73])
+    while ((await first()) < 100);
+    const { first: oldest, last } = await store.eventBounds()
+    expect(last - oldest).toBe(4)
+  })
+
+  test('only the last removed jobs are remembered', async () => {
+    const schema = newSchema()
+    const store = await open(schema)
+    await bench.ask(`INSERT INTO ${schema}.tombstones (id) SELECT 'job-' || n FROM generate_series(1, $1::int) n`, [
+      TOMBSTONES,
+    ])
+    const step = admitted()
+    await saveIn(store, changesOf(step))
+    const [before] = await within(store, (tx) => tx.findJobs([step.job.id]))
+    expect(await store.wasPurged('job-1')).toBe(true)
+    await saveIn(store, changes({ jobs: [{ before: before ?? null, after: null }] }))
+    expect([await store.wasPurged('job-1'), await store.wasPurged('job-2')]).toEqual([false, true])
+    expect(await store.wasPurged(step.job.id)).toBe(true)
+  })
+})
+
+describe('time', () => {
+  test("is the database's, and nothing is decided while it is in doubt", async () => {
+    let leapMs = 0
+    const host: Host = { ...nodeHost, monotonicMs: () => nodeHost.monotonicMs() + leapMs }
+    const schema = newSchema()
+    const store = await openPostgresStore({ url: bench.url, schema, events: KEPT, host, random: systemRandom() })
+    onTestFinished(() => store.close())
+    const ask = async (): Promise<number> => {
+      const [row] = await bench.ask<{ ms: number }>('SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms')
+      return row?.ms ?? NaN
+    }
+    const [from, now, to] = [await ask(), store.clock?.now() ?? NaN, await ask()]
+    expect(now).toBeGreaterThanOrEqual(from - 50)
+    expect(now).toBeLessThanOrEqual(to + 50)
+    leapMs = 20_000
+    await expect(saveIn(store, changesOf(admitted()))).rejects.toThrow(/has leapt by -(19|20)\d\d\d ms/)
+    leapMs = 0
+    await until(
+      () => store.clock?.distrust(),
+      (reason) => reason === null,
+    )
+    await saveIn(store, changesOf(admitted()))
   })
 })
 
