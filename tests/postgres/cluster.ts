@@ -63,11 +63,18 @@ export class Cluster {
   static async start({ fsync = false, settings = {} }: ClusterOptions = {}): Promise<Cluster> {
     const as = ownerFor()
     const home = mkdtempSync(join(tmpdir(), 'curfew-postgres-'))
-    if (as !== null) {
-      chownSync(home, as.uid, as.gid)
-      chmodSync(home, 0o755)
+    let bin: string
+    try {
+      if (as !== null) {
+        chownSync(home, as.uid, as.gid)
+        chmodSync(home, 0o755)
+      }
+      bin = findBinaries(as === null ? null : home)
+    } catch (error) {
+      rmSync(home, { recursive: true, force: true })
+      throw error
     }
-    const cluster = new Cluster(findBinaries(as === null ? null : home), home, await freePort(), as)
+    const cluster = new Cluster(bin, home, await freePort(), as)
     try {
       cluster.#create(fsync, settings)
       await cluster.start()
