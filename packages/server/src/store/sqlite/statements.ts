@@ -112,7 +112,7 @@ export const LIST_JOBS_ASIDE = `
 -- Finds jobs of a state that is not on the straight way, by queue and type (null: any), below a cursor, newest id first.
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_aside CROSS JOIN bodies b ON b.place = j.place
-WHERE j.state IN ('scheduled', 'pending', 'retryable', 'cancelled', 'discarded')
+WHERE j.state <> 'available' AND j.state <> 'active' AND j.state <> 'completed'
   AND j.state = @state
   AND j.id < @before
   AND (@queue IS NULL OR j.queue = @queue)

@@ -6,8 +6,9 @@ import type { Database } from 'better-sqlite3'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
 import { jobsAside } from './0002-jobs-aside.ts'
 import { notices } from './0003-notices.ts'
+import { jobsAsidePlainly } from './0004-jobs-aside-plainly.ts'
 
-const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside, notices]
+const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside, notices, jobsAsidePlainly]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
