@@ -1,12 +1,12 @@
 /** Export and import without processes: what is copied is copied to the byte, and what is wrong is refused by its line. */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { instant, minutes, type Job } from '@curfew/core'
+import { instant, minutes, type Instant, type Job } from '@curfew/core'
 import { anyJob, anyWorker } from '../store/any-record.suite.ts'
 import { aCheckpoint, admitted, aNotice, aQueue, at, aTypePolicy } from '../store/builders.suite.ts'
 import { openSqliteStore } from '../store/sqlite/store.ts'
 import { NOTHING, type Batch, type Store, type StoredEvent } from '../store/store.ts'
-import { exportLines } from './export.ts'
+import { exportLines, refuseServed } from './export.ts'
 import { fill, headerOf } from './import.ts'
 import { linesOf } from './lines.ts'
 import { grouped, Progress } from './progress.ts'
@@ -226,6 +226,26 @@ describe('a file that is not right is refused by its line:', () => {
   test.each(cases)('%s', async (_, text, message) => {
     await expect(imported(text(), target)).rejects.toThrow(message)
     expect(Object.values(await target.sizes())).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
+  })
+})
+
+describe('a store that servers share', () => {
+  /** All that is asked of it. */
+  const shared = (aliveAt: Instant | null, now: Instant): Store =>
+    ({ clock: { now: () => now }, life: async () => ({ aliveAt, outages: [] }) }) as unknown as Store
+
+  test('is not touched while a server gives signs of life, by the clock of the database', async () => {
+    await expect(refuseServed(shared(at(0), at(4_999)), 'the database')).rejects.toThrow(
+      'A server gave a sign of life on the database 5.0 s ago. Stop every server first, and try again after 5 s',
+    )
+    await expect(refuseServed(shared(at(9), at(0)), 'the database')).rejects.toThrow('0.0 s ago')
+  })
+
+  test('is free when the last sign is old, or there never was one; a file is free when it could be opened', async () => {
+    await refuseServed(shared(at(0), at(5_000)), 'the database')
+    await refuseServed(shared(null, at(0)), 'the database')
+    await source.restore({ ...NOTHING, life: { aliveAt: instant(Number.MAX_SAFE_INTEGER), outages: [] } }, false)
+    await refuseServed(source, 'the file')
   })
 })
 
