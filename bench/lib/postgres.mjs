@@ -30,7 +30,7 @@ export async function startDatabase() {
   const urlOf = (schema) => `${cluster.url()}?schema=${schema}`
   return {
     /** A server on a schema of this database. */
-    serve: (schema) => startServer({ database: urlOf(schema) }),
+    serve: (schema, flags = []) => startServer({ database: urlOf(schema), flags }),
     /** Statements on a schema, one after the other. */
     async sql(schema, ...statements) {
       const client = new pg.Client({ connectionString: cluster.url() })
