@@ -22,6 +22,8 @@ export interface ClusterOptions {
   readonly fsync?: boolean
   /** More lines for postgresql.conf. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Lines for pg_hba.conf, before those that let everybody in. */
+  readonly access?: readonly string[]
 }
 
 /** `fast` ends sessions first, `immediate` is a crash that recovery has to mend. */
@@ -60,7 +62,7 @@ export class Cluster {
     this.#as = as
   }
 
-  static async start({ fsync = false, settings = {} }: ClusterOptions = {}): Promise<Cluster> {
+  static async start({ fsync = false, settings = {}, access = [] }: ClusterOptions = {}): Promise<Cluster> {
     const as = ownerFor()
     const home = mkdtempSync(join(tmpdir(), 'curfew-postgres-'))
     let bin: string
@@ -77,6 +79,7 @@ export class Cluster {
     const cluster = new Cluster(bin, home, await freePort(), as)
     try {
       cluster.#create(fsync, settings)
+      cluster.#admit(access)
       await cluster.start()
       return cluster
     } catch (error) {
@@ -138,6 +141,14 @@ export class Cluster {
     execFileSync('sh', ['-c', 'cat >> "$0"', join(this.#data, 'postgresql.conf')], {
       ...this.#identity(),
       input: text.join(''),
+    })
+  }
+
+  #admit(lines: readonly string[]): void {
+    const file = join(this.#data, 'pg_hba.conf')
+    execFileSync('sh', ['-c', 'cat - "$0" > "$0.new" && mv "$0.new" "$0"', file], {
+      ...this.#identity(),
+      input: lines.map((line) => `${line}\n`).join(''),
     })
   }
 

@@ -6,7 +6,8 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Cluster } from '../postgres/cluster.ts'
 import { curfew, lines, pause, runCurfew, ServerProcess, temporaryDirectory, until } from './server-process.ts'
 
 const RAW_ARGS = '[9007199254740993, 1.0, "half \\ud800", "nul \\u0000", "line \u2028", {"__proto__":1,"a":1,"a":2}]'
@@ -103,23 +104,61 @@ class House {
   }
 }
 
-async function move(from: string, to: string, file = join(temporaryDirectory(), 'curfew.jsonl')): Promise<string> {
-  expect(await curfew(['export', file, '--data', from])).toMatchObject({ code: 0, stdout: '' })
-  expect(await curfew(['import', file, '--data', to])).toMatchObject({ code: 0, stdout: '' })
+type Kind = 'file' | 'database'
+
+/** Where data lie. */
+interface Place {
+  /** As the command is told. */
+  readonly flags: readonly [string, string]
+  serve(): Promise<ServerProcess>
+}
+
+let cluster: Cluster
+let schemas = 0
+
+function newPlace(kind: Kind): Place {
+  if (kind === 'file') {
+    const data = temporaryDirectory()
+    return { flags: ['--data', data], serve: () => ServerProcess.start({ data }) }
+  }
+  const flags = ['--database', `${cluster.url()}?schema=moving_${String(schemas++)}`] as const
+  return { flags, serve: () => ServerProcess.start({ flags }) }
+}
+
+/** The servers are stopped, but a database does not know that yet. */
+async function exported({ flags }: Place): Promise<string> {
+  const file = join(temporaryDirectory(), 'curfew.jsonl')
+  expect(await curfew(['export', file, ...flags, '--force'])).toMatchObject({ code: 0, stdout: '' })
   return file
 }
 
+async function move(from: Place, to: Place): Promise<void> {
+  const file = await exported(from)
+  expect(await curfew(['import', file, ...to.flags, '--force'])).toMatchObject({ code: 0, stdout: '' })
+  const records = (path: string): string[] => lines(readFileSync(path, 'utf8')).slice(1)
+  expect(records(await exported(to))).toEqual(records(file))
+}
+
 describe('a server that has moved', () => {
-  test('answers as before, to the byte, and goes on from there', async () => {
-    const house = new House(await ServerProcess.start())
+  beforeAll(async () => {
+    cluster = await Cluster.start()
+  })
+  afterAll(() => cluster.remove())
+
+  test.each<[Kind, Kind]>([
+    ['file', 'file'],
+    ['file', 'database'],
+    ['database', 'file'],
+  ])('from a %s to a %s answers as before, to the byte, and goes on from there', async (fromKind, toKind) => {
+    const [from, to] = [newPlace(fromKind), newPlace(toKind)]
+    const house = new House(await from.serve())
     const old = house.server
     await house.furnish()
     const before = await house.answers(old)
     await old.stop()
-    const to = temporaryDirectory()
-    await move(old.data, to)
+    await move(from, to)
 
-    const server = await ServerProcess.start({ data: to })
+    const server = await to.serve()
     const after = await house.answers(server)
     for (const [path, answer] of Object.entries(before)) expect([path, after[path]]).toEqual([path, answer])
     const { jobs } = house
@@ -144,38 +183,46 @@ describe('a server that has moved', () => {
     await server.stop()
   })
 
-  test('keeps the deadlines it has promised, and holds the time of the move against nobody', { retry: 2 }, async () => {
-    const old = await ServerProcess.start()
-    await old.register('patient')
-    const armed = [
-      await old.enqueue({ queue: 'attempt', timeout_ms: 6_000, grace_period_ms: 0, retry: { max_attempts: 1 } }),
-      await old.enqueue({ queue: 'total', total_timeout_ms: 6_000 }),
-      await old.enqueue({ queue: 'missed', total_timeout_ms: 1_000 }),
-    ]
-    const [attempt, total, missed] = armed.map(({ id }) => id as string)
-    await old.fetch({ queues: ['attempt'] })
-    const alive = (await old.enqueue({ queue: 'alive', heartbeat_timeout_ms: 1_500 })).id as string
-    await old.fetch({ queues: ['alive'], worker_id: 'patient' })
-    await old.stop()
-    const to = temporaryDirectory()
-    await move(old.data, to)
-    await pause(1_000)
+  /** Of a database, only some seconds without a sign of life count as a time in which nobody was there. */
+  test.each<[Kind, number, number]>([
+    ['file', 1_000, 6_000],
+    ['database', 4_500, 12_000],
+  ])(
+    'to a %s keeps its deadlines, and the move is held against nobody',
+    { retry: 2 },
+    async (kind, awayMs, limitMs) => {
+      const [from, to] = [newPlace('file'), newPlace(kind)]
+      const old = await from.serve()
+      await old.register('patient')
+      const armed = [
+        await old.enqueue({ queue: 'attempt', timeout_ms: limitMs, grace_period_ms: 0, retry: { max_attempts: 1 } }),
+        await old.enqueue({ queue: 'total', total_timeout_ms: limitMs }),
+        await old.enqueue({ queue: 'missed', total_timeout_ms: 1_000 }),
+      ]
+      const [attempt, total, missed] = armed.map(({ id }) => id as string)
+      await old.fetch({ queues: ['attempt'] })
+      const alive = (await old.enqueue({ queue: 'alive', heartbeat_timeout_ms: 1_500 })).id as string
+      await old.fetch({ queues: ['alive'], worker_id: 'patient' })
+      await old.stop()
+      await move(from, to)
+      await pause(awayMs)
 
-    const server = await ServerProcess.start({ data: to })
-    // Overdue at the start: settled before the first answer, by the deadline it had.
-    expect((await server.job(missed ?? '')).error).toMatchObject({ type: 'total_timeout', limit_seconds: 1 })
-    // More than 1.5 s have passed since its last sign of life, but nobody was there to hear it.
-    expect((await server.job(alive)).state).toBe('active')
-    for (const id of [attempt ?? '', total ?? '']) {
-      await until('its deadline is kept', async () => (await server.job(id)).state === 'discarded')
-      const job = await server.job(id)
-      expect(job.error.limit_seconds).toBe(6)
-      expect(job.error.overshoot_ms).toBeLessThan(500)
-      const began = Date.parse((job.started_at ?? job.created_at) as string)
-      expect(Date.parse(job.error.deadline as string)).toBe(began + 6_000)
-    }
-    await server.stop()
-  })
+      const server = await to.serve()
+      // Overdue at the start: settled before the first answer, by the deadline it had.
+      expect((await server.job(missed ?? '')).error).toMatchObject({ type: 'total_timeout', limit_seconds: 1 })
+      // More than 1.5 s have passed since its last sign of life, but nobody was there to hear it.
+      expect((await server.job(alive)).state).toBe('active')
+      for (const id of [attempt ?? '', total ?? '']) {
+        await until('its deadline is kept', async () => (await server.job(id)).state === 'discarded')
+        const job = await server.job(id)
+        expect(job.error.limit_seconds).toBe(limitMs / 1_000)
+        expect(job.error.overshoot_ms).toBeLessThan(500)
+        const began = Date.parse((job.started_at ?? job.created_at) as string)
+        expect(Date.parse(job.error.deadline as string)).toBe(began + limitMs)
+      }
+      await server.stop()
+    },
+  )
 })
 
 /** Whether the file says of itself that it is only a part. */

@@ -1,6 +1,7 @@
 /** The server about itself: manifest, health, readiness, metrics, and what it says when its store fails. */
 import { expect, test } from 'vitest'
-import { StoreUnavailable, type Store } from '../../packages/server/src/store/store.ts'
+import { FakeClock } from '@curfew/core'
+import { StoreUnavailable, type SharedClock, type Store } from '../../packages/server/src/store/store.ts'
 import { at, TestServer } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
 
@@ -23,6 +24,16 @@ function breakable(store: Store): { store: Store; fails: (whether: boolean) => v
       broken = whether
     },
   }
+}
+
+/** A store whose clock is the judge. */
+function judgedBy(store: Store, clock: SharedClock): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = name === 'clock' ? clock : Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
 }
 
 test('the manifest says what is offered, in booleans and strings', async () => {
@@ -178,4 +189,23 @@ test('waits are measured: before the first attempt, and before each', async () =
   expect(await server.metric('ojs_job_enqueue_wait_time_seconds_sum', { queue: 'q' })).toBe(3)
   expect(await server.metric('ojs_job_queue_time_seconds_count', { queue: 'q', type: 'a' })).toBe(2)
   expect(await server.metric('ojs_job_queue_time_seconds_sum', { queue: 'q', type: 'a' })).toBe(7)
+})
+
+test("where the database's clock is the judge, health and metrics tell how well it is known, and why not", async () => {
+  const host = new FakeClock()
+  let reason: string | null = null
+  const clock: SharedClock = {
+    now: () => host.now(),
+    offset: () => ({ ms: -7, errorMs: 3 }),
+    distrust: () => reason,
+  }
+  const store = judgedBy(await openTestStore(), clock)
+  const server = await TestServer.open({ store, clock: host })
+  const { body } = await server.get('/health')
+  expect(body).toMatchObject({ status: 'ok', clock_offset_ms: 0, clock_error_ms: 3 })
+  expect(body).not.toHaveProperty('clock_distrusted')
+  expect((await server.get('/metrics')).text).toMatch(/^curfew_clock_error_seconds 0\.003$/m)
+  reason = 'it has leapt'
+  expect((await server.get('/health')).body).toMatchObject({ clock_error_ms: 3, clock_distrusted: 'it has leapt' })
+  await server.close()
 })

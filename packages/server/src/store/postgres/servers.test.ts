@@ -1,10 +1,12 @@
 /** Many servers on one schema: what they share, what they fight for, and what becomes of it when one of them is lost. */
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { Client } from 'pg'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type Job, type NewEvent } from '@curfew/core'
 import { admitted, anEvent, at, aWorker, changes, changesOf, claimed, saveIn, within } from '../builders.suite.ts'
-import { NO_CHANGES, RowsMoved, StoreUnavailable, type News, type Store, type Transaction } from '../store.ts'
+import { NO_CHANGES, NOTHING, RowsMoved, StoreUnavailable } from '../store.ts'
+import type { News, Store, StoredEvent, Transaction } from '../store.ts'
 import { openBench, until } from './bench.suite.ts'
 
 const bench = await openBench()
@@ -463,6 +465,47 @@ describe('round trips', () => {
     expect(await proxy.turnsDuring(thrice)).toBe(3)
     expect(await proxy.turnsDuring(() => within(c, () => Promise.resolve()))).toBe(1) // for the next wake
     await c.close()
+  })
+})
+
+describe('a restore', () => {
+  const job = (seq: number): Job => ({ ...admitted().job, seq, version: 1 })
+  const event: StoredEvent = { ...anEvent({ at: at(1) }), sequence: 3, data: '{}' }
+
+  test('is told to nobody, but counts for everybody', async () => {
+    const heard: (News | null)[] = []
+    b.follow((news) => heard.push(news))
+    await a.restore({ ...NOTHING, jobs: [job(5), job(9)], events: [event] }, true)
+    expect(await b.isHalfRestored()).toBe(true)
+    expect((await b.counts()).get('default')?.available).toBe(2)
+    const step = admitted()
+    const [next] = await saveIn(b, { ...changesOf(step), events: [anEvent()] })
+    expect([next?.sequence, (await a.job(step.job.id))?.seq]).toEqual([4, 10])
+    await saveIn(a, changes({ events: [anEvent()] }))
+    await until(
+      () => heard.length,
+      (n) => n > 0,
+    )
+    expect(heard.map((news) => news?.lastEvent)).toEqual([5])
+  })
+
+  test('at the very first place leaves the second to the next', async () => {
+    await a.restore({ ...NOTHING, jobs: [job(1)] }, false)
+    const step = admitted()
+    await saveIn(b, changesOf(step))
+    expect((await b.job(step.job.id))?.seq).toBe(2)
+  })
+
+  test('that cannot be undone is still known to be a part', { timeout: 15_000 }, async () => {
+    await a.restore({ ...NOTHING, jobs: [job(1)] }, true)
+    const operator = new Client({ connectionString: bench.url })
+    await operator.connect()
+    await operator.query(`BEGIN; LOCK TABLE ${schema}.jobs IN ROW SHARE MODE`)
+    await expect(a.reset()).rejects.toThrow('a lock was not to be had in time')
+    await operator.end()
+    expect([await a.isHalfRestored(), (await a.sizes()).jobs]).toEqual([true, 1])
+    await a.reset()
+    expect([await a.isHalfRestored(), (await a.sizes()).jobs]).toEqual([false, 0])
   })
 })
 

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Client } from 'pg'
-import type { Host } from '@curfew/core'
+import { FakeClock, type Host } from '@curfew/core'
 import { nodeHost, systemRandom } from '../../host.ts'
 import { admitted, anEvent, changes, changesOf, saveIn, within } from '../builders.suite.ts'
 import type { EventRetention, Store } from '../store.ts'
@@ -195,6 +195,18 @@ describe('time', () => {
       (reason) => reason === null,
     )
     await saveIn(store, changesOf(admitted()))
+  })
+
+  test("is the engine's, if that is said when it is opened", async () => {
+    const options = { url: bench.url, schema: newSchema(), events: KEPT, host: nodeHost, random: systemRandom() }
+    const byDatabase = await openPostgresStore(options)
+    expect([byDatabase.shared, byDatabase.clock?.distrust()]).toEqual([true, null])
+    // A machine whose time stands still is no reason for distrust when the engine brings its own.
+    const byEngine = await openPostgresStore({ ...options, host: new FakeClock(), clock: 'engine' })
+    expect([byEngine.shared, byEngine.clock]).toEqual([true, null])
+    await saveIn(byEngine, changesOf(admitted()))
+    expect((await byDatabase.sizes()).jobs).toBe(1)
+    await Promise.all([byDatabase.close(), byEngine.close()])
   })
 })
 
