@@ -78,11 +78,13 @@ async function rage(fleet: Fleet, database: Cluster, downtimes: Downtime[], rand
   while (performance.now() < endsAt) {
     if ((restarts[0] ?? Infinity) < performance.now()) {
       restarts.shift()
+      fleet.tell('the database stops')
       const down: Downtime = { from: Date.now(), to: Date.now() }
       await database.stop(random() < 0.5 ? 'fast' : 'immediate')
       await pause(500 + 1_000 * random())
       await database.start()
       down.to = Date.now()
+      fleet.tell('the database is back')
       downtimes.push(down)
     }
     const whole = fleet.members.filter((member) => !hurt.has(member))
@@ -146,6 +148,7 @@ async function examine(fleet: Fleet, work: Work, downtimes: readonly Downtime[])
   }
   const died = await fleet.call('GET', '/ojs/v1/events?types=worker.died&limit=10')
   for (const event of died?.body.events ?? []) wrong.push(`a living worker was declared dead: ${JSON.stringify(event)}`)
+  if (wrong.length > 0) console.log([...fleet.story, ...fleet.complaints].join('\n'))
   expect(wrong).toEqual([])
   expect(work.enqueued.size).toBeGreaterThan(SECONDS * 5)
   expect(work.completed.size).toBeGreaterThan(work.enqueued.size / 2)

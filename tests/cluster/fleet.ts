@@ -27,6 +27,8 @@ export class Fleet {
   readonly #options: FleetOptions
   /** Everything servers that are gone have logged. */
   readonly #logs: string[] = []
+  /** What was done to whom, for whoever has to find out why. */
+  readonly story: string[] = []
 
   private constructor(options: FleetOptions) {
     this.#options = options
@@ -44,15 +46,23 @@ export class Fleet {
     return fleet
   }
 
+  /** Notes what is done now. */
+  tell(what: string): void {
+    this.story.push(`${new Date().toISOString()} ${what}`)
+  }
+
   async start(member: Member): Promise<void> {
+    this.tell(`${member.name} starts`)
     member.server = await ServerProcess.start({
       flags: ['--database', this.#options.database, ...(this.#options.flags ?? [])],
       node: ['--import', SKEWED],
       env: { SKEW_MS: String(member.skewMs) },
     })
+    this.tell(`${member.name} listens`)
   }
 
   async kill(member: Member): Promise<void> {
+    this.tell(`${member.name} is killed`)
     const { server } = member
     member.server = null
     member.paused = false
@@ -61,13 +71,21 @@ export class Fleet {
   }
 
   pause(member: Member): void {
+    this.tell(`${member.name} is stopped`)
     member.paused = true
     member.server?.signal('SIGSTOP')
   }
 
   resume(member: Member): void {
+    this.tell(`${member.name} goes on`)
     member.paused = false
     member.server?.signal('SIGCONT')
+  }
+
+  /** What servers complained of so far. */
+  get complaints(): string[] {
+    const logs = [...this.#logs, ...this.members.map(({ server }) => server?.stderr ?? '')]
+    return logs.flatMap((log) => log.split('\n')).filter((line) => /"level":[45]0/.test(line))
   }
 
   /** Stops in order; the logs of all servers there ever were. */
