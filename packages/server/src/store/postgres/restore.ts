@@ -6,7 +6,8 @@ import type { Job, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, type Batch, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, columnsOf, eventValues, exact, firstValues, listOf, livedValues } from './rows.ts'
 import { noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
-import { outagesText, Tally, type Send } from './save.ts'
+import { Tally } from '../records.ts'
+import { countRows, outagesText, type Send } from './save.ts'
 import type { Logged, Session } from './session.ts'
 import * as sql from './statements.ts'
 
@@ -53,7 +54,7 @@ function restoreTypes(send: Send, types: readonly TypePolicy[]): void {
 function restoreCounts(send: Send, { slot }: Session, jobs: readonly Job[]): void {
   const tally = new Tally()
   for (const job of jobs) tally.count(null, job)
-  const rows = tally.rows()
+  const rows = countRows(tally)
   if (rows.length > 0) void send(sql.ADD_TO_COUNTS, [slot, ...columnsOf(rows, 3)])
 }
 

@@ -4,15 +4,13 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs and NUL included, which a text of PostgreSQL cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import type { Beat, Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import { eventData, type NewEvent } from '@curfew/core'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
+import { beatText, json, parsed, toBeat } from '../records.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
-
-const json = (value: object | string | null): string | null => (value === null ? null : JSON.stringify(value))
-const parsed = <Value>(text: string | null): Value | null => (text === null ? null : (JSON.parse(text) as Value))
 
 /** With the flag `u` a whole pair is one character, so only halves match. */
 // eslint-disable-next-line no-control-regex -- NUL is what it looks for
@@ -242,34 +240,6 @@ export function livedValues(job: Job, texts: Texts): unknown[] {
   ]
 }
 
-/** Whether `firstValues` tell all of it. */
-export function onlyBegins(job: Job): boolean {
-  return (
-    job.attempt === 0 &&
-    job.lease === 0 &&
-    job.interruptions === 0 &&
-    job.hold === null &&
-    job.closedBy === null &&
-    job.activatedAt === null &&
-    job.startedAt === null &&
-    job.completedAt === null &&
-    job.cancelledAt === null &&
-    job.discardedAt === null &&
-    job.reenqueuedAt === null &&
-    job.nextRetryAt === null &&
-    job.retryDelayMs === null &&
-    job.purgeAt === null &&
-    job.error === null &&
-    job.errors === '' &&
-    job.errorCount === 0 &&
-    job.result === null &&
-    job.progress === null &&
-    job.checkpointSeq === 0 &&
-    !job.deadLetter &&
-    job.cancelReason === null
-  )
-}
-
 /** What a claim, a result or a sign of life changes, in the order in which MOVE_JOBS names it. */
 export function movingValues(job: Job, seq: number | null, texts: Texts): unknown[] {
   const { hold } = job
@@ -319,35 +289,6 @@ export function otherValues(job: Job, texts: Texts): unknown[] {
     job.errors,
     job.given,
   ]
-}
-
-/** Whether `otherValues` are the same before and after. (A record that was copied counts as changed.) */
-export function onlyMoves(before: Job, after: Job): boolean {
-  return (
-    before.priority === after.priority &&
-    before.deadLetter === after.deadLetter &&
-    before.interruptions === after.interruptions &&
-    before.anchorAt === after.anchorAt &&
-    before.limitsSetAt === after.limitsSetAt &&
-    before.scheduledAt === after.scheduledAt &&
-    before.expiresAt === after.expiresAt &&
-    before.activatedAt === after.activatedAt &&
-    before.cancelledAt === after.cancelledAt &&
-    before.discardedAt === after.discardedAt &&
-    before.reenqueuedAt === after.reenqueuedAt &&
-    before.nextRetryAt === after.nextRetryAt &&
-    before.retryDelayMs === after.retryDelayMs &&
-    before.resultTtlMs === after.resultTtlMs &&
-    before.errorCount === after.errorCount &&
-    before.checkpointSeq === after.checkpointSeq &&
-    before.limits === after.limits &&
-    before.retry === after.retry &&
-    before.ceiling === after.ceiling &&
-    before.cancelReason === after.cancelReason &&
-    before.error === after.error &&
-    before.errors === after.errors &&
-    before.given === after.given
-  )
 }
 
 /** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
@@ -492,17 +433,6 @@ export function workerValues(worker: Worker, texts: Texts): unknown[] {
     texts.ref(worker.handlers),
     worker.beat === null ? null : beatText(worker.beat),
   ]
-}
-
-type FlatBeat = Omit<Beat, 'jobs' | 'proofs'> & { readonly jobs: string[]; readonly proofs: string[] | null }
-
-function beatText({ jobs, proofs, ...rest }: Beat): string {
-  return JSON.stringify({ ...rest, jobs: [...jobs], proofs: proofs === null ? null : [...proofs] } satisfies FlatBeat)
-}
-
-function toBeat(text: string): Beat {
-  const { jobs, proofs, ...rest } = JSON.parse(text) as FlatBeat
-  return { ...rest, jobs: new Set(jobs), proofs: proofs === null ? null : new Set(proofs) }
 }
 
 export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]

@@ -8,7 +8,7 @@
  * What many servers want to write in the same place comes at the very end: counts, then the log. Whoever holds those
  * needs nothing more, so nobody waits in a circle for them, and for no longer than a commit takes.
  */
-import { broken, JOB_STATES, TAIL, type Instant, type Job, type JobState, type NewEvent } from '@curfew/core'
+import { broken, TAIL, type Instant, type Job, type NewEvent } from '@curfew/core'
 import {
   stateChangesOf,
   type Change,
@@ -21,7 +21,8 @@ import type { Worker } from '@curfew/core'
 import type { Answer, Statement } from './connection.ts'
 import { AFTER_LAST_EVENT, BEFORE_LAST_EVENT, NO_LAST_EVENT, piecesOf } from './news.ts'
 import { checkpointValues, columnsOf, eventValues, exact, listOf, noticeValues, queueValues } from './rows.ts'
-import { firstValues, movingValues, onlyBegins, onlyMoves, otherValues } from './rows.ts'
+import { onlyBegins, onlyMoves, Tally } from '../records.ts'
+import { firstValues, movingValues, otherValues } from './rows.ts'
 import { typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
 import { UNKNOWN, type Logged, type Oldest, type Session } from './session.ts'
 import * as sql from './statements.ts'
@@ -162,41 +163,9 @@ function rewritten(id: string, version: number, after: Job, seq: number | null, 
   return [exact(id), version, ...movingValues(after, seq, texts), ...otherValues(after, texts)]
 }
 
-// ---- Counts ----
-
-const STATE_INDEX = Object.fromEntries(JOB_STATES.map((state, index) => [state, index])) as Record<JobState, number>
-const DEAD_LETTER_INDEX = JOB_STATES.length
-const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
-
-/** By how much a transaction changes the counts: summed here, written once per queue and state. */
-export class Tally {
-  readonly #queues = new Map<string, number[]>()
-
-  /** By how much the number of dead letters will change. */
-  deadLetters = 0
-
-  count(before: Job | null, after: Job | null): void {
-    if (before?.state === after?.state && before?.deadLetter === after?.deadLetter) return
-    if (before !== null) this.#add(before, -1)
-    if (after !== null) this.#add(after, 1)
-  }
-
-  #add({ queue, state, deadLetter }: Job, n: number): void {
-    let numbers = this.#queues.get(queue)
-    if (numbers === undefined) this.#queues.set(queue, (numbers = COUNTED.map(() => 0)))
-    numbers[STATE_INDEX[state]]! += n
-    if (!deadLetter) return
-    numbers[DEAD_LETTER_INDEX]! += n
-    this.deadLetters += n
-  }
-
-  rows(): unknown[][] {
-    const rows: unknown[][] = []
-    for (const [queue, numbers] of this.#queues) {
-      for (const [index, n] of numbers.entries()) if (n !== 0) rows.push([COUNTED[index], exact(queue), n])
-    }
-    return rows
-  }
+/** In the order in which ADD_TO_COUNTS names it. */
+export function countRows(tally: Tally): unknown[][] {
+  return tally.rows().map(([counted, queue, n]) => [counted, exact(queue), n])
 }
 
 // ---- Workers, queues and the rest ----
@@ -269,7 +238,7 @@ export async function saveRest(
   pending: Pending,
 ): Promise<Logged> {
   const { tally, events, removed } = pending
-  const counts = tally.rows()
+  const counts = countRows(tally)
   if (removed > 0) void send(sql.DELETE_TOMBSTONES, [TOMBSTONES, 2 * removed + PRUNED_MORE])
   if (counts.length > 0) void send(sql.ADD_TO_COUNTS, [session.slot, ...columnsOf(counts, 3)])
   const newest = events.at(-1)

@@ -2,7 +2,8 @@
 import type { Life, StoredEvent } from '../store.ts'
 import { RowsMoved, type Batch } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
-import { duplicateOr, insertJob, reservePlaces, Tally } from './save.ts'
+import { Tally } from '../records.ts'
+import { duplicateOr, insertJob, reservePlaces } from './save.ts'
 import type { Session } from './session.ts'
 import type { Statements } from './statements.ts'
 
@@ -44,7 +45,7 @@ function restoreJobs(session: Session, jobs: Batch['jobs']): void {
     numbers.seq = Math.max(numbers.seq, job.seq)
     tally.count(null, job)
   }
-  tally.write(statements)
+  for (const row of tally.rows()) statements.addToCount.run(...row)
   reservePlaces(session)
 }
 

@@ -1,9 +1,10 @@
 /** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
 import Database from 'better-sqlite3'
-import { broken, eventData, JOB_STATES, TAIL, type Job, type JobState, type NewEvent, type Worker } from '@curfew/core'
+import { broken, eventData, TAIL, type Job, type NewEvent, type Worker } from '@curfew/core'
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
-import { firstValues, movingValues, onlyBegins, onlyMoves, otherValues } from './rows.ts'
+import { onlyBegins, onlyMoves, Tally } from '../records.ts'
+import { firstValues, movingValues, otherValues } from './rows.ts'
 import type { Numbers, Session } from './session.ts'
 import type { Statements } from './statements.ts'
 
@@ -50,7 +51,7 @@ function saveJobs(session: Session, changes: Changes['jobs']): void {
     else updateJob(session, before, after)
     tally.count(before, after)
   }
-  tally.write(statements)
+  for (const row of tally.rows()) statements.addToCount.run(...row)
   reservePlaces(session)
   if (numbers.tombstone > lastTombstone) statements.deleteTombstones.run(numbers.tombstone - TOMBSTONES)
 }
@@ -96,34 +97,6 @@ function removeJob({ statements, numbers }: Session, job: Job | null): void {
   statements.deleteBody.run(place)
   statements.deleteCheckpoint.run(job.id)
   statements.insertTombstone.run(++numbers.tombstone, job.id)
-}
-
-const STATE_INDEX = Object.fromEntries(JOB_STATES.map((state, index) => [state, index])) as Record<JobState, number>
-const DEAD_LETTER_INDEX = JOB_STATES.length
-const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
-
-/** By how much a save changes the counts: summed here, written once per queue and state. */
-export class Tally {
-  readonly #queues = new Map<string, number[]>()
-
-  count(before: Job | null, after: Job | null): void {
-    if (before?.state === after?.state && before?.deadLetter === after?.deadLetter) return
-    if (before !== null) this.#add(before, -1)
-    if (after !== null) this.#add(after, 1)
-  }
-
-  #add({ queue, state, deadLetter }: Job, n: number): void {
-    let numbers = this.#queues.get(queue)
-    if (numbers === undefined) this.#queues.set(queue, (numbers = COUNTED.map(() => 0)))
-    numbers[STATE_INDEX[state]]! += n
-    if (deadLetter) numbers[DEAD_LETTER_INDEX]! += n
-  }
-
-  write({ addToCount }: Statements): void {
-    for (const [queue, numbers] of this.#queues) {
-      for (const [index, n] of numbers.entries()) if (n !== 0) addToCount.run(COUNTED[index], queue, n)
-    }
-  }
 }
 
 // ---- Workers ----

@@ -1,0 +1,119 @@
+/** What every store of rows does with records, whatever its SQL. */
+import { JOB_STATES, type Beat, type Job, type JobState } from '@curfew/core'
+
+// ---- JSON ----
+
+export const json = (value: object | string | null): string | null => (value === null ? null : JSON.stringify(value))
+export const parsed = <Value>(text: string | null): Value | null => (text === null ? null : (JSON.parse(text) as Value))
+
+// ---- Jobs ----
+
+/** Whether nothing has happened to a job since it was admitted: then most of its columns are empty. */
+export function onlyBegins(job: Job): boolean {
+  return (
+    job.attempt === 0 &&
+    job.lease === 0 &&
+    job.interruptions === 0 &&
+    job.hold === null &&
+    job.closedBy === null &&
+    job.activatedAt === null &&
+    job.startedAt === null &&
+    job.completedAt === null &&
+    job.cancelledAt === null &&
+    job.discardedAt === null &&
+    job.reenqueuedAt === null &&
+    job.nextRetryAt === null &&
+    job.retryDelayMs === null &&
+    job.purgeAt === null &&
+    job.error === null &&
+    job.errors === '' &&
+    job.errorCount === 0 &&
+    job.result === null &&
+    job.progress === null &&
+    job.checkpointSeq === 0 &&
+    !job.deadLetter &&
+    job.cancelReason === null
+  )
+}
+
+/**
+ * Whether only that is changed what a claim, a result or a sign of life changes: then few columns have to be written. (A
+ * record that was copied counts as changed.)
+ */
+export function onlyMoves(before: Job, after: Job): boolean {
+  return (
+    before.priority === after.priority &&
+    before.deadLetter === after.deadLetter &&
+    before.interruptions === after.interruptions &&
+    before.anchorAt === after.anchorAt &&
+    before.limitsSetAt === after.limitsSetAt &&
+    before.scheduledAt === after.scheduledAt &&
+    before.expiresAt === after.expiresAt &&
+    before.activatedAt === after.activatedAt &&
+    before.cancelledAt === after.cancelledAt &&
+    before.discardedAt === after.discardedAt &&
+    before.reenqueuedAt === after.reenqueuedAt &&
+    before.nextRetryAt === after.nextRetryAt &&
+    before.retryDelayMs === after.retryDelayMs &&
+    before.resultTtlMs === after.resultTtlMs &&
+    before.errorCount === after.errorCount &&
+    before.checkpointSeq === after.checkpointSeq &&
+    before.limits === after.limits &&
+    before.retry === after.retry &&
+    before.ceiling === after.ceiling &&
+    before.cancelReason === after.cancelReason &&
+    before.error === after.error &&
+    before.errors === after.errors &&
+    before.given === after.given
+  )
+}
+
+// ---- Beats ----
+
+type FlatBeat = Omit<Beat, 'jobs' | 'proofs'> & { readonly jobs: string[]; readonly proofs: string[] | null }
+
+export function beatText({ jobs, proofs, ...rest }: Beat): string {
+  return JSON.stringify({ ...rest, jobs: [...jobs], proofs: proofs === null ? null : [...proofs] } satisfies FlatBeat)
+}
+
+export function toBeat(text: string): Beat {
+  const { jobs, proofs, ...rest } = JSON.parse(text) as FlatBeat
+  return { ...rest, jobs: new Set(jobs), proofs: proofs === null ? null : new Set(proofs) }
+}
+
+// ---- Counts ----
+
+const STATE_INDEX = Object.fromEntries(JOB_STATES.map((state, index) => [state, index])) as Record<JobState, number>
+const DEAD_LETTER_INDEX = JOB_STATES.length
+const COUNTED: readonly string[] = [...JOB_STATES, 'dead_letter']
+
+/** By how much a transaction changes the counts: summed here, written once per queue and state. */
+export class Tally {
+  readonly #queues = new Map<string, number[]>()
+
+  /** By how much the number of dead letters will change. */
+  deadLetters = 0
+
+  count(before: Job | null, after: Job | null): void {
+    if (before?.state === after?.state && before?.deadLetter === after?.deadLetter) return
+    if (before !== null) this.#add(before, -1)
+    if (after !== null) this.#add(after, 1)
+  }
+
+  #add({ queue, state, deadLetter }: Job, n: number): void {
+    let numbers = this.#queues.get(queue)
+    if (numbers === undefined) this.#queues.set(queue, (numbers = COUNTED.map(() => 0)))
+    numbers[STATE_INDEX[state]]! += n
+    if (!deadLetter) return
+    numbers[DEAD_LETTER_INDEX]! += n
+    this.deadLetters += n
+  }
+
+  rows(): [counted: string, queue: string, n: number][] {
+    const rows: [string, string, number][] = []
+    for (const [queue, numbers] of this.#queues) {
+      for (const [index, n] of numbers.entries()) if (n !== 0) rows.push([COUNTED[index] ?? '', queue, n])
+    }
+    return rows
+  }
+}
