@@ -55,7 +55,6 @@ describe('what it refuses', () => {
     ['a configuration file that is not there', ['serve', '--config', '/nowhere.yaml'], {}, /\/nowhere\.yaml/],
     ['other machines without a token', ['serve', '--host', '0.0.0.0', '--port', '0'], {}, /0\.0\.0\.0.*CURFEW_TOKEN/],
     ['a database of another kind', ['serve'], { CURFEW_DATABASE: 'mysql://u:s3cret@h/d' }, /postgres:\/\/user:pass/],
-    ['a database that is not built in', ['export'], { CURFEW_DATABASE: 'postgres://u@h/d' }, /not built in/],
     ['two places for the data', ['serve', '--data', 'a', '--database', 'postgres://h/d'], {}, /--data and --database/],
     ['a file name where none belongs', ['serve', 'curfew.jsonl'], {}, /Unexpected argument "curfew.jsonl"/],
     ['--force where it has no meaning', ['serve', '--force'], {}, /Unknown flag --force/],

@@ -6,159 +6,27 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Cluster } from '../postgres/cluster.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { House, RAW_ARGS } from './house.ts'
 import { curfew, lines, pause, runCurfew, ServerProcess, temporaryDirectory, until } from './server-process.ts'
 
-const RAW_ARGS = '[9007199254740993, 1.0, "half \\ud800", "nul \\u0000", "line \u2028", {"__proto__":1,"a":1,"a":2}]'
-
-/** All questions whose answers must stay the same. */
-interface Answers {
-  readonly [path: string]: unknown
-}
-
-/** One job in every state, and everything else there is. */
-class House {
-  readonly server: ServerProcess
-  readonly jobs: Record<string, string> = {}
-  purged = ''
-  cursor = ''
-
-  constructor(server: ServerProcess) {
-    this.server = server
-  }
-
-  async furnish(): Promise<void> {
-    const { server, jobs } = this
-    await server.call('PUT', '/api/v1/job-types/typed.job', { timeout: 77, caps: { total_timeout: 7_777 } })
-    await server.register('mover')
-    this.purged = await this.#add({ queue: 'short', result_ttl: 1 })
-    await this.#claim('short')
-    await server.post('/ojs/v1/workers/ack', { job_id: this.purged })
-
-    const raw = await server.post('/ojs/v1/jobs', `{"type":"typed.job","queue":"waiting","args":${RAW_ARGS}}`)
-    jobs['available'] = raw.body.job.id as string
-    jobs['scheduled'] = await this.#add({ scheduled_at: '2199-01-01T00:00:00+02:00' })
-    jobs['pending'] = await this.#add({ pending: true })
-    jobs['active'] = await this.#add({ timeout: 600, heartbeat_timeout: 300 })
-    await this.#claim('default')
-    await server.call('PUT', `/ojs/v1/jobs/${jobs['active']}/checkpoint`, `{"state":{"frame":1.0}}`)
-    await server.post(`/ojs/v1/jobs/${jobs['active']}/progress`, { worker_id: 'mover', progress: 0.5, message: 'half' })
-    jobs['completed'] = await this.#add({ queue: 'done' })
-    await this.#claim('done')
-    await server.post('/ojs/v1/workers/ack', `{"job_id":"${jobs['completed']}","result":{"big":12345678901234567890}}`)
-    const never = { max_attempts: 1, on_exhaustion: 'dead_letter' }
-    for (const [state, retry] of [
-      ['retryable', { initial_interval: 'PT1H', jitter: false }],
-      ['discarded', never],
-    ] as const) {
-      jobs[state] = await this.#add({ queue: state, retry })
-      await this.#claim(state)
-      await server.post('/ojs/v1/workers/nack', { job_id: jobs[state], error: { type: 'boom', message: 'no \ud800' } })
-    }
-    jobs['cancelled'] = await this.#add({ queue: 'cancelled' })
-    await this.#claim('cancelled')
-    await server.call('DELETE', `/ojs/v1/jobs/${jobs['cancelled']}`)
-    await server.post('/ojs/v1/queues/paused/pause')
-    jobs['behind'] = await this.#add({ queue: 'waiting', priority: 0 })
-    await until(
-      'the job is purged',
-      async () => (await server.get(`/ojs/v1/jobs/${this.purged}/result`)).status === 410,
-    )
-    const { events } = (await server.get('/ojs/v1/events?limit=3')).body as { events: { id: string }[] }
-    this.cursor = events.at(-1)?.id ?? ''
-  }
-
-  async #add(job: Record<string, unknown>): Promise<string> {
-    return (await this.server.enqueue(job)).id as string
-  }
-
-  async #claim(queue: string): Promise<void> {
-    expect(await this.server.fetch({ queues: [queue], worker_id: 'mover' })).toHaveLength(1)
-  }
-
-  async answers(from: ServerProcess): Promise<Answers> {
-    const paths = [
-      '/ojs/v1/jobs?limit=100',
-      '/ojs/v1/queues',
-      ...['default', 'waiting', 'paused', 'short'].map((queue) => `/ojs/v1/admin/queues/${queue}`),
-      '/ojs/v1/dead-letter',
-      '/ojs/v1/dead-letter/stats',
-      '/ojs/v1/workers/mover',
-      '/api/v1/job-types',
-      `/ojs/v1/events?limit=1000`,
-      `/ojs/v1/events?limit=1000&after=${this.cursor}`,
-      `/ojs/v1/jobs/${this.purged}/result`,
-      `/ojs/v1/jobs/${this.jobs['active'] ?? ''}/checkpoint`,
-      `/ojs/v1/jobs/${this.jobs['active'] ?? ''}/progress`,
-      `/ojs/v1/jobs/${this.jobs['completed'] ?? ''}/result`,
-      ...Object.values(this.jobs).flatMap((id) => [`/ojs/v1/jobs/${id}`, `/ojs/v1/jobs/${id}/explain`]),
-    ]
-    const answers: Record<string, unknown> = {}
-    for (const path of paths) {
-      const { status, text } = await from.get(path)
-      // What differs: the call's own id, the moment of asking, and the one clock that is credited with the outage.
-      answers[path] = [status, text.replaceAll(/"(request_id|computed_at|visibility_deadline)":"[^"]*"/g, '"$1":…')]
-    }
-    return answers
-  }
-}
-
-type Kind = 'file' | 'database'
-
-/** Where data lie. */
-interface Place {
-  /** As the command is told. */
-  readonly flags: readonly [string, string]
-  serve(): Promise<ServerProcess>
-}
-
-let cluster: Cluster
-let schemas = 0
-
-function newPlace(kind: Kind): Place {
-  if (kind === 'file') {
-    const data = temporaryDirectory()
-    return { flags: ['--data', data], serve: () => ServerProcess.start({ data }) }
-  }
-  const flags = ['--database', `${cluster.url()}?schema=moving_${String(schemas++)}`] as const
-  return { flags, serve: () => ServerProcess.start({ flags }) }
-}
-
-/** The servers are stopped, but a database does not know that yet. */
-async function exported({ flags }: Place): Promise<string> {
-  const file = join(temporaryDirectory(), 'curfew.jsonl')
-  expect(await curfew(['export', file, ...flags, '--force'])).toMatchObject({ code: 0, stdout: '' })
+async function move(from: string, to: string, file = join(temporaryDirectory(), 'curfew.jsonl')): Promise<string> {
+  expect(await curfew(['export', file, '--data', from])).toMatchObject({ code: 0, stdout: '' })
+  expect(await curfew(['import', file, '--data', to])).toMatchObject({ code: 0, stdout: '' })
   return file
 }
 
-async function move(from: Place, to: Place): Promise<void> {
-  const file = await exported(from)
-  expect(await curfew(['import', file, ...to.flags, '--force'])).toMatchObject({ code: 0, stdout: '' })
-  const records = (path: string): string[] => lines(readFileSync(path, 'utf8')).slice(1)
-  expect(records(await exported(to))).toEqual(records(file))
-}
-
 describe('a server that has moved', () => {
-  beforeAll(async () => {
-    cluster = await Cluster.start()
-  })
-  afterAll(() => cluster.remove())
-
-  test.each<[Kind, Kind]>([
-    ['file', 'file'],
-    ['file', 'database'],
-    ['database', 'file'],
-  ])('from a %s to a %s answers as before, to the byte, and goes on from there', async (fromKind, toKind) => {
-    const [from, to] = [newPlace(fromKind), newPlace(toKind)]
-    const house = new House(await from.serve())
+  test('answers as before, to the byte, and goes on from there', async () => {
+    const house = new House(await ServerProcess.start())
     const old = house.server
     await house.furnish()
     const before = await house.answers(old)
     await old.stop()
-    await move(from, to)
+    const to = temporaryDirectory()
+    await move(old.data, to)
 
-    const server = await to.serve()
+    const server = await ServerProcess.start({ data: to })
     const after = await house.answers(server)
     for (const [path, answer] of Object.entries(before)) expect([path, after[path]]).toEqual([path, answer])
     const { jobs } = house
@@ -183,54 +51,46 @@ describe('a server that has moved', () => {
     await server.stop()
   })
 
-  /** Of a database, only some seconds without a sign of life count as a time in which nobody was there. */
-  test.each<[Kind, number, number]>([
-    ['file', 1_000, 6_000],
-    ['database', 4_500, 12_000],
-  ])(
-    'to a %s keeps its deadlines, and the move is held against nobody',
-    { retry: 2 },
-    async (kind, awayMs, limitMs) => {
-      const [from, to] = [newPlace('file'), newPlace(kind)]
-      const old = await from.serve()
-      await old.register('patient')
-      const armed = [
-        await old.enqueue({ queue: 'attempt', timeout_ms: limitMs, grace_period_ms: 0, retry: { max_attempts: 1 } }),
-        await old.enqueue({ queue: 'total', total_timeout_ms: limitMs }),
-        await old.enqueue({ queue: 'missed', total_timeout_ms: 1_000 }),
-      ]
-      const [attempt, total, missed] = armed.map(({ id }) => id as string)
-      await old.fetch({ queues: ['attempt'] })
-      const alive = (await old.enqueue({ queue: 'alive', heartbeat_timeout_ms: 1_500 })).id as string
-      await old.fetch({ queues: ['alive'], worker_id: 'patient' })
-      await old.stop()
-      await move(from, to)
-      await pause(awayMs)
+  test('keeps the deadlines it has promised, and holds the time of the move against nobody', { retry: 2 }, async () => {
+    const old = await ServerProcess.start()
+    await old.register('patient')
+    const armed = [
+      await old.enqueue({ queue: 'attempt', timeout_ms: 6_000, grace_period_ms: 0, retry: { max_attempts: 1 } }),
+      await old.enqueue({ queue: 'total', total_timeout_ms: 6_000 }),
+      await old.enqueue({ queue: 'missed', total_timeout_ms: 1_000 }),
+    ]
+    const [attempt, total, missed] = armed.map(({ id }) => id as string)
+    await old.fetch({ queues: ['attempt'] })
+    const alive = (await old.enqueue({ queue: 'alive', heartbeat_timeout_ms: 1_500 })).id as string
+    await old.fetch({ queues: ['alive'], worker_id: 'patient' })
+    await old.stop()
+    const to = temporaryDirectory()
+    await move(old.data, to)
+    await pause(1_000)
 
-      const server = await to.serve()
-      // Overdue at the start: settled before the first answer, by the deadline it had.
-      expect((await server.job(missed ?? '')).error).toMatchObject({ type: 'total_timeout', limit_seconds: 1 })
-      // More than 1.5 s have passed since its last sign of life, but nobody was there to hear it.
-      expect((await server.job(alive)).state).toBe('active')
-      for (const id of [attempt ?? '', total ?? '']) {
-        await until('its deadline is kept', async () => (await server.job(id)).state === 'discarded')
-        const job = await server.job(id)
-        expect(job.error.limit_seconds).toBe(limitMs / 1_000)
-        expect(job.error.overshoot_ms).toBeLessThan(500)
-        const began = Date.parse((job.started_at ?? job.created_at) as string)
-        expect(Date.parse(job.error.deadline as string)).toBe(began + limitMs)
-      }
-      await server.stop()
-    },
-  )
+    const server = await ServerProcess.start({ data: to })
+    // Overdue at the start: settled before the first answer, by the deadline it had.
+    expect((await server.job(missed ?? '')).error).toMatchObject({ type: 'total_timeout', limit_seconds: 1 })
+    // More than 1.5 s have passed since its last sign of life, but nobody was there to hear it.
+    expect((await server.job(alive)).state).toBe('active')
+    for (const id of [attempt ?? '', total ?? '']) {
+      await until('its deadline is kept', async () => (await server.job(id)).state === 'discarded')
+      const job = await server.job(id)
+      expect(job.error.limit_seconds).toBe(6)
+      expect(job.error.overshoot_ms).toBeLessThan(500)
+      const began = Date.parse((job.started_at ?? job.created_at) as string)
+      expect(Date.parse(job.error.deadline as string)).toBe(began + 6_000)
+    }
+    await server.stop()
+  })
 })
 
-/** Whether the file says of itself that it is only a part. */
+/** Whether the file has jobs and says of itself that it is only a part. */
 function hasMark(file: string): boolean {
   if (!existsSync(`${file}-wal`)) return false
   const db = new Database(file, { readonly: true, timeout: 1_000 })
   try {
-    return db.prepare("SELECT 1 FROM meta WHERE key = 'half_restored'").get() !== undefined
+    return db.prepare("SELECT 1 FROM meta, jobs WHERE key = 'half_restored'").get() !== undefined
   } catch {
     return false // its tables are not made yet
   } finally {

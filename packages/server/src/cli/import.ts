@@ -5,7 +5,7 @@
  */
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { StoreUnavailable, RowsMoved, type Sizes, type Store } from '../store/store.ts'
+import { NOTHING, RowsMoved, StoreUnavailable, type Life, type Sizes, type Store } from '../store/store.ts'
 import { refuseServed, total } from './export.ts'
 import { interruptible, Stopped } from './interrupt.ts'
 import { BadLine, linesOf, type NumberedLine } from './lines.ts'
@@ -41,6 +41,8 @@ export async function runImport({ settings, file, force }: ImportOptions): Promi
     try {
       if (!force) await refuseServed(store, into)
       await emptied(store, into)
+      // From here on no server begins on it, however long the lines take to come.
+      await store.restore(NOTHING, true)
       const progress = new Progress('imported', total(header.counts))
       const records = await fill(store, lines, signal, progress)
         .catch((error: unknown) => undo(store, into, error))
@@ -99,13 +101,14 @@ export async function fill(
   let ended = false
   const write = async (more: boolean): Promise<void> => {
     try {
-      await store.restore(batch, more)
+      // A sign of life comes last: until then, one in the target is that of a server there.
+      await store.restore({ ...batch, life: more ? null : batch.life }, more)
     } catch (error) {
       if (!(error instanceof RowsMoved)) throw error
       throw new Error(`lines ${String(written + 1)} to ${String(last)}: ${error.message}`, { cause: error })
     }
     progress.advance(gathered)
-    batch = newBatch()
+    batch = newBatch(batch.life)
     gathered = 0
     characters = 0
     written = last
@@ -163,7 +166,7 @@ function numbered<T>(number: number, read: () => T): T {
   }
 }
 
-function newBatch(): Filling {
+function newBatch(life: Life | null = null): Filling {
   return {
     queues: [],
     types: [],
@@ -173,6 +176,6 @@ function newBatch(): Filling {
     checkpoints: [],
     tombstones: [],
     events: [],
-    life: null,
+    life,
   }
 }
