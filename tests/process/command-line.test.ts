@@ -58,6 +58,7 @@ describe('what it refuses', () => {
     ['two places for the data', ['serve', '--data', 'a', '--database', 'postgres://h/d'], {}, /--data and --database/],
     ['a file name where none belongs', ['serve', 'curfew.jsonl'], {}, /Unexpected argument "curfew.jsonl"/],
     ['--force where it has no meaning', ['serve', '--force'], {}, /Unknown flag --force/],
+    ['--force where it would be dangerous', ['import', '--force'], {}, /Unknown flag --force/],
     ['an empty token', ['serve', '--token='], {}, /token is empty/],
     ['a clock to be turned by anybody', ['serve', '--clock', 'manual'], {}, /--clock manual needs --conformance/],
   ]

@@ -22,10 +22,9 @@ export interface ImportOptions {
   readonly settings: Settings
   /** `-`: standard input. */
   readonly file: string
-  readonly force: boolean
 }
 
-export async function runImport({ settings, file, force }: ImportOptions): Promise<void> {
+export async function runImport({ settings, file }: ImportOptions): Promise<void> {
   if (file === '-' && process.stdin.isTTY) throw new SettingsError('Name a file, or redirect the input.')
   const into = nameOf(placeOf(settings))
   const { signal, release } = interruptible()
@@ -39,7 +38,7 @@ export async function runImport({ settings, file, force }: ImportOptions): Promi
     const header = await headerOf(lines)
     const store = await openStore(settings)
     try {
-      if (!force) await refuseServed(store, into)
+      await refuseServed(store, into)
       await emptied(store, into)
       // From here on no server begins on it, however long the lines take to come.
       await store.restore(NOTHING, true)

@@ -62,8 +62,8 @@ async function main(args: readonly string[]): Promise<void> {
   else if (command === undefined || command === 'help' || args.includes('--help') || args.includes('-h'))
     process.stdout.write(`${helpText(version)}\n`)
   else if (command === 'serve') await runServer(rest)
-  else if (command === 'export') await runExport({ ...copying(rest), version })
-  else if (command === 'import') await runImport(copying(rest))
+  else if (command === 'export') await runExport({ ...copying(rest, ['--force']), version })
+  else if (command === 'import') await runImport(copying(rest, []))
   else if (command === 'migrate') await runMigrate(rest)
   else if (command === 'config') process.stdout.write(`${printSettings(loadSettings(rest, process.env))}\n`)
   else throw new SettingsError(`Unknown command ${JSON.stringify(command)}. See curfew --help.`)
@@ -74,8 +74,8 @@ async function runMigrate(args: readonly string[]): Promise<void> {
   process.stdout.write(`${await migrate(values, switches.has('--contract'))}\n`)
 }
 
-function copying(args: readonly string[]): { settings: Settings; file: string; force: boolean } {
-  const { values, names, switches } = loadSettings(args, process.env, { names: 1, switches: ['--force'] })
+function copying(args: readonly string[], known: string[]): { settings: Settings; file: string; force: boolean } {
+  const { values, names, switches } = loadSettings(args, process.env, { names: 1, switches: known })
   return { settings: values, file: names[0] ?? '-', force: switches.has('--force') }
 }
 
