@@ -10,34 +10,13 @@
 //
 // Some five minutes; --quick is a look of under one, too short for figures to quote. The whole run is kept in
 // bench/results/server-latest.md and .json; a quick or partial one is only printed.
-import { machine, markdown, save } from './lib/report.mjs'
+import { runScenarios } from './lib/scenarios.mjs'
 
-const SCENARIOS = ['enqueue', 'fetch-ack', 'overshoot', 'beat', 'depth']
-
-export async function run(args) {
-  const quick = args.includes('--quick')
-  const asked = args.filter((arg) => arg !== '--quick')
-  const unknown = asked.filter((name) => !SCENARIOS.includes(name))
-  if (unknown.length > 0) {
-    console.error(`There is no scenario ${unknown.join(', ')}. Scenarios: ${SCENARIOS.join(', ')}`)
-    process.exitCode = 1
-    return
-  }
-  const chosen = asked.length > 0 ? SCENARIOS.filter((name) => asked.includes(name)) : SCENARIOS
-  const began = performance.now()
-  const taken = machine()
-  const scenarios = []
-  for (const file of chosen) {
-    const scenario = await import(`./server/${file}.mjs`)
-    console.error(`… ${scenario.name}`)
-    scenarios.push(await scenario.run({ quick }))
-  }
-  const report = {
-    title: `Curfew server${quick ? ', a quick look' : ''}`,
-    machine: taken,
-    taken: (performance.now() - began) / 1000,
-    scenarios,
-  }
-  const whole = !quick && asked.length === 0
-  console.log(whole ? save('server-latest', report) : markdown(report))
+const BENCHMARK = {
+  title: 'Curfew server',
+  folder: new URL('./server/', import.meta.url),
+  names: ['enqueue', 'fetch-ack', 'overshoot', 'beat', 'depth'],
+  record: 'server-latest',
 }
+
+export const run = (args) => runScenarios(BENCHMARK, args)

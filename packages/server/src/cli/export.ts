@@ -40,7 +40,7 @@ export async function runExport({ settings, file, force, version }: ExportOption
     if (await store.isHalfRestored())
       throw new Error(`${from} holds only a part of its data: an import into it did not come to its end.`)
     const { aliveAt } = await store.life()
-    if (!force) await refuseServed(store, from)
+    if (!force) await refuseServed(store, from, '; or --force')
     const sizes = await store.sizes()
     const progress = new Progress('exported', total(sizes))
     const sink = file === '-' ? stdoutSink() : await fileSink(file)
@@ -73,14 +73,14 @@ export async function runExport({ settings, file, force, version }: ExportOption
 }
 
 /** A file that a server uses cannot even be opened; a database can. */
-export async function refuseServed(store: Store, name: string): Promise<void> {
+export async function refuseServed(store: Store, name: string, orElse = ''): Promise<void> {
   const { aliveAt } = await store.life()
   if (store.clock === null || aliveAt === null) return
   const age = store.clock.now() - aliveAt
   if (age >= ALIVE_WITHIN_MS) return
   throw new Error(
     `A server gave a sign of life on ${name} ${(Math.max(0, age) / 1000).toFixed(1)} s ago. Stop every server first, ` +
-      `and try again after ${String(ALIVE_WITHIN_MS / 1000)} s; or --force.`,
+      `and try again after ${String(ALIVE_WITHIN_MS / 1000)} s${orElse}.`,
   )
 }
 
