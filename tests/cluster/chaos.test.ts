@@ -37,7 +37,6 @@ test(
       database: database.url(),
       skewsMs: [90_000, -90_000, 0],
       flags: ['--workers-heartbeat-timeout', `${String(WORKER_TIMEOUT_MS)}ms`, '--workers-heartbeat-interval', '1s'],
-      random,
     })
     const work = new Work(fleet, random)
     const downtimes: Downtime[] = []

@@ -19,7 +19,6 @@ export interface FleetOptions {
   /** By how much the wall clock of each server is wrong. */
   readonly skewsMs: readonly number[]
   readonly flags?: readonly string[]
-  readonly random: () => number
 }
 
 export class Fleet {
@@ -27,6 +26,8 @@ export class Fleet {
   readonly #options: FleetOptions
   /** Everything servers that are gone have logged. */
   readonly #logs: string[] = []
+  /** Calls go round. Whoever counts his own turns meets another server each time. */
+  #next = 0
   /** What was done to whom, for whoever has to find out why. */
   readonly story: string[] = []
 
@@ -107,9 +108,15 @@ export class Fleet {
   }
 
   /** One try with one server; null when there is no answer (which says nothing about what happened). */
-  async callOnce(method: string, path: string, body?: unknown, timeoutMs = 3_000): Promise<Reply | null> {
+  async callOnce(
+    method: string,
+    path: string,
+    body?: unknown,
+    timeoutMs = 3_000,
+    turn = this.#next++,
+  ): Promise<Reply | null> {
     const up = this.members.filter(({ server }) => server !== null)
-    const member = up[Math.floor(this.#options.random() * up.length)]
+    const member = up[turn % up.length]
     if (member?.server == null) return null
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>((resolve) => {

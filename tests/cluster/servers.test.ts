@@ -1,6 +1,5 @@
 /** Several servers on one database are one server, whichever is asked, and whatever their wall clocks say. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { seededRandom } from '@curfew/core'
 import { Cluster } from '../postgres/cluster.ts'
 import { EventSource } from '../process/event-source.ts'
 import { ServerProcess, until } from '../process/server-process.ts'
@@ -12,7 +11,7 @@ let fleet: Fleet
 
 beforeAll(async () => {
   database = await Cluster.start()
-  fleet = await Fleet.start({ database: database.url(), skewsMs: SKEWS_MS, random: seededRandom(1) })
+  fleet = await Fleet.start({ database: database.url(), skewsMs: SKEWS_MS })
 })
 afterAll(async () => {
   await fleet.stop()
@@ -117,7 +116,6 @@ test('a long poll open at one keeps its worker alive for the others', async () =
     database: `${database.url()}?schema=alive`,
     skewsMs: [0, 0],
     flags: ['--workers-heartbeat-timeout', '3s', '--workers-heartbeat-interval', '1s'],
-    random: seededRandom(1),
   })
   const [one, other] = own.members.map(({ server: member }) => member)
   if (one == null || other == null) throw new Error('there are no servers')

@@ -103,7 +103,7 @@ export class Work {
   }
 
   async #beat(workerId: string, mine: ReadonlyMap<string, number>): Promise<void> {
-    while (this.#working || mine.size > 0) {
+    for (let turn = 0; this.#working || mine.size > 0; turn += 1) {
       const reply = await this.#fleet.callOnce(
         'POST',
         '/ojs/v1/workers/heartbeat',
@@ -114,6 +114,7 @@ export class Work {
           x_leases: Object.fromEntries(mine),
         },
         BEAT_PATIENCE_MS,
+        turn,
       )
       if (reply !== null && reply.status !== 200 && reply.status !== 503)
         this.violations.push(`a beat of ${workerId} answered ${String(reply.status)}: ${reply.text}`)

@@ -61,7 +61,7 @@ const SETTINGS = {
   work: {
     statement_timeout: '10s',
     lock_timeout: '3s',
-    idle_in_transaction_session_timeout: '2s',
+    idle_in_transaction_session_timeout: '500ms',
     plan_cache_mode: 'force_generic_plan',
     enable_seqscan: 'off',
     enable_hashjoin: 'off',
@@ -276,14 +276,17 @@ export function closedError(): StoreUnavailable {
 const MOVED = 'CF001'
 const UNIQUE_VIOLATION = '23505'
 
+/** The database ended a transaction that said nothing for too long: its server stood still, or had too much to decide. */
+const IDLE = '25P03'
+
 const CONFLICTS: Readonly<Record<string, string>> = {
+  [IDLE]: 'the transaction was idle for too long and the database ended it',
   '40P01': 'the two waited for each other',
   '40001': 'the two changed the same rows',
 }
 
 const TROUBLES: Readonly<Record<string, string>> = {
   '25006': 'the database is read-only',
-  '25P03': 'the transaction was idle for too long and the database ended it',
   '53100': 'the disk of the database is full',
   '53200': 'the database is out of memory',
   '53300': 'the database has too many connections',
@@ -304,6 +307,10 @@ const RENEWED_BY: ReadonlySet<string> = new Set(['25006', '0A000'])
 /** The database's code, if it was the database that spoke. */
 export function codeOf(error: unknown): string | null {
   return error instanceof DatabaseError && error.code !== undefined ? error.code : null
+}
+
+export function wasIdle(error: unknown): boolean {
+  return codeOf(error instanceof RowsMoved ? error.cause : error) === IDLE
 }
 
 export function wantsRenewal(error: unknown): boolean {

@@ -316,10 +316,23 @@ describe('a server that is lost', () => {
     const stopped = await holding(a, (tx) => tx.findJobs([job.id]))
     expect(idsOf(await within(b, (tx) => tx.findJobs([job.id])))).toEqual([job.id])
     const error = await stopped.end()
-    expect(error).toBeInstanceOf(StoreUnavailable)
+    // Nothing of it was done: whoever stood still decides again.
+    expect(error).toBeInstanceOf(RowsMoved)
     expect(String(error)).toContain('idle for too long')
     expect(idsOf(await within(a, (tx) => tx.findJobs([job.id])))).toEqual([job.id])
   })
+})
+
+test('a transaction that is silent because it has much to decide gets more time when it is tried again', async () => {
+  const [job] = (await someJobs(1)) as [Job]
+  const longer = () =>
+    a.transaction(async (tx) => {
+      await tx.findJobs([job.id])
+      await new Promise((resolve) => setTimeout(resolve, 1_200))
+      return { value: null, changes: changes({ events: [anEvent()] }) }
+    })
+  await expect(longer()).rejects.toBeInstanceOf(RowsMoved)
+  expect((await longer()).events).toHaveLength(1)
 })
 
 describe('a connection that is lost', () => {

@@ -15,6 +15,12 @@ const statement = (name: string, text: string): Statement => ({ name, text })
 
 export const BEGIN = statement('begin', 'BEGIN')
 export const COMMIT = statement('commit', 'COMMIT')
+export const BE_PATIENT = statement(
+  'be_patient',
+  `
+-- Lets this transaction be silent for so long before the database ends it.
+SELECT set_config('idle_in_transaction_session_timeout', $1, true)`,
+)
 export const ROLLBACK = statement('rollback', 'ROLLBACK')
 
 // ---- Jobs ----

@@ -30,7 +30,8 @@ import type {
 } from '../store.ts'
 import type { StoredEvent, StoreHealth, Transaction } from '../store.ts'
 import { DatabaseClock } from './clock.ts'
-import { addressOf, closedError, connect, Link, openingError, told, wantsRenewal, type Address } from './connection.ts'
+import { addressOf, closedError, connect, Link, openingError, told, type Address } from './connection.ts'
+import { wantsRenewal, wasIdle } from './connection.ts'
 import type { Answer, Statement, Wire } from './connection.ts'
 import { Line } from './line.ts'
 import { migrate, type Migrated } from './migrations/migrate.ts'
@@ -114,6 +115,8 @@ async function migrateAt(address: Address, contract: boolean): Promise<Migrated>
 }
 
 const READERS = 4
+const PATIENCE_MS = 500
+const MOST_PATIENCE_MS = 8_000
 
 /** Above every job id: a list without a cursor begins here. */
 const ABOVE_ALL_IDS = '~'
@@ -129,6 +132,8 @@ export class PostgresStore implements Store {
   readonly #turns = new Turns()
   #health: StoreHealth = { kind: 'postgres', version: '' }
   #closed = false
+  /** Set when a transaction was silent for too long and is tried again: perhaps it had that much to decide. */
+  #patienceMs: number | null = null
 
   constructor(address: Address, { events, host, random, clock = 'database' }: PostgresOptions) {
     const measured = new DatabaseClock(host)
@@ -165,12 +170,16 @@ export class PostgresStore implements Store {
   transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>> {
     return this.#turns.take(async () => {
       await this.#trustTime()
-      const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention)
+      const wire = await this.#ready(this.#writer)
+      const tx = new PostgresTransaction(wire, this.#session, this.#retention, this.#patienceMs)
       try {
         const { value, changes } = await work(tx)
-        return { value, ...(await tx.close(changes)), durable: DONE }
+        const closed = await tx.close(changes)
+        this.#patienceMs = null
+        return { value, ...closed, durable: DONE }
       } catch (error) {
         tx.abandon()
+        if (wasIdle(error)) this.#patienceMs = Math.min(MOST_PATIENCE_MS, 4 * (this.#patienceMs ?? PATIENCE_MS))
         if (wantsRenewal(error)) this.#renew()
         throw error
       }
@@ -338,7 +347,7 @@ export class PostgresStore implements Store {
   /** Nothing of it depends on the time, so it does not matter whether the clock is trusted. */
   restore(batch: Batch, more: boolean): Promise<void> {
     return this.#turns.take(async () => {
-      const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention)
+      const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention, MOST_PATIENCE_MS)
       try {
         await tx.restore(batch, more)
       } catch (error) {

@@ -21,12 +21,15 @@ export class PostgresTransaction implements Transaction {
   readonly #session: Session
   readonly #retention: EventRetention
   readonly #pending = new Pending()
+  readonly #patienceMs: number | null
   #begun = false
   /** What went wrong first; what went wrong after it only tells that something had. */
   #failure: Error | null = null
   #over: Error | null = null
 
-  constructor(wire: Wire, session: Session, retention: EventRetention) {
+  /** `patienceMs`: how long it may be silent, if not as long as usual. */
+  constructor(wire: Wire, session: Session, retention: EventRetention, patienceMs: number | null) {
+    this.#patienceMs = patienceMs
     this.#wire = wire
     this.#session = session
     this.#retention = retention
@@ -181,6 +184,7 @@ export class PostgresTransaction implements Transaction {
     if (this.#begun) return
     this.#begun = true
     this.#track(this.#wire.query(sql.BEGIN)).catch(() => {})
+    if (this.#patienceMs !== null) void this.#send(sql.BE_PATIENT, [`${String(this.#patienceMs)}ms`])
   }
 
   /** Sends a statement whose failure is the transaction's. */
@@ -201,7 +205,9 @@ export class PostgresTransaction implements Transaction {
     try {
       return await answer
     } catch (error) {
-      throw (this.#failure ??= failureOf(error))
+      // A connection that is gone refuses all that comes after; why it went was told before.
+      const reason = codeOf(error) === null && this.#wire.loss !== null ? this.#wire.loss : error
+      throw (this.#failure ??= failureOf(reason))
     }
   }
 
