@@ -34,7 +34,7 @@ import { addressOf, closedError, connect, Link, openingError, told, type Address
 import { wantsRenewal, wasIdle } from './connection.ts'
 import type { Answer, Statement, Wire } from './connection.ts'
 import { Line } from './line.ts'
-import { migrate, type Migrated } from './migrations/migrate.ts'
+import { migrate, type Migrated, type Migrating } from './migrations/migrate.ts'
 import {
   columnsOf,
   exact,
@@ -76,7 +76,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   const address = addressOf(options.url, options.schema)
   const store = new PostgresStore(address, options)
   try {
-    await migrateAt(address, false)
+    await migrateAt(address, { contract: false, bears: true })
     await store.open()
     return store
   } catch (error) {
@@ -96,7 +96,7 @@ export interface MigrateOptions {
 export async function migrateDatabase(url: string, { schema, contract, log }: MigrateOptions): Promise<Migrated> {
   const address = addressOf(url, schema)
   try {
-    const done = await migrateAt(address, contract)
+    const done = await migrateAt(address, { contract })
     for (const name of done.applied) log?.(`applied ${name}`)
     for (const name of done.waiting) log?.(`waiting ${name}: it takes away what older servers need`)
     return done
@@ -105,10 +105,10 @@ export async function migrateDatabase(url: string, { schema, contract, log }: Mi
   }
 }
 
-async function migrateAt(address: Address, contract: boolean): Promise<Migrated> {
+async function migrateAt(address: Address, how: Omit<Migrating, 'schema'>): Promise<Migrated> {
   const client = await connect(address, 'migrate')
   try {
-    return await migrate(client, { schema: address.schema, contract })
+    return await migrate(client, { schema: address.schema, ...how })
   } finally {
     await client.end()
   }
@@ -347,7 +347,12 @@ export class PostgresStore implements Store {
   /** Nothing of it depends on the time, so it does not matter whether the clock is trusted. */
   restore(batch: Batch, more: boolean): Promise<void> {
     return this.#turns.take(async () => {
-      const tx = new PostgresTransaction(await this.#ready(this.#writer), this.#session, this.#retention, MOST_PATIENCE_MS)
+      const tx = new PostgresTransaction(
+        await this.#ready(this.#writer),
+        this.#session,
+        this.#retention,
+        MOST_PATIENCE_MS,
+      )
       try {
         await tx.restore(batch, more)
       } catch (error) {

@@ -22,6 +22,8 @@ export interface Migrating {
   readonly schema: string
   /** Whether older servers are gone, so that what only they needed may go too. */
   readonly contract: boolean
+  /** Whether what a newer version has only added may be there: a server can serve beside it, and has nothing to migrate. */
+  readonly bears?: boolean
   readonly migrations?: readonly Migration[]
 }
 
@@ -36,11 +38,11 @@ export interface Migrated {
 const MIGRATING = 7_305_462
 
 export async function migrate(client: Client, options: Migrating): Promise<Migrated> {
-  const { schema, contract, migrations = MIGRATIONS } = options
+  const { schema, contract, bears = false, migrations = MIGRATIONS } = options
   await client.query(`SELECT pg_advisory_lock(${String(MIGRATING)}, hashtext($1))`, [schema])
   try {
     const seen = await findSeen(client, schema)
-    refuseNewer(schema, seen, migrations.length)
+    refuseNewer(schema, seen, migrations.length, bears)
     const isNew = seen.size === 0
     const applied: string[] = []
     const waiting: string[] = []
@@ -76,9 +78,9 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
   return new Map(found.rows.map(({ version, name, kind }) => [version, { name, kind }]))
 }
 
-function refuseNewer(schema: string, seen: Seen, known: number): void {
+function refuseNewer(schema: string, seen: Seen, known: number, bears: boolean): void {
   for (const [version, { name, kind }] of seen) {
-    if (version <= known || kind === 'expand') continue
+    if (version <= known || (bears && kind === 'expand')) continue
     throw new Error(
       `the schema ${schema} belongs to a newer version of Curfew: it has seen ${name}, this program knows ` +
         `${String(known)} migrations. Start the newer version; the schema was left as it is.`,
