@@ -2,8 +2,8 @@
  * Curfew's memory in one SQLite file. The port tells what it promises; here is how.
  *
  * There is one connection, and everything takes its turn on it: transactions one after another, and reads between
- * them, so that a read never sees what may still be rolled back. The sync of the log is not part of the turn: the next
- * transaction goes on meanwhile, and whoever waits for the disk waits on his own. (Hence the one trap: awaiting a read of the store
+ * them, so that a read never sees what may still be rolled back. The sync of the log is not part of the turn: it runs
+ * beside it, and whoever waits for the disk waits on his own. (Hence the one trap: awaiting a read of the store
  * inside the work of a transaction would wait for ever. A transaction has its own finds.)
  *
  * When the database cannot serve (full, locked, read-only, a broken disk), the call ends in StoreUnavailable, nothing
