@@ -3,7 +3,7 @@
  * and to another one if that does not answer.
  */
 import { fileURLToPath } from 'node:url'
-import { pause, ServerProcess, type Reply } from '../process/server-process.ts'
+import { pause, ServerProcess, until, type Reply } from '../process/server-process.ts'
 
 const SKEWED = fileURLToPath(new URL('skewed-clock.mjs', import.meta.url))
 
@@ -54,12 +54,17 @@ export class Fleet {
 
   async start(member: Member): Promise<void> {
     this.tell(`${member.name} starts`)
-    member.server = await ServerProcess.start({
+    // A server that finds no database says so and ends; whoever looks after it starts it again.
+    member.server = await until(`${member.name} starts`, () => this.#launch(member).catch(() => null))
+    this.tell(`${member.name} listens`)
+  }
+
+  #launch({ skewMs }: Member): Promise<ServerProcess> {
+    return ServerProcess.start({
       flags: ['--database', this.#options.database, ...(this.#options.flags ?? [])],
       node: ['--import', SKEWED],
-      env: { SKEW_MS: String(member.skewMs) },
+      env: { SKEW_MS: String(skewMs) },
     })
-    this.tell(`${member.name} listens`)
   }
 
   async kill(member: Member): Promise<void> {

@@ -180,9 +180,11 @@ describe('curfew migrate', () => {
       stderr: '',
     })
     expect(await migrate('--contract')).toMatchObject({ code: 0, stdout: `${url}: nothing to do: it is up to date\n` })
-    // An older server can bear what only adds.
+    // An older server can serve beside what only adds, but has no business migrating it.
     await ask(`INSERT INTO ${schema}.schema_migrations VALUES (99, '0099-later', 'expand')`)
-    expect(await migrate()).toMatchObject({ code: 0 })
+    const refused = await migrate()
+    expect(refused).toMatchObject({ code: 1 })
+    expect(refused.stderr).toContain('belongs to a newer version of Curfew')
   })
 })
 
