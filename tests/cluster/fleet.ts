@@ -3,7 +3,7 @@
  * and to another one if that does not answer.
  */
 import { fileURLToPath } from 'node:url'
-import { pause, ServerProcess, until, type Reply } from '../process/server-process.ts'
+import { pause, ServerProcess, until, within, type Reply } from '../process/server-process.ts'
 
 const SKEWED = fileURLToPath(new URL('skewed-clock.mjs', import.meta.url))
 
@@ -123,16 +123,6 @@ export class Fleet {
     const up = this.members.filter(({ server }) => server !== null)
     const member = up[turn % up.length]
     if (member?.server == null) return null
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<null>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs, null)
-    })
-    try {
-      return await Promise.race([member.server.call(method, path, body), late])
-    } catch {
-      return null
-    } finally {
-      clearTimeout(timer)
-    }
+    return within('an answer', member.server.call(method, path, body), timeoutMs).catch(() => null)
   }
 }

@@ -4,6 +4,7 @@
  */
 import {
   clockFrom,
+  elapsed,
   instant,
   OjsError,
   type Clock,
@@ -406,7 +407,7 @@ export class Engine {
       run: async (unit) => {
         for (const id of polling) {
           const worker = unit.worker(id)
-          if (worker !== null && unit.now - worker.lastSeenAt >= everyMs) await touch(unit, id)
+          if (worker !== null && elapsed(worker.lastSeenAt, unit.now) >= everyMs) await touch(unit, id)
         }
       },
     }

@@ -4,16 +4,16 @@
  * whatever reason: no server ran, the process stood still, the store could not serve. Such a time is an outage, and is
  * not held against anybody's liveness. It is noted in the transaction that first judges by it.
  */
-import { instant, type Instant, type Outage } from '@curfew/core'
+import { after, elapsed, instant, isDue, millis, type Instant, type Outage } from '@curfew/core'
 import type { Changes, Life } from '../store/store.ts'
 
-const STAMP_EVERY_MS = 1_000
+const STAMP_EVERY_MS = millis(1_000)
 /** A server with something to watch stamps at least this often. */
-const STAMP_AT_LATEST_MS = 4_000
+const STAMP_AT_LATEST_MS = millis(4_000)
 /** One that has not for so long stood still. */
-const STOOD_STILL_MS = 10_000
+const STOOD_STILL_MS = millis(10_000)
 /** Where many servers share the data they stamp every second, and a start is no reason to believe in an outage. */
-const NOBODY_STAMPED_MS = 4_000
+const NOBODY_STAMPED_MS = millis(4_000)
 const KEPT_OUTAGES = 100
 
 export interface Judged {
@@ -54,21 +54,20 @@ export class Watch {
       const after = [...outages, { from, to: now }].slice(-KEPT_OUTAGES)
       return { outages: after, stamp: { outages: { before: outages, after } } }
     }
-    const isTime = this.#starting || aliveAt === null || now - aliveAt >= STAMP_EVERY_MS
+    const isTime = this.#starting || aliveAt === null || isDue(after(aliveAt, STAMP_EVERY_MS), now)
     return { outages, stamp: isTime ? { outages: null } : null }
   }
 
   /** How long the loop may sleep before the next sign of life is due. */
   sleepMs(now: Instant): number {
-    const at = (this.#seenAlive ?? now) + (this.#shared ? STAMP_EVERY_MS : STAMP_AT_LATEST_MS)
-    return Math.max(0, at - now)
+    return elapsed(now, after(this.#seenAlive ?? now, this.#shared ? STAMP_EVERY_MS : STAMP_AT_LATEST_MS))
   }
 
   #silentSince(aliveAt: Instant | null, now: Instant, watching: boolean): Instant | null {
     if (aliveAt === null) return null
-    if (this.#shared && !this.#standsStill) return now - aliveAt > NOBODY_STAMPED_MS ? aliveAt : null
+    if (this.#shared && !this.#standsStill) return elapsed(aliveAt, now) > NOBODY_STAMPED_MS ? aliveAt : null
     if (this.#starting) return aliveAt
     if (this.#troubledSince !== null) return instant(Math.max(aliveAt, this.#troubledSince))
-    return watching && !this.#standsStill && now - aliveAt > STOOD_STILL_MS ? aliveAt : null
+    return watching && !this.#standsStill && elapsed(aliveAt, now) > STOOD_STILL_MS ? aliveAt : null
   }
 }

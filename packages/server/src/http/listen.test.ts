@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { nodeHost } from '../host.ts'
@@ -71,11 +71,14 @@ describe('an answer', () => {
 
 test('a call knows that its caller has hung up, whether it asks before or after', async () => {
   const signals: AbortSignal[] = []
+  const calls = new EventEmitter()
   const listener = await listen(
     async (request) => {
       signals.push(request.signal)
+      calls.emit('asked')
       await once(request.signal, 'abort')
       signals.push(request.signal)
+      calls.emit('hung up')
       return { status: 200, headers: {}, body: '' }
     },
     nodeHost,
@@ -84,10 +87,11 @@ test('a call knows that its caller has hung up, whether it asks before or after'
   )
   const socket = connect(listener.port, '127.0.0.1')
   open.push({ listener, socket })
+  const [asked, hungUp] = [once(calls, 'asked'), once(calls, 'hung up')]
   socket.write(asking('GET'))
-  while (signals.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await asked
   expect(signals[0]?.aborted).toBe(false)
   socket.destroy()
-  while (signals.length === 1) await new Promise((resolve) => setTimeout(resolve, 5))
+  await hungUp
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
 })

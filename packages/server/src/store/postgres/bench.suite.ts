@@ -1,5 +1,5 @@
 /** A test file's own corner of a real PostgreSQL: schemas nobody else uses, and all that was opened in them. */
-import { afterAll } from 'vitest'
+import { afterAll, vi } from 'vitest'
 import { Client } from 'pg'
 import { minutes } from '@curfew/core'
 import { testServer, type Cluster } from '../../../../../tests/postgres/cluster.ts'
@@ -14,7 +14,8 @@ export interface Bench {
   /** Null when the server was there already: then it can be used, but not stopped. */
   readonly cluster: Cluster | null
   readonly newSchema: () => string
-  readonly open: (schema: string, events?: EventRetention, url?: string) => Promise<Store>
+  /** Patient, because a test may hold a transaction open on purpose. */
+  readonly open: (schema: string, events?: EventRetention, url?: string, patienceMs?: number) => Promise<Store>
   /** Asks the database directly. */
   readonly ask: <Row>(sql: string, values?: unknown[]) => Promise<Row[]>
 }
@@ -48,10 +49,17 @@ export async function openBench(): Promise<Bench> {
       schemas.push(schema)
       return schema
     },
-    async open(schema, events = KEPT, at = url) {
+    async open(schema, events = KEPT, at = url, patienceMs = 4_000) {
       // Its sessions can be told from those of other tests.
       const named = `${at}${at.includes('?') ? '&' : '?'}application_name=${schema}`
-      const store = await openPostgresStore({ url: named, schema, events, host: nodeHost, random: systemRandom() })
+      const store = await openPostgresStore({
+        url: named,
+        schema,
+        patienceMs,
+        events,
+        host: nodeHost,
+        random: systemRandom(),
+      })
       stores.push(store)
       return store
     },
@@ -59,12 +67,11 @@ export async function openBench(): Promise<Bench> {
 }
 
 /** Waits until it is so. What is not so after five seconds will not be. */
-export async function until<T>(ask: () => T | Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
-  const end = Date.now() + 5_000
-  for (;;) {
+export function until<T>(ask: () => T | Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
+  const look = async (): Promise<T> => {
     const answer = await ask()
-    if (isSo(answer)) return answer
-    if (Date.now() > end) throw new Error(`still ${JSON.stringify(answer)}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    if (!isSo(answer)) throw new Error(`still ${JSON.stringify(answer)}`)
+    return answer
   }
+  return vi.waitFor(look, { timeout: 5_000, interval: 5 })
 }

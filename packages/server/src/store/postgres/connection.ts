@@ -15,14 +15,18 @@ export interface Address {
   readonly schema: string
   /** Settings that the URL asks for; ours come after them. */
   readonly options: string
+  /** How long a transaction may be silent, holding its rows, before the database ends it. */
+  readonly patienceMs: number
   /** Without the password, for people. */
   readonly shown: string
 }
 
 export const DEFAULT_SCHEMA = 'curfew'
+/** Long for deciding about a group, and short for those who wait for a server that was stopped in the middle of it. */
+const PATIENCE_MS = 500
 
 /** Reads `postgresql://user:password@host:port/database?schema=…`. */
-export function addressOf(url: string, schemaOption?: string): Address {
+export function addressOf(url: string, schemaOption?: string, patienceMs = PATIENCE_MS): Address {
   let parsed: URL
   try {
     parsed = new URL(url)
@@ -48,7 +52,7 @@ export function addressOf(url: string, schemaOption?: string): Address {
   const shown = new URL(connectionString)
   shown.password = ''
   shown.search = ''
-  return { connectionString, schema, options, shown: shown.href }
+  return { connectionString, schema, options, patienceMs, shown: shown.href }
 }
 
 // ---- Sessions ----
@@ -61,7 +65,6 @@ const SETTINGS = {
   work: {
     statement_timeout: '10s',
     lock_timeout: '3s',
-    idle_in_transaction_session_timeout: '500ms',
     plan_cache_mode: 'force_generic_plan',
     enable_seqscan: 'off',
     enable_hashjoin: 'off',
@@ -86,12 +89,13 @@ const CONNECT_MS = 5_000
 /** Longer than any statement may take: whoever has not answered by then is not there. */
 const ANSWER_MS = { work: 15_000, read: 15_000, line: 5_000, migrate: 0 } as const
 
-function configOf({ connectionString, schema, options }: Address, purpose: Purpose): ClientConfig {
+function configOf({ connectionString, schema, options, patienceMs }: Address, purpose: Purpose): ClientConfig {
   const settings = {
     search_path: schema,
     default_transaction_isolation: 'read\\ committed',
     jit: 'off',
     ...KEEP_ALIVE,
+    idle_in_transaction_session_timeout: `${String(patienceMs)}ms`,
     ...SETTINGS[purpose],
   }
   return {

@@ -61,6 +61,8 @@ export interface PostgresOptions {
   readonly url: string
   /** Instead of the one the URL names; `curfew` if neither does. */
   readonly schema?: string
+  /** How long a transaction may be silent before the database ends it; half a second if it is left out. */
+  readonly patienceMs?: number
   readonly events: EventRetention
   readonly host: Host
   readonly random: Random
@@ -73,7 +75,7 @@ export interface PostgresOptions {
 
 /** Opens the store, and brings its schema up to date as far as older servers can bear it. */
 export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
-  const address = addressOf(options.url, options.schema)
+  const address = addressOf(options.url, options.schema, options.patienceMs)
   const store = new PostgresStore(address, options)
   try {
     await migrateAt(address, { contract: false, bears: true })
@@ -115,7 +117,6 @@ async function migrateAt(address: Address, how: Omit<Migrating, 'schema'>): Prom
 }
 
 const READERS = 4
-const PATIENCE_MS = 500
 const MOST_PATIENCE_MS = 8_000
 
 /** Above every job id: a list without a cursor begins here. */
@@ -134,11 +135,13 @@ export class PostgresStore implements Store {
   #closed = false
   /** Set when a transaction was silent for too long and is tried again: perhaps it had that much to decide. */
   #patienceMs: number | null = null
+  readonly #usualPatienceMs: number
 
   constructor(address: Address, { events, host, random, clock = 'database' }: PostgresOptions) {
     const measured = new DatabaseClock(host)
     this.clock = clock === 'database' ? measured : null
     this.#retention = events
+    this.#usualPatienceMs = address.patienceMs
     this.#writer = new Link(address, 'work')
     this.#readers = Array.from({ length: READERS }, () => new Link(address, 'read'))
     this.#session = new Session(address.schema, random, new Texts((texts) => this.#share(texts)))
@@ -179,7 +182,8 @@ export class PostgresStore implements Store {
         return { value, ...closed, durable: DONE }
       } catch (error) {
         tx.abandon()
-        if (wasIdle(error)) this.#patienceMs = Math.min(MOST_PATIENCE_MS, 4 * (this.#patienceMs ?? PATIENCE_MS))
+        if (wasIdle(error))
+          this.#patienceMs = Math.min(MOST_PATIENCE_MS, 4 * (this.#patienceMs ?? this.#usualPatienceMs))
         if (wantsRenewal(error)) this.#renew()
         throw error
       }
