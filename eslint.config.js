@@ -62,7 +62,7 @@ export default defineConfig(
   {
     name: 'wall: time and chance',
     files: ['packages/*/src/**/*.ts'],
-    ignores: [...tests, 'packages/server/src/cli/**', 'packages/server/src/host.ts'],
+    ignores: [...tests, 'packages/server/src/cli/**', 'packages/*/src/host.ts'],
     rules: {
       'no-restricted-globals': [
         'error',
@@ -120,6 +120,17 @@ export default defineConfig(
         regex: '^(\\.\\./)+(engine|http|cli)/',
         message: 'A store finds, orders, locks and writes; it does not know engine, http or cli.',
       }),
+    },
+  },
+  {
+    name: 'wall: the sdk knows core, and no server',
+    files: ['packages/sdk/src/**/*.ts'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': wall(
+        { regex: '^(\\.\\./)+server/', message: 'The sdk speaks to a server; it holds none.' },
+        { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the sdk: it is handed a client.' },
+      ),
     },
   },
   {

@@ -2,7 +2,43 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { NOON, later } from './builders.suite.ts'
 import { iso, millis } from './clock.ts'
-import { formatIsoDuration, LONGEST_MS, parseIsoDuration, parseMoment } from './durations.ts'
+import {
+  formatDuration,
+  formatIsoDuration,
+  LONGEST_MS,
+  parseDuration,
+  parseIsoDuration,
+  parseMoment,
+} from './durations.ts'
+
+describe('durations as people write them', () => {
+  test.each([
+    ['30s', 30_000],
+    ['1h30m', 5_400_000],
+    ['250ms', 250],
+    ['1.5s', 1_500],
+    ['7d', 604_800_000],
+    ['0s', 0],
+    ['PT5M', 300_000],
+  ])('%s is %d ms', (text, ms) => {
+    expect(parseDuration(text)).toBe(ms)
+  })
+
+  test.each(['', '30', 's', '30 s', '30sx', 'x30s', '30S', '-30s', '1h 30m', '0.1ms', 'P', '1w', '30s30'])(
+    '%j is none',
+    (text) => {
+      expect(parseDuration(text)).toBeNull()
+    },
+  )
+
+  test('what is written is read as it was', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: LONGEST_MS }), (ms) => {
+        expect(parseDuration(formatDuration(ms))).toBe(ms)
+      }),
+    )
+  })
+})
 
 describe('ISO 8601 durations', () => {
   test.each([

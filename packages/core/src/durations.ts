@@ -24,6 +24,29 @@ export function parseIsoDuration(text: string): Millis | null {
   return parts === 0 ? null : millis(Math.round(total))
 }
 
+const HUMAN = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/gy
+const HUMAN_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `30s`, `1h30m`, `250ms`, or an ISO duration → whole milliseconds, or null when the text is neither. */
+export function parseDuration(text: string): Millis | null {
+  if (text.startsWith('P')) return parseIsoDuration(text)
+  let [total, read] = [0, 0]
+  for (const [part, amount, unit] of text.matchAll(HUMAN)) {
+    total += Number(amount) * (HUMAN_MS[unit ?? ''] ?? 0)
+    read += part.length
+  }
+  return read === 0 || read !== text.length || !Number.isInteger(total) ? null : millis(total)
+}
+
+/** The shortest way to write it with one unit: `90s`, `2h`, `1500ms`. */
+export function formatDuration(ms: number): string {
+  for (const unit of ['d', 'h', 'm', 's']) {
+    const size = HUMAN_MS[unit] ?? 1
+    if (ms >= size && ms % size === 0) return `${String(ms / size)}${unit}`
+  }
+  return `${String(ms)}ms`
+}
+
 export function formatIsoDuration(ms: Millis): string {
   return `PT${String(ms / 1000)}S`
 }

@@ -1,5 +1,6 @@
 /** What --help prints, from the settings themselves. */
-import { envOf, flagOf, formatDuration, SETTINGS } from './settings.ts'
+import { formatDuration } from '@curfew/core'
+import { envOf, flagOf, SETTINGS } from './settings.ts'
 
 const GROUPS = {
   server: 'Server',

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
+import { formatDuration, LONGEST_MS, parseDuration } from '@curfew/core'
 
 export class SettingsError extends Error {}
 
@@ -22,12 +23,10 @@ interface Setting {
   readonly group: 'server' | 'limits' | 'retention' | 'workers'
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
 const duration = (key: string, byDefault: string | null, help: string, group: Setting['group']): Setting => ({
   key,
   kind: 'duration',
-  byDefault: byDefault === null ? null : parseDuration(byDefault),
+  byDefault: byDefault === null ? null : readDuration(byDefault),
   help,
   group,
 })
@@ -304,28 +303,17 @@ function readValue(setting: Setting, given: unknown, source: string): Value {
       return text
     case 'duration':
       try {
-        return parseDuration(text)
+        return readDuration(text)
       } catch {
         throw bad('a duration such as 30s, 5m, 1h30m, 7d or 250ms')
       }
   }
 }
 
-export function parseDuration(text: string): number {
-  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)]
-  if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== text)
-    throw new SettingsError(`${text} is no duration`)
-  const ms = parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (UNIT_MS[unit ?? ''] ?? 0), 0)
-  if (!Number.isInteger(ms) || ms > 315_360_000_000) throw new SettingsError(`${text} is no duration`)
+function readDuration(text: string): number {
+  const ms = parseDuration(text)
+  if (ms === null || ms > LONGEST_MS) throw new SettingsError(`${text} is no duration`)
   return ms
-}
-
-export function formatDuration(ms: number): string {
-  for (const unit of ['d', 'h', 'm', 's']) {
-    const size = UNIT_MS[unit] ?? 1
-    if (ms >= size && ms % size === 0) return `${String(ms / size)}${unit}`
-  }
-  return `${String(ms)}ms`
 }
 
 /** The effective configuration, with secrets hidden; the output is itself a valid file. */

@@ -1,0 +1,147 @@
+/**
+ * What can go wrong, for the application to tell apart by `code`, never by text.
+ *
+ *   CurfewError ─┬ InputError        the call was wrong before it was sent
+ *                ├ RequestError      the server refused it; `code` and `status` are the server's
+ *                ├ NetworkError      nobody answered
+ *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError
+ *                                                                        ├ CancelledError
+ *                                                                        ├ ShutdownError
+ *                                                                        └ LostLeaseError
+ */
+import type { ErrorCode } from '@curfew/core'
+
+export class CurfewError extends Error {
+  readonly code: string
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(
+    code: string,
+    message: string,
+    options: { details?: Readonly<Record<string, unknown>>; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = new.target.name
+    this.code = code
+    this.details = options.details ?? {}
+  }
+}
+
+/** The call was wrong before it was sent: `details.field` or `details.path` says where. */
+export class InputError extends CurfewError {
+  constructor(message: string, details: Readonly<Record<string, unknown>> = {}) {
+    super('invalid_input', message, { details })
+  }
+}
+
+/** What is asked for needs a server that announces it. */
+export class UnsupportedError extends CurfewError {
+  constructor(message: string, details: Readonly<Record<string, unknown>> = {}) {
+    super('unsupported', message, { details })
+  }
+}
+
+export interface Refusal {
+  /** One of the server's codes; a newer server may know more. */
+  readonly code: ErrorCode | (string & {})
+  readonly message: string
+  readonly retryable: boolean
+  readonly details: Readonly<Record<string, unknown>>
+  readonly hint: string | null
+  readonly requestId: string | null
+  readonly status: number
+  /** What Retry-After asked for. */
+  readonly retryAfterMs: number | null
+}
+
+/** The server refused: `code`, `status` and `details` are its own. */
+export class RequestError extends CurfewError {
+  readonly status: number
+  readonly retryable: boolean
+  readonly hint: string | null
+  readonly requestId: string | null
+  readonly retryAfterMs: number | null
+
+  constructor(refusal: Refusal) {
+    super(refusal.code, refusal.message, { details: refusal.details })
+    this.status = refusal.status
+    this.retryable = refusal.retryable
+    this.hint = refusal.hint
+    this.requestId = refusal.requestId
+    this.retryAfterMs = refusal.retryAfterMs
+  }
+}
+
+/** Nobody answered: refused, reset, or no answer in time. What was asked for may have happened. */
+export class NetworkError extends CurfewError {
+  constructor(message: string, cause?: unknown) {
+    super('network', message, { cause })
+  }
+}
+
+/** A job ended without a result: `waitForResult` throws it. */
+export class JobFailedError extends CurfewError {
+  readonly jobId: string
+  readonly state: 'cancelled' | 'discarded'
+  /** The job's last error, as the server keeps it. */
+  readonly error: Readonly<Record<string, unknown>> | null
+
+  constructor(jobId: string, state: 'cancelled' | 'discarded', error: Readonly<Record<string, unknown>> | null) {
+    const type = typeof error?.['type'] === 'string' ? error['type'] : null
+    const message = typeof error?.['message'] === 'string' ? `: ${error['message']}` : ''
+    super(type ?? state, `Job ${jobId} ended ${state}${message}`, { details: { job_id: jobId, state, error } })
+    this.jobId = jobId
+    this.state = state
+    this.error = error
+  }
+}
+
+// ---- Why a handler is stopped: the reason on its signal ----
+
+export type DeadlineKind = 'execution' | 'total' | 'stalled' | 'budget'
+
+export class StopError extends CurfewError {}
+
+/** Its time is up. `kind` says which limit, `limitMs` how long it was, `source` who set it. */
+export class DeadlineError extends StopError {
+  readonly kind: DeadlineKind
+  readonly limitMs: number
+  readonly source: string
+
+  constructor(kind: DeadlineKind, limitMs: number, source: string) {
+    super('deadline', `Time is up: the ${kind} limit of ${String(limitMs)} ms (set by ${source}) has passed.`, {
+      details: { kind, limit_ms: limitMs, source },
+    })
+    this.kind = kind
+    this.limitMs = limitMs
+    this.source = source
+  }
+}
+
+/** Somebody cancelled the job; nobody waits for its result. */
+export class CancelledError extends StopError {
+  constructor() {
+    super('cancelled', 'The job was cancelled.')
+  }
+}
+
+/** The worker is shutting down; the job will run elsewhere. */
+export class ShutdownError extends StopError {
+  constructor() {
+    super('shutdown', 'The worker is shutting down; the job goes back to its queue.')
+  }
+}
+
+/** The job may be running elsewhere by now: whatever this attempt still does, it does beside another one. */
+export class LostLeaseError extends StopError {
+  constructor(message = 'The server no longer counts on this attempt.') {
+    super('lost_lease', message)
+  }
+}
+
+/** Thrown by a handler: trying again would not help. */
+export class NonRetryableError extends CurfewError {
+  constructor(message: string, options: { code?: string; details?: Record<string, unknown>; cause?: unknown } = {}) {
+    super(options.code ?? 'non_retryable', message, options)
+  }
+}

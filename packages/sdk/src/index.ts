@@ -1,0 +1,8 @@
+export type { Duration } from './durations.ts'
+export * from './errors.ts'
+export { timeout, type AttemptLimits, type Limits, type TimeoutMode, type TimeoutSugar } from './limits.ts'
+export type { RetryPolicy } from './retry.ts'
+export { defineJob, type Job, type JobOptions } from './define-job.ts'
+export type { JobErrorView, JobState, JobView } from './wire.ts'
+export type { Log } from './log.ts'
+export type { InProcessServer } from './transport.ts'

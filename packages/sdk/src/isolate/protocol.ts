@@ -1,0 +1,82 @@
+/**
+ * What is said between a worker and the isolates (threads, processes) its handlers run in. Everything is plain data:
+ * it crosses a thread or a process. Instants are on the system's monotonic clock (`nodeHost.monotonicMs`).
+ *
+ *   worker ── run ──→ isolate ── call (progress, checkpoint, …) ──→ worker ── reply ──→ isolate ── done ──→ worker
+ *          ── abort, at the soft deadline or when told to ──→
+ *          ── terminate or SIGKILL, at the hard deadline
+ */
+
+export type Isolation = 'thread' | 'process'
+
+/** Why a handler must stop, as data; `stopError` turns it into the reason on the signal. */
+export type Stop =
+  | {
+      readonly why: 'deadline'
+      readonly kind: 'execution' | 'total' | 'stalled'
+      readonly limitMs: number
+      readonly source: string
+    }
+  | { readonly why: 'cancelled' }
+  | { readonly why: 'shutdown' }
+  | { readonly why: 'lost'; readonly message?: string }
+
+/** What the handler is told of its job. */
+export interface AttemptFacts {
+  readonly jobId: string
+  readonly type: string
+  readonly queue: string
+  readonly attempt: number
+  readonly maxAttempts: number | null
+  readonly args: readonly unknown[]
+  readonly meta: Readonly<Record<string, unknown>>
+  readonly lastCheckpoint: unknown
+  /** When the signal is aborted, and with what. */
+  readonly softAt: number
+  readonly softStop: Stop
+  /** When the attempt is over, whatever it does. */
+  readonly hardAt: number
+}
+
+export interface IsolateTask {
+  /** Names this attempt among all of the worker's. */
+  readonly key: string
+  readonly isolation: Isolation
+  /** file: URL of the module that holds the handler, and the name of its export. */
+  readonly module: string
+  readonly exportName: string
+  readonly memoryMb: number | null
+  readonly facts: AttemptFacts
+}
+
+/** What a handler asks of its worker. */
+export type Call =
+  | { readonly op: 'progress'; readonly value: number; readonly message?: string; readonly data?: unknown }
+  | { readonly op: 'checkpoint'; readonly state: unknown }
+  | { readonly op: 'heartbeat' }
+  | {
+      readonly op: 'enqueue'
+      readonly type: string
+      readonly input: unknown
+      readonly options: unknown
+      readonly defaults: unknown
+    }
+
+export interface ErrorData {
+  readonly name: string
+  readonly message: string
+  readonly code?: string
+  readonly details?: unknown
+  readonly stack?: string
+  readonly retryable?: boolean
+  /** An error of the SDK crosses as what it is: RequestError keeps its status, and so on. */
+  readonly status?: number
+}
+
+export type Ending =
+  | { readonly kind: 'returned'; readonly result: unknown }
+  | { readonly kind: 'threw'; readonly error: ErrorData }
+  /** Ended by force. `stack` is where it was stuck, as far as it could be seen. */
+  | { readonly kind: 'killed'; readonly stop: Stop; readonly stack: readonly string[] | null }
+  /** The isolate died by itself, or could not be started: out of memory, process.exit, a crash, a missing module. */
+  | { readonly kind: 'died'; readonly error: ErrorData }

@@ -1,0 +1,64 @@
+/** The JSON the SDK reads, field by field as the server writes it. */
+import type { LimitsView } from '@curfew/core'
+
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
+
+export type JobState =
+  'scheduled' | 'available' | 'pending' | 'active' | 'completed' | 'retryable' | 'cancelled' | 'discarded'
+
+export interface JobErrorView {
+  readonly type: string
+  readonly code?: string
+  readonly message: string
+  readonly retryable?: boolean
+  readonly attempt?: number
+  readonly timeout_kind?: string
+  readonly limit_seconds?: number
+  readonly elapsed_seconds?: number
+  readonly details?: unknown
+  readonly backtrace?: readonly string[]
+  readonly [field: string]: unknown
+}
+
+/** A job as the server tells it. Servers may add fields. */
+export interface JobView {
+  readonly id: string
+  readonly type: string
+  readonly queue: string
+  readonly args: readonly unknown[]
+  readonly meta?: Readonly<Record<string, unknown>>
+  readonly state: JobState
+  readonly attempt: number
+  readonly max_attempts?: number
+  readonly priority?: number
+  readonly created_at?: string
+  readonly started_at?: string
+  readonly completed_at?: string
+  readonly result?: unknown
+  readonly error?: JobErrorView
+  readonly errors?: readonly JobErrorView[]
+  readonly worker_id?: string
+  readonly timeout?: number
+  readonly timeout_ms?: number
+  readonly x_limits?: LimitsView
+  readonly x_interruptions?: number
+  readonly x_warnings?: readonly string[]
+  readonly [field: string]: unknown
+}
+
+/** A job as it is handed to a worker. */
+export interface HandedJob extends JobView {
+  readonly x_lease?: number
+  readonly last_checkpoint?: unknown
+}
+
+export interface ErrorBody {
+  readonly error?: {
+    readonly code?: string
+    readonly message?: string
+    readonly retryable?: boolean
+    readonly details?: Readonly<Record<string, unknown>>
+    readonly hint?: string
+    readonly request_id?: string
+  }
+}
