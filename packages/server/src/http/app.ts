@@ -12,6 +12,7 @@ import { JOB_ROUTES } from './jobs.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
+import { REGISTRY_ROUTES } from './registry-routes.ts'
 import type { Route, ServerInfo } from './route.ts'
 import { Router } from './router.ts'
 import { SIGN_ROUTES } from './signs-routes.ts'
@@ -31,6 +32,7 @@ export interface AppOptions {
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...JOB_ROUTES,
+  ...REGISTRY_ROUTES,
   ...WORKER_ROUTES,
   ...SIGN_ROUTES,
   ...QUEUE_ROUTES,
