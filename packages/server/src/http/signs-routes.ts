@@ -78,7 +78,7 @@ export const SIGN_ROUTES: readonly Route[] = [
     body: { shape: CHECKPOINT_SHAPE },
     handle: async (call) => {
       const read = bodyOf(call, CHECKPOINT_SHAPE)
-      const saved = await call.engine.run(
+      const { checkpoint: saved } = await call.engine.run(
         saveCheckpoint(call.engine, {
           jobId: param(call, 'id'),
           ...fenceOf(read),
