@@ -1,5 +1,5 @@
 /** The door for workers at work: FETCH, ACK, FAIL, BEAT. */
-import { badField, iso, object, OjsError, renderJob, type Instant, type Job, type Json } from '@curfew/core'
+import { badField, elapsed, iso, object, OjsError, renderJob, type Instant, type Job, type Json } from '@curfew/core'
 import { fetchJobs } from '../engine/fetch.ts'
 import { heartbeat } from '../engine/heartbeat.ts'
 import { ack, nack } from '../engine/reports.ts'
@@ -21,12 +21,20 @@ export const WORKER_ROUTES: readonly Route[] = [
     summary: 'Take jobs; with wait_ms, wait for some',
     body: { shape: FETCH_SHAPE },
     handle: async (call) => {
+      const askedAt = call.engine.now()
       const read = bodyOf(call, FETCH_SHAPE)
       const request = fetchRequest(read.worker_id ?? null, read)
       const handed = await fetchJobs(call.engine, request, call.request.signal)
       const answeredAt = call.engine.now()
       const jobs = handedOut(handed, request, answeredAt)
-      return { body: objectOf({ jobs: arrayOf(jobs), job: jobs[0], server_time: JSON.stringify(iso(answeredAt)) }) }
+      return {
+        body: objectOf({
+          jobs: arrayOf(jobs),
+          job: jobs[0],
+          server_time: JSON.stringify(iso(answeredAt)),
+          x_waited_ms: String(elapsed(askedAt, answeredAt)),
+        }),
+      }
     },
   },
   {
