@@ -144,6 +144,18 @@ const ACCEPTED: [string, string, Record<string, unknown>][] = [
   ['POST', '/ojs/v1/workers/fetch', { queues: ['default'], count: 1000, wait_ms: 0, labels: ['x'], runtime: 'wasi' }],
   ['POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w', active_jobs: 3, state: 'draining' }],
   ['POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w', active_jobs: ['x'], x_leases: { x: 1 } }],
+  [
+    'POST',
+    '/ojs/v1/workers/exchange',
+    {
+      worker_id: 'w',
+      acks: [{ job_id: 'x', x_lease: 1, result: null }],
+      nacks: [{ job_id: 'x', requeue: true }],
+      checkpoints: [{ job_id: 'x', state: { a: 1 } }],
+      beat: { active_jobs: ['x'] },
+      fetch: { queues: ['default'] },
+    },
+  ],
   ['PUT', '/api/v1/job-types/a', { timeout: 5, caps: { total_timeout_ms: 9 } }],
   ['PUT', '/ojs/v1/admin/queues/q/config', { default_timeout: 5, default_x_on_timeout: 'retry' }],
 ]
@@ -162,6 +174,9 @@ const REFUSED: [string, string, Record<string, unknown>][] = [
   ['POST', '/ojs/v1/workers/fetch', { queues: ['a'], count: 1001 }],
   ['POST', '/ojs/v1/workers/heartbeat', { worker_id: '' }],
   ['POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w', state: 'asleep' }],
+  ['POST', '/ojs/v1/workers/exchange', { acks: [] }],
+  ['POST', '/ojs/v1/workers/exchange', { worker_id: 'w', acks: [{ x_lease: 1 }] }],
+  ['POST', '/ojs/v1/workers/exchange', { worker_id: 'w', fetch: {} }],
   ['PUT', '/api/v1/job-types/a', { unknown: 1 }],
   ['PUT', '/ojs/v1/admin/queues/q/config', { default_timeout: 0 }],
 ]

@@ -4,7 +4,7 @@ import { Gauge, Registry } from 'prom-client'
 import type { Engine } from '../engine/engine.ts'
 import type { Answer } from './message.ts'
 import { type Call, type Route } from './route.ts'
-import { livingWorkers } from './worker-routes.ts'
+import { livingWorkers } from './registry-routes.ts'
 import { queueFacts } from './queue-routes.ts'
 
 const EXTENSIONS = [
