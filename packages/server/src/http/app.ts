@@ -5,6 +5,7 @@
 import { DEEPEST, depthExceeds, OjsError, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
+import { BULK_ROUTES } from './bulk-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
 import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from './exchange-routes.ts'
@@ -33,6 +34,7 @@ export interface AppOptions {
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...JOB_ROUTES,
+  ...BULK_ROUTES,
   ...REGISTRY_ROUTES,
   ...WORKER_ROUTES,
   ...EXCHANGE_ROUTES,
