@@ -3,7 +3,10 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   resolve: {
-    alias: { '@curfew/core': fileURLToPath(new URL('./packages/core/src/index.ts', import.meta.url)) },
+    alias: {
+      '@curfew/core': fileURLToPath(new URL('./packages/core/src/index.ts', import.meta.url)),
+      curfew: fileURLToPath(new URL('./packages/server/src/index.ts', import.meta.url)),
+    },
   },
   test: {
     environment: 'node',

@@ -1,5 +1,5 @@
 /** What --help prints, from the settings themselves. */
-import { envOf, flagOf, formatDuration, SETTINGS } from './settings.ts'
+import { envOf, flagOf, formatDuration, SETTINGS } from '../settings.ts'
 
 const GROUPS = {
   server: 'Server',
