@@ -176,7 +176,7 @@ describe('curfew migrate', () => {
     const migrate = (...args: string[]) => curfew(['migrate', '--database', url, ...args])
     expect(await migrate()).toMatchObject({
       code: 0,
-      stdout: `${url}: applied 0001-jobs-workers-events\n`,
+      stdout: `${url}: applied 0001-jobs-workers-events\n${url}: applied 0002-inbox\n`,
       stderr: '',
     })
     expect(await migrate('--contract')).toMatchObject({ code: 0, stdout: `${url}: nothing to do: it is up to date\n` })

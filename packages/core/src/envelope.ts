@@ -9,7 +9,7 @@ import { seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Json, Parent } from './job.ts'
-import { elementsOf, membersOf } from './json-text.ts'
+import { DEEPEST, depthExceeds, elementsOf, membersOf } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
 import {
@@ -106,6 +106,8 @@ const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SH
 const NOT_OFFERED = ['unique', 'rate_limit']
 const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
 const LARGEST_META = 65_536
+export const MOST_IN_BATCH = 10_000
+export const MOST_IN_BULK = 1_000
 
 export interface EnqueueRequest {
   readonly id: string | null
@@ -123,6 +125,17 @@ export interface EnqueueRequest {
   readonly traceId: string | null
   readonly body: Fragment
   readonly given: Fragment
+}
+
+/** The text of a request, parsed. */
+export function parseBody(source: string): unknown {
+  if (depthExceeds(source, DEEPEST))
+    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
+  try {
+    return JSON.parse(source) as unknown
+  } catch {
+    throw new OjsError('invalid_payload', 'The body is not valid JSON.')
+  }
 }
 
 /** `source` is the request's text, `fields` the same parsed. */
@@ -219,10 +232,8 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
 
 /** The entries of a batch, each as its own request. A refusal names the entry. */
 export function readBatch(source: string, fields: unknown, now: Instant): EnqueueRequest[] {
-  const jobs = anyObject().read(fields, '')['jobs']
-  if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
-  const entries = list(anything(), 1, 10_000).read(jobs, 'jobs')
-  const texts = elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
+  const entries = list(anything(), 1, MOST_IN_BATCH).read(jobsIn(fields), 'jobs')
+  const texts = textsOfJobs(source)
   return entries.map((entry, index) => {
     try {
       return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
@@ -231,6 +242,38 @@ export function readBatch(source: string, fields: unknown, now: Instant): Enqueu
     }
   })
 }
+
+/** The entries of a bulk enqueue, each by itself: a request, or why it is none. */
+export function readBulk(source: string, fields: unknown, now: Instant): (EnqueueRequest | OjsError)[] {
+  const entries = list(anything(), 1, Infinity).read(jobsIn(fields), 'jobs')
+  if (entries.length > MOST_IN_BULK) {
+    throw new OjsError(
+      'payload_too_large',
+      `${String(entries.length)} jobs are more than the ${String(MOST_IN_BULK)} that one request may bring.`,
+      {
+        details: { field: 'jobs', max_batch_size: MOST_IN_BULK },
+        hint: 'Send them in several requests.',
+      },
+    )
+  }
+  const texts = textsOfJobs(source)
+  return entries.map((entry, index) => {
+    try {
+      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
+    } catch (error) {
+      if (error instanceof OjsError) return error
+      throw error
+    }
+  })
+}
+
+function jobsIn(fields: unknown): unknown {
+  const { jobs } = anyObject().read(fields, '')
+  if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
+  return jobs
+}
+
+const textsOfJobs = (source: string): string[] => elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
 
 export function atIndex(error: unknown, index: number): unknown {
   if (!(error instanceof OjsError)) return error

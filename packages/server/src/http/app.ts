@@ -2,15 +2,16 @@
  * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
  * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
  */
-import { DEEPEST, depthExceeds, OjsError, uuidV7 } from '@curfew/core'
+import { OjsError, parseBody, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
+import { BULK_ROUTES } from './bulk-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
 import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from './exchange-routes.ts'
 import { EVENT_ROUTES } from './event-routes.ts'
 import { JOB_ROUTES } from './jobs.ts'
-import { JSON_MEDIA, OJS_MEDIA, type Answer, type HttpRequest, type HttpResponse } from './message.ts'
+import { JSON_MEDIA, OJS_MEDIA, type Answer, type Handler, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
 import { REGISTRY_ROUTES } from './registry-routes.ts'
@@ -21,7 +22,7 @@ import { SYSTEM_ROUTES } from './system-routes.ts'
 import { TYPE_ROUTES } from './type-routes.ts'
 import { WORKER_ROUTES } from './worker-routes.ts'
 
-export type Handler = (request: HttpRequest) => Promise<HttpResponse>
+export type { Handler }
 
 export interface AppOptions {
   readonly engine: Engine
@@ -33,6 +34,7 @@ export interface AppOptions {
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...JOB_ROUTES,
+  ...BULK_ROUTES,
   ...REGISTRY_ROUTES,
   ...WORKER_ROUTES,
   ...EXCHANGE_ROUTES,
@@ -135,12 +137,5 @@ function parse({ body, headers }: HttpRequest, optional: boolean): unknown {
       details: { header: 'Content-Type' },
     })
   }
-  if (depthExceeds(body, DEEPEST)) {
-    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
-  }
-  try {
-    return JSON.parse(body) as unknown
-  } catch {
-    throw new OjsError('invalid_payload', 'The body is not valid JSON.')
-  }
+  return parseBody(body)
 }

@@ -61,6 +61,8 @@ export function refusal(error: unknown, requestId: string, asProblem: boolean): 
   if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
   const allow = known.details['allow']
   if (status === 405 && typeof allow === 'string') headers['Allow'] = allow
+  const most = known.details['max_batch_size']
+  if (status === 413 && typeof most === 'number') headers['X-OJS-Max-Batch-Size'] = String(most)
   if (asProblem) {
     const problem = {
       type: 'about:blank',

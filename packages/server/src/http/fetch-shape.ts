@@ -14,7 +14,7 @@ import {
 } from '@curfew/core'
 import type { FetchRequest, Handed } from '../engine/fetch.ts'
 
-const LONGEST_WAIT_MS = 30_000
+export const LONGEST_WAIT_MS = 30_000
 
 export const VISIBILITY = policy(whole(0, 315_360_000_000))
 export const visibilityOf = (ms: number | undefined): Millis | null =>
