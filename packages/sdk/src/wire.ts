@@ -52,6 +52,16 @@ export interface HandedJob extends JobView {
   readonly last_checkpoint?: unknown
 }
 
+/** What a server says about itself. */
+export interface Manifest {
+  readonly specversion?: string
+  readonly implementation?: { readonly name: string; readonly version?: string; readonly [field: string]: unknown }
+  readonly conformance_level?: number
+  readonly extensions: readonly string[]
+  readonly capabilities: Readonly<Record<string, boolean>>
+  readonly [field: string]: unknown
+}
+
 export interface ErrorBody {
   readonly error?: {
     readonly code?: string
