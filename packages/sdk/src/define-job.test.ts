@@ -19,6 +19,7 @@ const LIBRARIES = {
     object: z.object({ id: z.string(), size: z.number().optional() }),
     loose: z.object({ id: z.string().optional() }),
     lists: z.array(z.array(z.number())),
+    any: z.array(z.unknown()),
     word: z.string(),
   },
   valibot: {
@@ -27,6 +28,7 @@ const LIBRARIES = {
     object: v.object({ id: v.string(), size: v.optional(v.number()) }),
     loose: v.object({ id: v.optional(v.string()) }),
     lists: v.array(v.array(v.number())),
+    any: v.array(v.unknown()),
     word: v.string(),
   },
   arktype: {
@@ -35,6 +37,7 @@ const LIBRARIES = {
     object: type({ id: 'string', 'size?': 'number' }),
     loose: type({ 'id?': 'string' }),
     lists: type('number[][]'),
+    any: type('unknown[]'),
     word: type('string'),
   },
 }
@@ -48,6 +51,7 @@ describe.each(Object.entries(LIBRARIES))('%s', (_, schemas) => {
     ['an object', 'object', { id: 'v1', size: 3 }],
     ['an object whose keys are all optional', 'loose', { id: 'v1' }],
     ['a list of lists', 'lists', [[1, 2]]],
+    ['a list in a list of anything', 'any', [['a']]],
     ['an empty list', 'lists', []],
     ['a word', 'word', 'hello'],
   ] as const)('%s arrives as it was sent', async (_, name, input) => {
