@@ -13,7 +13,7 @@ const ids = ({ body }: Reply): string[] => body.jobs.map(({ id }) => id)
 
 test('without wait_ms an empty fetch answers at once', async () => {
   const server = await TestServer.open()
-  expect((await server.fetch()).body).toEqual({ jobs: [], server_time: at(0) })
+  expect((await server.fetch()).body).toEqual({ jobs: [], server_time: at(0), x_waited_ms: 0 })
   expect((await server.fetch({ wait_ms: 0 })).body.jobs).toEqual([])
 })
 
@@ -24,11 +24,21 @@ test('a waiting fetch is answered by the job that comes, and otherwise at the en
   expect(await answered(poll)).toBe(false)
   await server.advance(1)
   expect(await answered(poll)).toBe(true)
-  expect((await poll).body).toEqual({ jobs: [], server_time: at(10_000) })
+  expect((await poll).body).toEqual({ jobs: [], server_time: at(10_000), x_waited_ms: 10_000 })
   const second = server.fetch({ wait_ms: 10_000 })
   await server.advance(3_000)
   const id = await server.enqueue()
   expect((await second).body).toMatchObject({ jobs: [{ id, started_at: at(13_000) }], server_time: at(13_000) })
+})
+
+test('an answer tells how long the server let it wait, and its lengths count from the answer', async () => {
+  const server = await TestServer.open()
+  await server.advance(3_000)
+  const poll = server.fetch({ wait_ms: 30_000 })
+  await server.advance(7_250)
+  await server.enqueue({ timeout: 60 })
+  const { body } = await poll
+  expect([body.x_waited_ms, body.job.x_limits.soft_ms]).toEqual([7_250, 60_000])
 })
 
 test('waiting is bounded by 30 seconds, whatever was asked', async () => {

@@ -50,7 +50,16 @@ test('the manifest says what is offered, in booleans and strings', async () => {
     x_event_delivery: 'at-least-once',
   })
   for (const value of Object.values(body.capabilities as object)) expect(value).toBeTypeOf('boolean')
-  expect(body.extensions).toContain('urn:ojs:ext:timeouts')
+  expect(body.extensions).toEqual(
+    expect.arrayContaining([
+      'urn:ojs:ext:timeouts',
+      'urn:curfew:ext:exchange',
+      'urn:curfew:ext:long-poll',
+      'urn:curfew:ext:limits',
+      'urn:curfew:ext:bulk-enqueue',
+    ]),
+  )
+  expect(body.x_limits).toMatchObject({ batch_jobs: 10_000, bulk_jobs: 1_000, exchange_reports: 1_000 })
 })
 
 test.each(['/ojs/v1/health', '/health', '/healthz'])('%s tells of store, queues and workers', async (path) => {

@@ -106,6 +106,8 @@ const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SH
 const NOT_OFFERED = ['unique', 'rate_limit']
 const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
 const LARGEST_META = 65_536
+export const MOST_IN_BATCH = 10_000
+export const MOST_IN_BULK = 1_000
 
 export interface EnqueueRequest {
   readonly id: string | null
@@ -219,10 +221,8 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
 
 /** The entries of a batch, each as its own request. A refusal names the entry. */
 export function readBatch(source: string, fields: unknown, now: Instant): EnqueueRequest[] {
-  const jobs = anyObject().read(fields, '')['jobs']
-  if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
-  const entries = list(anything(), 1, 10_000).read(jobs, 'jobs')
-  const texts = elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
+  const entries = list(anything(), 1, MOST_IN_BATCH).read(jobsIn(fields), 'jobs')
+  const texts = textsOfJobs(source)
   return entries.map((entry, index) => {
     try {
       return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
@@ -231,6 +231,38 @@ export function readBatch(source: string, fields: unknown, now: Instant): Enqueu
     }
   })
 }
+
+/** The entries of a bulk enqueue, each by itself: a request, or why it is none. */
+export function readBulk(source: string, fields: unknown, now: Instant): (EnqueueRequest | OjsError)[] {
+  const entries = list(anything(), 1, Infinity).read(jobsIn(fields), 'jobs')
+  if (entries.length > MOST_IN_BULK) {
+    throw new OjsError(
+      'payload_too_large',
+      `${String(entries.length)} jobs are more than the ${String(MOST_IN_BULK)} that one request may bring.`,
+      {
+        details: { field: 'jobs', max_batch_size: MOST_IN_BULK },
+        hint: 'Send them in several requests.',
+      },
+    )
+  }
+  const texts = textsOfJobs(source)
+  return entries.map((entry, index) => {
+    try {
+      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
+    } catch (error) {
+      if (error instanceof OjsError) return error
+      throw error
+    }
+  })
+}
+
+function jobsIn(fields: unknown): unknown {
+  const { jobs } = anyObject().read(fields, '')
+  if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
+  return jobs
+}
+
+const textsOfJobs = (source: string): string[] => elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
 
 export function atIndex(error: unknown, index: number): unknown {
   if (!(error instanceof OjsError)) return error

@@ -35,6 +35,8 @@ export interface Command<T> {
   readonly name: string
   /** The rows it will look at, as far as they are known before it runs; they are loaded for the whole group at once. */
   readonly needs?: Needs
+  /** How many it counts for when it is made of several; one, if it is left out. */
+  readonly size?: number
   run(unit: Unit): T | Promise<T>
 }
 
@@ -44,7 +46,9 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown }
+/** What became of a command: its answer, or why it was refused. */
+export type Outcome<T = unknown> =
+  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: OjsError }
 
 interface Decided {
   readonly outcomes: readonly Outcome[]
@@ -156,7 +160,7 @@ export class Corridor {
     // disk was slower: the groups were smaller, and every group costs a commit.
     await this.#answering
     this.#scheduled = false
-    const group = this.#waiting.splice(0, MOST_COMMANDS)
+    const group = this.#waiting.splice(0, fitting(this.#waiting))
     const left = await this.#together(group)
     this.#waiting.unshift(...left)
     if (this.#waiting.length > 0) this.#schedule()
@@ -231,17 +235,17 @@ export class Corridor {
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs)
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
-      const { life, dueWorkers, dueJobs } = await unit.open(tx, needsOf(group), MOST_DUE)
+      const needs = needsOf(group.map(({ command }) => command))
+      const { life, dueWorkers, dueJobs } = await unit.open(tx, needs, MOST_DUE)
       const { outages, stamp } = judge(life, at.now)
       unit.credit(outages)
       const more = await wakeStep(unit, dueWorkers, dueJobs, this.#ports.isPolling)
-      const outcomes: Outcome[] = []
-      if (!more) {
-        for (const { command } of group) {
-          const outcome = decide(unit, command)
-          outcomes.push(outcome instanceof Promise ? await outcome : outcome)
-        }
-      }
+      const outcomes = more
+        ? []
+        : await decideEach(
+            unit,
+            group.map(({ command }) => command),
+          )
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
       const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
       if (stamps) unit.stampAlive(stamp?.outages ?? null)
@@ -256,7 +260,7 @@ export class Corridor {
       transitions: unit.transitions,
       events,
       live: unit.live,
-      commands: value.outcomes.length,
+      commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),
       now: at.now,
       life: value.life,
     }
@@ -269,8 +273,20 @@ export class Corridor {
   }
 }
 
-/** What the commands of a group need, each row once. */
-function needsOf(group: readonly Waiting[]): Needs {
+const sizeOf = ({ size = 1 }: Command<unknown>): number => size
+
+/** How many of those who wait go together: as many as one transaction takes, but always the first. */
+function fitting(waiting: readonly Waiting[]): number {
+  let size = 0
+  for (const [index, { command }] of waiting.entries()) {
+    size += sizeOf(command)
+    if (size > MOST_COMMANDS) return Math.max(1, index)
+  }
+  return waiting.length
+}
+
+/** What several commands need, each row once. */
+export function needsOf(commands: readonly Command<unknown>[]): Needs {
   const [workers, jobs, queues, types, notices] = [
     new Set<string>(),
     new Set<string>(),
@@ -281,28 +297,41 @@ function needsOf(group: readonly Waiting[]): Needs {
   const add = (into: Set<string>, names: readonly string[] | undefined): void => {
     if (names !== undefined) for (const name of names) into.add(name)
   }
-  for (const { command } of group) {
-    if (command.needs === undefined) continue
-    add(workers, command.needs.workers)
-    add(jobs, command.needs.jobs)
-    add(queues, command.needs.queues)
-    add(types, command.needs.types)
-    add(notices, command.needs.notices)
+  for (const { needs } of commands) {
+    if (needs === undefined) continue
+    add(workers, needs.workers)
+    add(jobs, needs.jobs)
+    add(queues, needs.queues)
+    add(types, needs.types)
+    add(notices, needs.notices)
   }
   return { workers: [...workers], jobs: [...jobs], queues: [...queues], types: [...types], notices: [...notices] }
 }
 
 const NOTHING: Command<void> = { name: 'settle', run: () => {} }
 
+/**
+ * The parts of a command that is made of several: each is decided after the one before it, and stands or falls alone.
+ * What was decided before can no longer be undone by the whole, so from here on the whole must not be refused.
+ */
+export async function decideEach<T>(unit: Unit, commands: readonly Command<T>[]): Promise<Outcome<T>[]> {
+  const outcomes: Outcome<T>[] = []
+  for (const command of commands) {
+    const outcome = decide(unit, command)
+    outcomes.push(outcome instanceof Promise ? await outcome : outcome)
+  }
+  return outcomes
+}
+
 /** Decides a command; waits only if the command does, or if a row it needs has to be found again. */
-function decide(unit: Unit, command: Command<unknown>): Outcome | Promise<Outcome> {
+function decide<T>(unit: Unit, command: Command<T>): Outcome<T> | Promise<Outcome<T>> {
   unit.begin()
   if (command.needs !== undefined && unit.misses(command.needs)) return decideLater(unit, command, command.needs)
   try {
     const value = command.run(unit)
     if (!(value instanceof Promise)) return { ok: true, value }
     return value.then(
-      (answer: unknown): Outcome => ({ ok: true, value: answer }),
+      (answer): Outcome<T> => ({ ok: true, value: answer }),
       (error: unknown) => refused(unit, error),
     )
   } catch (error) {
@@ -310,12 +339,12 @@ function decide(unit: Unit, command: Command<unknown>): Outcome | Promise<Outcom
   }
 }
 
-async function decideLater(unit: Unit, command: Command<unknown>, needs: Needs): Promise<Outcome> {
+async function decideLater<T>(unit: Unit, command: Command<T>, needs: Needs): Promise<Outcome<T>> {
   await unit.load(needs)
   return decide(unit, command)
 }
 
-function refused(unit: Unit, error: unknown): Outcome {
+function refused(unit: Unit, error: unknown): Outcome<never> {
   if (!(error instanceof OjsError) || unit.spoiled) throw error
   unit.revert()
   return { ok: false, error }

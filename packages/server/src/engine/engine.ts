@@ -223,7 +223,7 @@ export class Engine {
     try {
       return await this.#corridor.run(command)
     } catch (error) {
-      this.#refused(command.name, error)
+      this.noteRefusal(command.name, error)
       throw error
     }
   }
@@ -365,7 +365,8 @@ export class Engine {
     this.#arm()
   }
 
-  #refused(command: string, error: unknown): void {
+  /** Counts late reports, and logs what broke. */
+  noteRefusal(command: string, error: unknown): void {
     if (error instanceof OjsError) {
       const reason = error.details['reason']
       if (error.code === 'conflict' && typeof reason === 'string') this.meters.late(command, reason)

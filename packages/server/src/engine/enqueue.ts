@@ -1,4 +1,4 @@
-/** PUSH: one job, or many that stand or fall together. And `plan`: the same decision, shown and not made. */
+/** PUSH: one job, or many that stand or fall together, or each alone. And `plan`: the same decision, shown and not made. */
 import {
   admit,
   atIndex,
@@ -19,7 +19,7 @@ import {
   type Parent,
   type Plan,
 } from '@curfew/core'
-import type { Command } from './corridor.ts'
+import { decideEach, type Command, type Outcome } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import type { Needs, Unit } from './unit.ts'
 
@@ -42,6 +42,17 @@ export function enqueueBatch(engine: Engine, requests: readonly EnqueueRequest[]
       }
       return jobs
     },
+  }
+}
+
+/** Many that have nothing to do with each other: each stands or falls alone. */
+export function enqueueEach(engine: Engine, requests: readonly EnqueueRequest[]): Command<Outcome<Job>[]> {
+  const parts = requests.map((request) => enqueue(engine, request))
+  return {
+    name: 'enqueue',
+    needs: needsOf(requests),
+    size: parts.length,
+    run: (unit) => decideEach(unit, parts),
   }
 }
 

@@ -57,7 +57,7 @@ function signOfLife(workerId: string | null): Command<void> {
 }
 
 /** Null: this worker is not to be given anything, however long it waits. */
-function claim(request: FetchRequest): Command<Handed[] | null> {
+export function claim(request: FetchRequest): Command<Handed[] | null> {
   return {
     name: 'fetch',
     needs: { workers: request.workerId === null ? [] : [request.workerId], queues: request.queues },

@@ -66,7 +66,7 @@ export async function heartbeat(engine: Engine, report: BeatReport): Promise<Bea
   return answer
 }
 
-function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
+export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
   return {
     name: 'heartbeat',
     needs: { workers: [report.workerId], jobs: report.jobIds, notices: [report.workerId] },

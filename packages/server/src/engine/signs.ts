@@ -53,8 +53,13 @@ export interface CheckpointCall extends Fence {
   readonly metadata: Json | null
 }
 
+export interface Saved {
+  readonly job: Job
+  readonly checkpoint: Checkpoint
+}
+
 /** Accepted from the holder until the fence, and before the first start; kept across attempts. */
-export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Checkpoint> {
+export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Saved> {
   return {
     name: 'checkpoint',
     needs: needsOf(call),
@@ -65,7 +70,7 @@ export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Ch
       const reason = staleReason(job, call)
       if (reason !== null && !neverStarted) throw staleError(job, reason)
       await touch(unit, job.hold?.workerId)
-      return (await store(engine, unit, signOfLife(job, unit.now), call)).checkpoint
+      return store(engine, unit, signOfLife(job, unit.now), call)
     },
   }
 }
@@ -90,7 +95,7 @@ async function store(
   unit: Unit,
   job: Job,
   saved: { state: Json; stepIndex: number | null; metadata: Json | null },
-): Promise<{ job: Job; checkpoint: Checkpoint }> {
+): Promise<Saved> {
   const most = engine.settings.largestCheckpointBytes
   if (saved.state.length > most || utf8Length(saved.state) > most) {
     throw new OjsError('payload_too_large', `A checkpoint must not be larger than ${String(most)} bytes.`, {

@@ -26,7 +26,7 @@ import { listJobs, findJob } from './jobs.ts'
 import { type Answer } from './message.ts'
 import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
 import { pauseQueue, queueFacts, queueView, resumeQueue } from './queue-routes.ts'
-import { livingWorkers, workerView } from './worker-routes.ts'
+import { livingWorkers, workerView } from './registry-routes.ts'
 
 const CONFIG_SHAPE = object(
   { ...limitShapes('default_'), default_x_on_timeout: onTimeoutShape() },

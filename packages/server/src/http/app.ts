@@ -5,13 +5,16 @@
 import { DEEPEST, depthExceeds, OjsError, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
+import { BULK_ROUTES } from './bulk-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
 import { refusal } from './errors.ts'
+import { EXCHANGE_ROUTES } from './exchange-routes.ts'
 import { EVENT_ROUTES } from './event-routes.ts'
 import { JOB_ROUTES } from './jobs.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
+import { REGISTRY_ROUTES } from './registry-routes.ts'
 import type { Route, ServerInfo } from './route.ts'
 import { Router } from './router.ts'
 import { SIGN_ROUTES } from './signs-routes.ts'
@@ -31,7 +34,10 @@ export interface AppOptions {
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...JOB_ROUTES,
+  ...BULK_ROUTES,
+  ...REGISTRY_ROUTES,
   ...WORKER_ROUTES,
+  ...EXCHANGE_ROUTES,
   ...SIGN_ROUTES,
   ...QUEUE_ROUTES,
   ...DEAD_LETTER_ROUTES,
@@ -59,7 +65,12 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     }
   }
 
-  const answer = (request: HttpRequest, path: string, query: URLSearchParams): Answer | Promise<Answer> => {
+  const answer = (
+    request: HttpRequest,
+    requestId: string,
+    path: string,
+    query: URLSearchParams,
+  ): Answer | Promise<Answer> => {
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const match = router.match(method, path)
     const open = match.kind === 'found' && match.route.open === true
@@ -77,7 +88,7 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     const { route, params } = match
     const json = route.body === undefined ? undefined : parse(request, route.body.optional === true)
     const text = route.body === undefined ? '' : request.body
-    return route.handle({ engine, info, params, query, request, text, json })
+    return route.handle({ engine, info, params, query, request, requestId, text, json })
   }
 
   return async (request) => {
@@ -87,7 +98,7 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     const sent = request.headers['x-request-id']
     const requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : `req_${uuidV7(engine.now(), engine.random)}`
     try {
-      return finish(await answer(request, path, query), requestId)
+      return finish(await answer(request, requestId, path, query), requestId)
     } catch (error) {
       if (!(error instanceof OjsError)) engine.log.error({ requestId, err: error }, 'a request broke')
       return finish(refusal(error, requestId, path.startsWith('/api/')), requestId)

@@ -61,13 +61,14 @@ export function refusal(error: unknown, requestId: string, asProblem: boolean): 
   if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
   const allow = known.details['allow']
   if (status === 405 && typeof allow === 'string') headers['Allow'] = allow
-  const message = known.message
+  const most = known.details['max_batch_size']
+  if (status === 413 && typeof most === 'number') headers['X-OJS-Max-Batch-Size'] = String(most)
   if (asProblem) {
     const problem = {
       type: 'about:blank',
       title: known.code,
       status,
-      detail: message,
+      detail: known.message,
       code: known.code,
       retryable,
       ...known.details,
@@ -76,17 +77,22 @@ export function refusal(error: unknown, requestId: string, asProblem: boolean): 
     }
     return { status, headers, body: JSON.stringify(problem), media: PROBLEM_MEDIA }
   }
-  const body = {
-    error: {
-      code: known.code,
-      type: known.code,
-      message,
-      retryable,
-      details: known.details,
-      request_id: requestId,
-      hint: known.hint ?? hint,
-      docs_url: DOCS,
-    },
+  return { status, headers, body: JSON.stringify({ error: errorView(known, requestId) }) }
+}
+
+export function statusOf({ code }: OjsError): number {
+  return STATUS_OF[code].status
+}
+
+export function errorView({ code, message, details, hint }: OjsError, requestId: string): Record<string, unknown> {
+  return {
+    code,
+    type: code,
+    message,
+    retryable: STATUS_OF[code].retryable,
+    details,
+    request_id: requestId,
+    hint: hint ?? STATUS_OF[code].hint,
+    docs_url: DOCS,
   }
-  return { status, headers, body: JSON.stringify(body) }
 }

@@ -7,6 +7,7 @@ import {
   isUuidV7,
   JOB_STATES,
   list,
+  MOST_IN_BATCH,
   notFound,
   object,
   OjsError,
@@ -29,7 +30,7 @@ import type { Engine } from '../engine/engine.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
 import { pagingOf, paginationOf, param, queryText, queryWhole, type Call, type Route } from './route.ts'
 
-const BATCH_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, 10_000) }, { required: ['jobs'] })
+const BATCH_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BATCH) }, { required: ['jobs'] })
 
 export const JOB_ROUTES: readonly Route[] = [
   {

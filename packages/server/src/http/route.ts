@@ -16,6 +16,7 @@ export interface Call {
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   readonly request: HttpRequest
+  readonly requestId: string
   /** The body as it was written; empty when there was none. */
   readonly text: string
   /** The body parsed; undefined when there was none. */

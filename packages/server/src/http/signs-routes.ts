@@ -1,23 +1,20 @@
 /** Progress and checkpoints, in the dialects of the specification and of the official SDKs. */
 import {
-  anyObject,
   anything,
   badField,
   iso,
-  membersOf,
   notFound,
   number,
   object,
   renderProgress,
   text,
-  whole,
   type Checkpoint,
   type Json,
 } from '@curfew/core'
 import { deleteCheckpoint, progress, saveCheckpoint } from '../engine/signs.ts'
 import { objectOf, type Answer } from './message.ts'
 import { bodyOf, param, type Call, type Route } from './route.ts'
-import { FENCE_SHAPES, fenceOf } from './worker-routes.ts'
+import { CHECKPOINT_FIELDS, checkpointOf, FENCE_SHAPES, fenceOf, memberText } from './report-shapes.ts'
 import { findJob } from './jobs.ts'
 
 const MESSAGE = text({ maxBytes: 65_536 })
@@ -32,7 +29,7 @@ const SDK_PROGRESS_SHAPE = object(
   { job_id: text({ min: 1 }), percentage: number(), message: MESSAGE, data: anything(), ...FENCE_SHAPES },
   { required: ['job_id'] },
 )
-const CHECKPOINT_SHAPE = object({ state: anything(), step_index: whole(0), metadata: anyObject(), ...FENCE_SHAPES })
+const CHECKPOINT_SHAPE = object({ ...CHECKPOINT_FIELDS, ...FENCE_SHAPES })
 
 export const SIGN_ROUTES: readonly Route[] = [
   {
@@ -81,15 +78,11 @@ export const SIGN_ROUTES: readonly Route[] = [
     body: { shape: CHECKPOINT_SHAPE },
     handle: async (call) => {
       const read = bodyOf(call, CHECKPOINT_SHAPE)
-      const state = memberText(call, 'state')
-      if (state === undefined) throw badField('state', 'state is required: any JSON value.')
-      const saved = await call.engine.run(
+      const { checkpoint: saved } = await call.engine.run(
         saveCheckpoint(call.engine, {
           jobId: param(call, 'id'),
           ...fenceOf(read),
-          state,
-          stepIndex: read.step_index ?? null,
-          metadata: memberText(call, 'metadata') ?? null,
+          ...checkpointOf(read, call.text),
         }),
       )
       return {
@@ -161,7 +154,7 @@ interface ProgressFields {
 }
 
 async function report(call: Call, jobId: string, value: number | null, read: ProgressFields): Promise<Answer> {
-  const [data, checkpoint] = [memberText(call, 'data') ?? null, memberText(call, 'checkpoint') ?? null]
+  const [data, checkpoint] = [memberText(call.text, 'data') ?? null, memberText(call.text, 'checkpoint') ?? null]
   if (value === null && data === null && checkpoint === null && read.message === undefined) {
     throw badField('progress', 'Send at least one of progress, data, checkpoint or message.')
   }
@@ -169,12 +162,6 @@ async function report(call: Call, jobId: string, value: number | null, read: Pro
     progress(call.engine, { jobId, ...fenceOf(read), value, message: read.message ?? null, data, checkpoint }),
   )
   return { headers: progressHeaders(job.progress?.value ?? null), body: renderProgress(job) }
-}
-
-/** A member of the body as it was written; `null` is not sent. */
-function memberText(call: Call, key: string): Json | undefined {
-  const value = membersOf(call.text).get(key)?.value
-  return value === 'null' ? undefined : value
 }
 
 function progressHeaders(value: number | null): Record<string, string> {

@@ -1,10 +1,21 @@
 /** The server about itself: manifest, health, readiness, metrics. Open to everybody. */
-import { iso, lastSignAt, elapsed, clockOffsetMs, JOB_STATES, type Instant } from '@curfew/core'
+import {
+  iso,
+  lastSignAt,
+  elapsed,
+  clockOffsetMs,
+  JOB_STATES,
+  MOST_IN_BATCH,
+  MOST_IN_BULK,
+  type Instant,
+} from '@curfew/core'
 import { Gauge, Registry } from 'prom-client'
 import type { Engine } from '../engine/engine.ts'
+import { MOST_REPORTS } from './exchange-routes.ts'
+import { LONGEST_WAIT_MS } from './fetch-shape.ts'
 import type { Answer } from './message.ts'
 import { type Call, type Route } from './route.ts'
-import { livingWorkers } from './worker-routes.ts'
+import { livingWorkers } from './registry-routes.ts'
 import { queueFacts } from './queue-routes.ts'
 
 const EXTENSIONS = [
@@ -17,6 +28,8 @@ const EXTENSIONS = [
   'dead-letter',
   'events',
 ]
+/** What is ours beside the specification, for clients that ask before they rely on it. */
+const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue']
 
 function manifest({ engine, info }: Call): Answer {
   const { defaults, caps } = engine.settings.limits
@@ -46,16 +59,18 @@ function manifest({ engine, info }: Call): Answer {
         workflows: false,
         pause_resume: true,
       },
-      extensions: EXTENSIONS.map((name) => `urn:ojs:ext:${name}`),
+      extensions: [...EXTENSIONS.map((name) => `urn:ojs:ext:${name}`), ...OURS.map((name) => `urn:curfew:ext:${name}`)],
       endpoints: { base_url: '/ojs/v1', manifest: '/ojs/manifest', health: '/ojs/v1/health', openapi: '/openapi.json' },
       x_limits: {
         body_bytes: 10_485_760,
         meta_bytes: 65_536,
         result_bytes: engine.settings.largestResultBytes,
         checkpoint_bytes: engine.settings.largestCheckpointBytes,
-        batch_jobs: 10_000,
+        batch_jobs: MOST_IN_BATCH,
+        bulk_jobs: MOST_IN_BULK,
+        exchange_reports: MOST_REPORTS,
         fetch_count: 1_000,
-        fetch_wait_ms: 30_000,
+        fetch_wait_ms: LONGEST_WAIT_MS,
         caps,
       },
       x_timeout_defaults: {

@@ -1,0 +1,76 @@
+/** BEAT on the wire, in every dialect, and its answer. */
+import { either, iso, list, mapOf, object, oneOf, QUEUE_SHAPE, text, whole, WORKER_ID_SHAPE } from '@curfew/core'
+import type { BeatAnswer, BeatReport } from '../engine/heartbeat.ts'
+import { VISIBILITY, visibilityOf } from './fetch-shape.ts'
+import { JOB_ID } from './report-shapes.ts'
+
+const IDS = list(JOB_ID, 0, 100_000)
+const BEAT_STATES = ['running', 'quiet', 'terminate', 'drain', 'draining'] as const
+
+/** All but the name of the worker. */
+const BEAT_FIELDS = {
+  state: oneOf(...BEAT_STATES),
+  active_jobs: either(IDS, whole(0), (value) => Array.isArray(value)),
+  active_job_ids: IDS,
+  job_id: JOB_ID,
+  visibility_timeout_ms: VISIBILITY,
+  seq: whole(0),
+  x_beats: IDS,
+  x_leases: mapOf(whole(0)),
+  hostname: text({ maxBytes: 1024 }),
+  pid: whole(0),
+  queues: list(QUEUE_SHAPE, 0, 1000),
+  concurrency: whole(0, 1_000_000),
+  labels: list(text({ maxBytes: 1024 }), 0, 1000),
+  started_at: text({ maxBytes: 64 }),
+} as const
+export const BEAT_SHAPE = object({ worker_id: WORKER_ID_SHAPE, ...BEAT_FIELDS }, { required: ['worker_id'] })
+/** Where somebody else names the worker. */
+export const NAMELESS_BEAT_SHAPE = object(BEAT_FIELDS)
+
+export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BEAT_SHAPE.read>): BeatReport {
+  const state = read.state ?? 'running'
+  const draining = state === 'drain' || state === 'draining'
+  const jobIds = [
+    ...new Set([
+      ...(read.active_job_ids ?? []),
+      ...(Array.isArray(read.active_jobs) ? read.active_jobs : []),
+      ...(read.job_id === undefined ? [] : [read.job_id]),
+    ]),
+  ]
+  return {
+    workerId,
+    state: draining ? 'quiet' : state,
+    draining,
+    activeJobs: typeof read.active_jobs === 'number' ? read.active_jobs : jobIds.length,
+    jobIds,
+    proofs: read.x_beats ?? null,
+    leases: read.x_leases ?? {},
+    visibilityMs: visibilityOf(read.visibility_timeout_ms),
+    seq: read.seq ?? null,
+    facts: {
+      ...(read.hostname === undefined ? {} : { hostname: read.hostname }),
+      ...(read.pid === undefined ? {} : { pid: read.pid }),
+      ...(read.queues === undefined ? {} : { queues: read.queues }),
+      ...(read.concurrency === undefined ? {} : { concurrency: read.concurrency }),
+      ...(read.labels === undefined ? {} : { labels: read.labels }),
+      ...(read.started_at === undefined ? {} : { startedAt: read.started_at }),
+    },
+  }
+}
+
+export function beatView(answer: BeatAnswer): Record<string, unknown> {
+  return {
+    state: answer.state,
+    directive: answer.state === 'running' ? 'continue' : answer.state,
+    acknowledged: true,
+    server_time: iso(answer.serverTime),
+    jobs_extended: answer.extended,
+    x_cancel_jobs: answer.stop.map(({ jobId, reason, lease }) => ({
+      job_id: jobId,
+      reason,
+      ...(lease === null ? {} : { x_lease: lease }),
+    })),
+    x_reregister: answer.reregister,
+  }
+}

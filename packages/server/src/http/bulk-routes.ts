@@ -1,0 +1,100 @@
+/** Bulk enqueue: many jobs in one request and one transaction, each standing or falling alone (OJS bulk operations §5). */
+import {
+  anything,
+  ENQUEUE_SHAPE,
+  list,
+  MOST_IN_BULK,
+  object,
+  OjsError,
+  oneOf,
+  readBulk,
+  renderJob,
+  text,
+  type EnqueueRequest,
+  type Job,
+  type Json,
+} from '@curfew/core'
+import type { Outcome } from '../engine/corridor.ts'
+import { enqueueEach } from '../engine/enqueue.ts'
+import { errorView } from './errors.ts'
+import { arrayOf, objectOf } from './message.ts'
+import { bodyOf, type Call, type Route } from './route.ts'
+
+const FIELDS = { atomicity: oneOf('partial', 'atomic'), idempotency_key: text({ maxBytes: 1024 }) } as const
+const BULK_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BULK), ...FIELDS }, { required: ['jobs'] })
+/** A job of the wrong form is refused by itself. */
+const ENVELOPE_SHAPE = object({ jobs: anything(), ...FIELDS })
+
+export const BULK_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs/bulk',
+    tag: 'jobs',
+    summary: 'Enqueue many jobs that have nothing to do with each other: each stands or falls alone',
+    body: { shape: BULK_SHAPE },
+    answers: {
+      200: 'All were enqueued; the items are in the order of the request',
+      207: 'Some were enqueued, some refused',
+      413: 'More jobs than one request may bring',
+      422: 'All were refused',
+    },
+    handle: async (call) => {
+      refuseWhatIsNotOffered(call)
+      const entries = readBulk(call.text, call.json, call.engine.now())
+      const requests = entries.filter((entry): entry is EnqueueRequest => !(entry instanceof OjsError))
+      const outcomes = requests.length === 0 ? [] : await call.engine.run(enqueueEach(call.engine, requests))
+      const all = inOrder(entries, outcomes)
+      const succeeded = all.filter(({ ok }) => ok).length
+      return {
+        status: succeeded === all.length ? 200 : succeeded === 0 ? 422 : 207,
+        headers: { 'X-OJS-Batch-Size': String(all.length) },
+        body: objectOf({
+          total: String(all.length),
+          succeeded: String(succeeded),
+          failed: String(all.length - succeeded),
+          items: arrayOf(all.map((outcome, index) => itemView(outcome, index, call.requestId))),
+        }),
+      }
+    },
+  },
+]
+
+/** Refused rather than ignored: who asks for it relies on it. */
+function refuseWhatIsNotOffered(call: Call): void {
+  const read = bodyOf(call, ENVELOPE_SHAPE)
+  if (read.atomicity === 'atomic') {
+    throw new OjsError('unsupported', 'In a bulk enqueue each job stands or falls alone.', {
+      details: { field: 'atomicity' },
+      hint: 'POST /ojs/v1/jobs/batch enqueues all or none.',
+    })
+  }
+  if (read.idempotency_key !== undefined || call.request.headers['idempotency-key'] !== undefined) {
+    throw new OjsError('unsupported', 'Idempotency keys are not supported by this server.', {
+      details: { field: 'idempotency_key' },
+      hint: 'Give each job an id of your own: one that exists already is refused as a duplicate.',
+    })
+  }
+}
+
+/** What became of every entry: those that were requests have an outcome each, in their order. */
+function inOrder(
+  entries: readonly (EnqueueRequest | OjsError)[],
+  outcomes: readonly Outcome<Job>[],
+): readonly Outcome<Job>[] {
+  const decided = outcomes.values()
+  return entries.map((entry) => {
+    if (entry instanceof OjsError) return { ok: false, error: entry }
+    return (
+      decided.next().value ?? { ok: false, error: new OjsError('internal_error', 'The job was not decided about.') }
+    )
+  })
+}
+
+function itemView(outcome: Outcome<Job>, index: number, requestId: string): Json {
+  return objectOf({
+    index: String(index),
+    status: outcome.ok ? '"created"' : '"failed"',
+    job: outcome.ok ? renderJob(outcome.value) : undefined,
+    error: outcome.ok ? undefined : JSON.stringify(errorView(outcome.error, requestId)),
+  })
+}

@@ -1,0 +1,149 @@
+/** EXCHANGE: a worker's reports, its beat and its fetch in one round trip. */
+import {
+  elapsed,
+  elementsOf,
+  iso,
+  list,
+  membersOf,
+  object,
+  whole,
+  WORKER_ID_SHAPE,
+  type Fence,
+  type Instant,
+  type Job,
+  type Json,
+} from '@curfew/core'
+import type { Outcome } from '../engine/corridor.ts'
+import { exchange, type Exchange } from '../engine/exchange.ts'
+import type { Saved } from '../engine/signs.ts'
+import { beatReport, beatView, NAMELESS_BEAT_SHAPE } from './beat-shape.ts'
+import { errorView, statusOf } from './errors.ts'
+import { FETCH_FIELDS, fetchRequest, handedOut } from './fetch-shape.ts'
+import { arrayOf, objectOf } from './message.ts'
+import {
+  ACK_FIELDS,
+  CHECKPOINT_FIELDS,
+  checkpointOf,
+  failureOf,
+  fenceOf,
+  JOB_ID,
+  memberText,
+  NACK_FIELDS,
+} from './report-shapes.ts'
+import { bodyOf, type Call, type Route } from './route.ts'
+
+export const MOST_REPORTS = 1_000
+
+/** The worker is named once, for all of them. */
+const REPORT_FIELDS = { job_id: JOB_ID, attempt: whole(0), x_lease: whole(0) } as const
+interface ReportRead {
+  readonly job_id: string
+  readonly attempt?: number
+  readonly x_lease?: number
+}
+
+const EXCHANGE_SHAPE = object(
+  {
+    worker_id: WORKER_ID_SHAPE,
+    checkpoints: list(object({ ...REPORT_FIELDS, ...CHECKPOINT_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
+    acks: list(object({ ...REPORT_FIELDS, ...ACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
+    nacks: list(object({ ...REPORT_FIELDS, ...NACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
+    beat: NAMELESS_BEAT_SHAPE,
+    fetch: object(FETCH_FIELDS, { required: ['queues'] }),
+  },
+  { required: ['worker_id'] },
+)
+
+export const EXCHANGE_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/workers/exchange',
+    tag: 'workers',
+    summary: 'Checkpoints, ACKs, FAILs, a BEAT and a FETCH in one round trip; each report stands or falls alone',
+    body: { shape: EXCHANGE_SHAPE },
+    handle: async (call) => {
+      const askedAt = call.engine.now()
+      const asked = exchangeOf(call)
+      const done = await exchange(call.engine, asked, call.request.signal)
+      const answeredAt = call.engine.now()
+      const entries = entriesFor(call.requestId)
+      return {
+        body: objectOf({
+          checkpoints: entries(asked.checkpoints, done.checkpoints, savedView),
+          acks: entries(asked.acks, done.acks, ackedView),
+          nacks: entries(asked.nacks, done.nacks, nackedView),
+          beat: done.beat === null ? undefined : JSON.stringify(beatView(done.beat)),
+          jobs: asked.fetch === null ? undefined : arrayOf(handedOut(done.handed, asked.fetch, answeredAt)),
+          server_time: JSON.stringify(iso(answeredAt)),
+          x_waited_ms: String(elapsed(askedAt, answeredAt)),
+        }),
+      }
+    },
+  },
+]
+
+function exchangeOf(call: Call): Exchange {
+  const read = bodyOf(call, EXCHANGE_SHAPE)
+  const { worker_id: workerId } = read
+  const members = membersOf(call.text)
+  /** Each entry with its text and its place. */
+  const each = <Read extends ReportRead, Report>(
+    key: 'checkpoints' | 'acks' | 'nacks',
+    entries: readonly Read[] = [],
+    rest: (entry: Read, source: string, at: string) => Report,
+  ): (Report & Fence & { readonly jobId: string })[] => {
+    const sources = entries.length === 0 ? [] : elementsOf(members.get(key)?.value ?? '[]')
+    return entries.map((entry, index) => ({
+      jobId: entry.job_id,
+      ...fenceOf({ ...entry, worker_id: workerId }),
+      ...rest(entry, sources[index] ?? '{}', `${key}[${String(index)}].`),
+    }))
+  }
+  return {
+    workerId,
+    checkpoints: each('checkpoints', read.checkpoints, checkpointOf),
+    acks: each('acks', read.acks, (_, source) => ({ result: memberText(source, 'result') ?? null })),
+    nacks: each('nacks', read.nacks, failureOf),
+    beat: read.beat === undefined ? null : beatReport(workerId, read.beat),
+    fetch: read.fetch === undefined ? null : fetchRequest(workerId, read.fetch),
+  }
+}
+
+type View = Record<string, unknown>
+
+/** What became of each report, in the order in which they were sent. */
+function entriesFor(requestId: string) {
+  return <T>(
+    reports: readonly { readonly jobId: string }[],
+    outcomes: readonly Outcome<T>[],
+    view: (value: T) => View,
+  ): Json =>
+    JSON.stringify(
+      outcomes.map((outcome, index) => ({
+        job_id: reports[index]?.jobId,
+        ok: outcome.ok,
+        ...(outcome.ok
+          ? view(outcome.value)
+          : { status: statusOf(outcome.error), error: errorView(outcome.error, requestId) }),
+      })),
+    )
+}
+
+const savedView = ({ job, checkpoint }: Saved): View => ({
+  state: job.state,
+  sequence: checkpoint.sequence,
+  created_at: iso(checkpoint.createdAt),
+})
+
+const ackedView = (job: Job): View => ({ state: job.state, completed_at: moment(job.completedAt) })
+
+const nackedView = (job: Job): View => ({
+  state: job.state,
+  attempt: job.attempt,
+  max_attempts: job.retry.maxAttempts,
+  retry_delay_ms: job.state === 'retryable' ? (job.retryDelayMs ?? undefined) : undefined,
+  next_attempt_at: moment(job.nextRetryAt),
+  discarded_at: moment(job.discardedAt),
+})
+
+const moment = (at: Instant | null): string | undefined => (at === null ? undefined : iso(at))

@@ -1,0 +1,187 @@
+/** The registry: workers introduce themselves and leave; and for those who look, who is there and whether it lives. */
+import {
+  anyObject,
+  iso,
+  list,
+  mapOf,
+  notFound,
+  object,
+  QUEUE_SHAPE,
+  readHandlerLimits,
+  text,
+  TYPE_SHAPE,
+  whole,
+  WORKER_ID_SHAPE,
+  type AskedLimits,
+  type Worker,
+} from '@curfew/core'
+import { deregister, register } from '../engine/registry.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { Answer } from './message.ts'
+import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
+
+const REGISTER_SHAPE = object(
+  {
+    worker_id: WORKER_ID_SHAPE,
+    hostname: text({ maxBytes: 1024 }),
+    pid: whole(0),
+    queues: list(QUEUE_SHAPE, 1, 1000),
+    concurrency: whole(1, 1_000_000),
+    labels: list(text({ maxBytes: 1024 }), 0, 1000),
+    started_at: text({ maxBytes: 64 }),
+    handlers: mapOf(anyObject()),
+  },
+  { required: ['worker_id', 'hostname', 'pid', 'queues', 'concurrency'] },
+)
+const DEREGISTER_SHAPE = object({ worker_id: WORKER_ID_SHAPE }, { required: ['worker_id'] })
+
+export const REGISTRY_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/workers/register',
+    tag: 'workers',
+    summary: 'Introduce a worker, with the limits its handlers bring',
+    body: { shape: REGISTER_SHAPE },
+    handle: async (call) => {
+      const read = bodyOf(call, REGISTER_SHAPE)
+      const handlers: Record<string, AskedLimits> = {}
+      for (const [type, limits] of Object.entries(read.handlers ?? {})) {
+        TYPE_SHAPE.read(type, `handlers.${type}`)
+        handlers[type] = readHandlerLimits(limits, `handlers.${type}`)
+      }
+      const now = await call.engine.run(
+        register({
+          workerId: read.worker_id,
+          hostname: read.hostname,
+          pid: read.pid,
+          queues: read.queues,
+          concurrency: read.concurrency,
+          labels: read.labels ?? [],
+          startedAt: read.started_at ?? null,
+          handlers,
+        }),
+      )
+      const { settings } = call.engine
+      return {
+        body: JSON.stringify({
+          ok: true,
+          worker_id: read.worker_id,
+          server_time: iso(now),
+          heartbeat_interval: settings.heartbeatIntervalMs / 1000,
+          heartbeat_timeout: settings.workerTimeoutMs / 1000,
+          visibility_timeout_default: settings.limits.defaults.visibility / 1000,
+          job_heartbeat_timeout_default: settings.limits.defaults.heartbeat / 1000,
+        }),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/workers/deregister',
+    tag: 'workers',
+    summary: 'A worker leaves; what it still holds is recovered at once',
+    body: { shape: DEREGISTER_SHAPE },
+    handle: (call) => leave(call.engine, bodyOf(call, DEREGISTER_SHAPE).worker_id),
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/workers/:id',
+    tag: 'workers',
+    summary: 'The same, by path',
+    handle: (call) => leave(call.engine, param(call, 'id')),
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/workers',
+    tag: 'workers',
+    summary: 'The registry',
+    handle: async (call) => {
+      const paging = pagingOf(call, 50)
+      const workers = await livingWorkers(call.engine)
+      const shown = workers.slice(paging.offset, paging.offset + paging.limit)
+      return {
+        body: JSON.stringify({
+          workers: shown.map(workerView),
+          pagination: paginationOf(paging, workers.length, shown.length),
+        }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/workers/:id',
+    tag: 'workers',
+    summary: 'One worker',
+    handle: async (call) => {
+      const worker = await findWorker(call)
+      return { body: JSON.stringify({ worker: workerView(worker), ...workerView(worker) }) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/workers/:id/health',
+    tag: 'workers',
+    summary: 'Whether a worker is alive; 503 for an hour after its death',
+    handle: async (call) => {
+      const id = param(call, 'id')
+      const worker = await call.engine.read((reads) => reads.worker(id))
+      if (worker === null) throw notFound('worker', id)
+      const alive = worker.diedAt === null
+      return {
+        status: alive ? 200 : 503,
+        body: JSON.stringify({
+          worker_id: id,
+          state: worker.draining ? 'drain' : worker.state,
+          healthy: alive,
+          last_heartbeat_at: worker.lastBeatAt === null ? null : iso(worker.lastBeatAt),
+          active_jobs: worker.activeJobs,
+          ...(worker.diedAt === null ? {} : { died_at: iso(worker.diedAt) }),
+        }),
+      }
+    },
+  },
+]
+
+async function leave(engine: Engine, workerId: string): Promise<Answer> {
+  const { requeued, discarded } = await deregister(engine, workerId)
+  return {
+    body: JSON.stringify({
+      ok: true,
+      deregistered: true,
+      worker_id: workerId,
+      requeued_jobs: requeued,
+      discarded_jobs: discarded,
+    }),
+  }
+}
+
+/** The dead have left the registry. */
+export async function livingWorkers(engine: Engine): Promise<Worker[]> {
+  return (await engine.read((reads) => reads.workers())).filter(({ diedAt }) => diedAt === null)
+}
+
+async function findWorker(call: Call): Promise<Worker> {
+  const id = param(call, 'id')
+  const worker = await call.engine.read((reads) => reads.worker(id))
+  if (worker === null || worker.diedAt !== null) throw notFound('worker', id)
+  return worker
+}
+
+export function workerView(worker: Worker): Record<string, unknown> {
+  return {
+    worker_id: worker.id,
+    hostname: worker.hostname,
+    pid: worker.pid,
+    queues: worker.queues,
+    concurrency: worker.concurrency,
+    labels: worker.labels,
+    state: worker.draining ? 'drain' : worker.state,
+    directive: worker.directive,
+    active_jobs: worker.activeJobs,
+    active_job_ids: worker.beat === null ? [] : [...worker.beat.jobs],
+    started_at: worker.startedAt,
+    last_heartbeat_at: worker.lastBeatAt === null ? null : iso(worker.lastBeatAt),
+    last_seen_at: iso(worker.lastSeenAt),
+    registered: worker.registered,
+  }
+}
