@@ -63,6 +63,20 @@ export function limitsOnWire(limits: Limits): Record<string, number | string> {
   return wire
 }
 
+/** A change of limits: `null` takes one away. */
+export type LimitChanges = { readonly [Name in keyof Limits]?: Limits[Name] | null }
+
+export function changesOnWire(changes: LimitChanges): Record<string, number | string | null> {
+  const isSet = ([, value]: [string, unknown]): boolean => value !== null
+  const wire: Record<string, number | string | null> = limitsOnWire(
+    Object.fromEntries(Object.entries(changes).filter(isSet)),
+  )
+  for (const name of Object.keys(WIRE_NAMES) as (keyof typeof WIRE_NAMES)[])
+    if (changes[name] === null) wire[WIRE_NAMES[name]] = null
+  if (changes.onTimeout === null) wire['x_on_timeout'] = null
+  return wire
+}
+
 /** Seconds are what every server knows; the milliseconds of these are ours. */
 const IN_SECONDS = {
   grace_period: 'gracePeriod',

@@ -17,8 +17,41 @@ export interface Asked {
 export interface Said {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** JSON, or text as it is. */
+  /** JSON, text as it is, or a stream. */
   readonly body?: unknown
+}
+
+/** A stream a test speaks into. */
+export class Channel implements AsyncIterable<string> {
+  readonly #said: (string | Error | null)[] = []
+  #heard: (() => void) | null = null
+
+  say(text: string): void {
+    this.#put(text)
+  }
+
+  end(): void {
+    this.#put(null)
+  }
+
+  breakOff(): void {
+    this.#put(new NetworkError('reset'))
+  }
+
+  #put(what: string | Error | null): void {
+    this.#said.push(what)
+    this.#heard?.()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<string> {
+    for (;;) {
+      const next = this.#said.shift()
+      if (next === null) return
+      if (next instanceof Error) throw next
+      if (next !== undefined) yield next
+      else await new Promise<void>((resolve) => (this.#heard = resolve))
+    }
+  }
 }
 
 /** An answer; nothing at all (the line is dead); never (until the caller gives up). */
@@ -50,7 +83,7 @@ export class ScriptedServer implements InProcessServer {
     return {
       status: said.status ?? 200,
       headers: said.headers ?? {},
-      body: typeof said.body === 'string' ? said.body : JSON.stringify(said.body ?? {}),
+      body: typeof said.body === 'string' || said.body instanceof Channel ? said.body : JSON.stringify(said.body ?? {}),
     }
   }
 

@@ -35,6 +35,46 @@ export function unlessAborted<T>(promised: Promise<T>, signal?: AbortSignal): Pr
   })
 }
 
+/** A promise, and the two ways to settle it. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>
+  readonly resolve: (value: T) => void
+  readonly reject: (reason: unknown) => void
+}
+
+export function deferred<T>(): Deferred<T> {
+  let resolve: (value: T) => void = () => {}
+  let reject: (reason: unknown) => void = () => {}
+  const promise = new Promise<T>((onValue, onReason) => {
+    resolve = onValue
+    reject = onReason
+  })
+  return { promise, resolve, reject }
+}
+
+/** A signal of its own, aborted with any of the others or by its own hand; `unlink` when it is no longer needed. */
+export function linked(...signals: readonly (AbortSignal | undefined)[]): {
+  controller: AbortController
+  unlink: () => void
+} {
+  const controller = new AbortController()
+  const links = signals.flatMap((signal) => {
+    if (signal === undefined) return []
+    const follow = (): void => {
+      controller.abort(signal.reason)
+    }
+    if (signal.aborted) follow()
+    signal.addEventListener('abort', follow, { once: true })
+    return [{ signal, follow }]
+  })
+  return {
+    controller,
+    unlink: () => {
+      for (const { signal, follow } of links) signal.removeEventListener('abort', follow)
+    },
+  }
+}
+
 /** Why the signal was aborted, as something that can be thrown. */
 export function reasonOf(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason
