@@ -1,7 +1,8 @@
 // Few rules, each of them a promise. Formatting belongs to prettier; this file keeps the walls between the rooms:
 //
 //   time     a command is handed its clock and its chance, so a test can turn both by hand
-//   imports  http → engine → core, engine → store/store.ts ← sqlite; cli wires the house. Arrows never turn round
+//   imports  http → engine → core, engine → store/store.ts ← sqlite; server.ts puts them together, cli serves it.
+//            index.ts is for those outside. Arrows never turn round
 //
 // A rule's options do not merge between blocks: the last block that names a rule wins. So every room states its
 // import wall whole.
@@ -17,6 +18,10 @@ const clockModules = {
   message: handedIn,
 }
 const wall = (...patterns) => ['error', { patterns: [clockModules, ...patterns] }]
+const outsideOnly = {
+  regex: '/index\\.ts$',
+  message: 'index.ts is what others see of the package; nobody inside uses it.',
+}
 
 export default defineConfig(
   { ignores: ['**/dist/', '**/coverage/', '**/.curfew/'] },
@@ -117,8 +122,8 @@ export default defineConfig(
     ignores: tests,
     rules: {
       'no-restricted-imports': wall({
-        regex: '^(\\.\\./)+(engine|http|cli)/',
-        message: 'A store finds, orders, locks and writes; it does not know engine, http or cli.',
+        regex: '^(\\.\\./)+((engine|http|cli)/|(index|server|settings|engine-settings|open-store|version)\\.ts$)',
+        message: 'A store finds, orders, locks and writes; it does not know engine, http, cli or the server.',
       }),
     },
   },
@@ -140,8 +145,26 @@ export default defineConfig(
     rules: {
       'no-restricted-imports': wall(
         { regex: '^(\\.\\./)+(cli/|store/(?!store\\.ts$))', message: 'http speaks to the engine, not to a store.' },
+        { regex: '^\\.\\./[a-z-]+\\.ts$', message: 'http speaks to the engine; the server is put together above it.' },
         { regex: '^(better-sqlite3|pg)$', message: 'http speaks to the engine, not to a database.' },
       ),
     },
+  },
+  {
+    name: 'wall: the server does not know the command line',
+    files: ['packages/server/src/*.ts'],
+    ignores: [...tests, 'packages/server/src/host.ts'],
+    rules: {
+      'no-restricted-imports': wall(outsideOnly, {
+        regex: '^\\./cli/',
+        message: 'The command line serves the server; an application may do without it.',
+      }),
+    },
+  },
+  {
+    name: 'wall: the command line comes in by the rooms',
+    files: ['packages/server/src/cli/**/*.ts'],
+    ignores: tests,
+    rules: { 'no-restricted-imports': ['error', { patterns: [outsideOnly] }] },
   },
 )

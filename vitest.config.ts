@@ -6,6 +6,7 @@ export default defineConfig({
     alias: {
       '@curfew/core': fileURLToPath(new URL('./packages/core/src/index.ts', import.meta.url)),
       '@curfew/sdk': fileURLToPath(new URL('./packages/sdk/src/index.ts', import.meta.url)),
+      curfew: fileURLToPath(new URL('./packages/server/src/index.ts', import.meta.url)),
     },
   },
   test: {

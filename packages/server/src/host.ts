@@ -1,6 +1,6 @@
 /** The machine: the only place where the process takes time and chance from outside. */
 import { randomFillSync } from 'node:crypto'
-import { performance } from 'node:perf_hooks'
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import type { Host, Random } from '@curfew/core'
 
 export const nodeHost: Host = {
@@ -29,5 +29,26 @@ export function systemRandom(): Random {
     const value = pool[used] ?? 0
     used += 1
     return value / 4_294_967_296
+  }
+}
+
+/** How late this process comes to what it has to do, since the last look. */
+export interface Delay {
+  seconds(quantile: number): number
+  reset(): void
+  stop(): void
+}
+
+export function watchEventLoop(): Delay {
+  const delay = monitorEventLoopDelay({ resolution: 10 })
+  delay.enable()
+  return {
+    seconds: (quantile) => delay.percentile(quantile * 100) / 1e9,
+    reset: () => {
+      delay.reset()
+    },
+    stop: () => {
+      delay.disable()
+    },
   }
 }

@@ -7,10 +7,10 @@ import { open, rename, rm } from 'node:fs/promises'
 import { iso, type Instant } from '@curfew/core'
 import type { Sizes, Store } from '../store/store.ts'
 import { interruptible, Stopped } from './interrupt.ts'
-import { nameOf, openStore, placeOf } from './open-store.ts'
+import { nameOf, openStore, placeOf } from '../open-store.ts'
 import { grouped, Progress } from './progress.ts'
 import { flatWorker, FORMAT, recordLine, type End, type Header } from './records.ts'
-import { SettingsError, type Settings } from './settings.ts'
+import { SettingsError, type Settings } from '../settings.ts'
 
 /** A server on a shared store gives a sign of life every second. */
 const ALIVE_WITHIN_MS = 5_000

@@ -1,6 +1,6 @@
 /** What --help prints, from the settings themselves. */
 import { formatDuration } from '@curfew/core'
-import { envOf, flagOf, SETTINGS } from './settings.ts'
+import { envOf, flagOf, SETTINGS } from '../settings.ts'
 
 const GROUPS = {
   server: 'Server',

@@ -9,10 +9,10 @@ import { NOTHING, RowsMoved, StoreUnavailable, type Life, type Sizes, type Store
 import { refuseServed, total } from './export.ts'
 import { interruptible, Stopped } from './interrupt.ts'
 import { BadLine, linesOf, type NumberedLine } from './lines.ts'
-import { nameOf, openStore, placeOf } from './open-store.ts'
+import { nameOf, openStore, placeOf } from '../open-store.ts'
 import { grouped, Progress } from './progress.ts'
 import { BadRecord, readHeader, readLine, type Filling, type Header } from './records.ts'
-import { SettingsError, type Settings } from './settings.ts'
+import { SettingsError, type Settings } from '../settings.ts'
 
 const BATCH_RECORDS = 1_000
 /** Fewer records when they are large. */

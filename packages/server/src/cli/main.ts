@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 /** The command. The one place that reads argv and the environment and knows every room. */
-import { readFileSync } from 'node:fs'
 import { pino, type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { runExport } from './export.ts'
@@ -9,11 +8,8 @@ import { runImport } from './import.ts'
 import { Stopped } from './interrupt.ts'
 import { migrate } from './migrate.ts'
 import { serve } from './serve.ts'
-import { loadSettings, printSettings, SettingsError, type Settings } from './settings.ts'
-
-const version = (
-  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
-).version
+import { loadSettings, printSettings, SettingsError, type Settings } from '../settings.ts'
+import { VERSION as version } from '../version.ts'
 
 function logger(settings: Settings): Logger {
   const options = { level: String(settings['log-level']), base: { pid: process.pid } }
@@ -29,7 +25,7 @@ async function runServer(args: readonly string[]): Promise<void> {
   process.removeAllListeners('warning').on('warning', (warning) => {
     log.warn({ err: warning }, 'a warning of Node')
   })
-  const serving = await serve(values, log, version)
+  const serving = await serve(values, log)
   let stopping = false
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return

@@ -2,12 +2,13 @@
 import { existsSync } from 'node:fs'
 import { migrateDatabase } from '../store/postgres/store.ts'
 import { migrateFile } from '../store/sqlite/connection.ts'
-import { nameOf, placeOf } from './open-store.ts'
-import type { Settings } from './settings.ts'
+import { nameOf, placeOf } from '../open-store.ts'
+import type { Settings } from '../settings.ts'
 
 /** `contract`: no server of an older version is left, so what only they needed may go too. A file has but one server. */
 export async function migrate(settings: Settings, contract: boolean): Promise<string> {
   const place = placeOf(settings)
+  if (place.kind === 'memory') return 'What is only in memory is made anew by every server.'
   if (place.kind === 'file') return migrated(place.file)
   const { applied, waiting } = await migrateDatabase(place.url, { contract })
   const lines = applied.map((name) => `applied ${name}`)

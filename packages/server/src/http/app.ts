@@ -11,7 +11,7 @@ import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from './exchange-routes.ts'
 import { EVENT_ROUTES } from './event-routes.ts'
 import { JOB_ROUTES } from './jobs.ts'
-import { JSON_MEDIA, OJS_MEDIA, type Answer, type HttpRequest, type HttpResponse } from './message.ts'
+import { JSON_MEDIA, OJS_MEDIA, type Answer, type Handler, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
 import { REGISTRY_ROUTES } from './registry-routes.ts'
@@ -22,7 +22,7 @@ import { SYSTEM_ROUTES } from './system-routes.ts'
 import { TYPE_ROUTES } from './type-routes.ts'
 import { WORKER_ROUTES } from './worker-routes.ts'
 
-export type Handler = (request: HttpRequest) => Promise<HttpResponse>
+export type { Handler }
 
 export interface AppOptions {
   readonly engine: Engine

@@ -23,6 +23,9 @@ export interface HttpResponse {
   readonly body: string | AsyncIterable<string>
 }
 
+/** The whole API as one function. */
+export type Handler = (request: HttpRequest) => Promise<HttpResponse>
+
 /** What a route answers; the application adds the headers every answer has. */
 export interface Answer {
   readonly status?: number

@@ -8,7 +8,7 @@
  * Trap: it is `LIMIT +?`, not `LIMIT ?`. SQLite looks at a bare parameter there while planning, and so would plan the
  * statement anew at each execution, which costs more than finding fifty jobs.
  */
-import type { Database, Statement } from 'better-sqlite3'
+import type { Database } from 'better-sqlite3'
 import type { Instant, JobState } from '@curfew/core'
 import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, SizesRow, TypeRow, WorkerRow } from './rows.ts'
 import { WideRows } from './wide-rows.ts'
@@ -464,9 +464,18 @@ COMMIT;
 `
 
 type Values = readonly unknown[]
-type Finds<Row> = Statement<unknown[], Row>
-type FindsBy<Params, Row> = Statement<[Params], Row>
-type Writes = Statement<unknown[]>
+
+// The words that are used of a prepared statement: the driver's own type has no name that a declaration could use.
+interface Finds<Row> {
+  get(...params: unknown[]): Row | undefined
+  all(...params: unknown[]): Row[]
+}
+interface FindsBy<Params, Row> {
+  get(params: Params): Row | undefined
+}
+interface Writes {
+  run(...params: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint }
+}
 
 export type Statements = ReturnType<typeof prepare>
 

@@ -1,19 +1,22 @@
 /** Where the data lies, by the settings: one SQLite file, or a database. The one place that knows every kind of store. */
 import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { nodeHost, systemRandom } from '../host.ts'
-import { openPostgresStore } from '../store/postgres/store.ts'
-import { openSqliteStore } from '../store/sqlite/store.ts'
-import type { EventRetention, Store } from '../store/store.ts'
+import { nodeHost, systemRandom } from './host.ts'
+import { openPostgresStore } from './store/postgres/store.ts'
+import { IN_MEMORY } from './store/sqlite/connection.ts'
+import { openSqliteStore } from './store/sqlite/store.ts'
+import type { EventRetention, Store } from './store/store.ts'
 import { hidePassword, SettingsError, type Settings } from './settings.ts'
 
 export type Place =
-  { readonly kind: 'file'; readonly file: string } | { readonly kind: 'database'; readonly url: string }
+  | { readonly kind: 'file'; readonly file: string }
+  | { readonly kind: 'memory' }
+  | { readonly kind: 'database'; readonly url: string }
 
 export function placeOf(settings: Settings): Place {
   const { database, data } = settings
   if (database === null || database === undefined)
-    return { kind: 'file', file: join(resolve(String(data)), 'curfew.db') }
+    return data === IN_MEMORY ? { kind: 'memory' } : { kind: 'file', file: join(resolve(String(data)), 'curfew.db') }
   if (!/^postgres(ql)?:\/\/./.test(String(database)) || !URL.canParse(String(database)))
     throw new SettingsError('The database must be given as postgres://user:password@host:port/name.')
   return { kind: 'database', url: String(database) }
@@ -21,24 +24,32 @@ export function placeOf(settings: Settings): Place {
 
 /** As it may be shown to anybody. */
 export function nameOf(place: Place): string {
+  if (place.kind === 'memory') return 'memory'
   return place.kind === 'file' ? place.file : hidePassword(place.url)
 }
 
-/** `mustExist`: a file that is not there is not made. (A database is never made, only what belongs into it.) */
-export async function openStore(settings: Settings, { mustExist = false } = {}): Promise<Store> {
+/**
+ * `mustExist`: a file that is not there is not made. (A database is never made, only what belongs into it.)
+ * `hasClock`: the engine brings a clock of its own.
+ */
+export async function openStore(
+  settings: Settings,
+  { mustExist = false, hasClock = settings['clock'] === 'manual' } = {},
+): Promise<Store> {
   const place = placeOf(settings)
   const events: EventRetention = {
     maxAgeMs: Number(settings['retention.events']),
     maxCount: Number(settings['retention.events-max']),
   }
   if (place.kind === 'database') {
-    const clock = settings['clock'] === 'manual' ? 'engine' : 'database'
+    const clock = hasClock ? 'engine' : 'database'
     return openPostgresStore({ url: place.url, events, host: nodeHost, random: systemRandom(), clock })
   }
-  if (mustExist && !existsSync(place.file)) throw new Error(`There is no data: ${place.file} does not exist.`)
-  mkdirSync(resolve(String(settings['data'])), { recursive: true })
+  if (mustExist && !(place.kind === 'file' && existsSync(place.file)))
+    throw new Error(`There is no data: ${nameOf(place)} does not exist.`)
+  if (place.kind === 'file') mkdirSync(resolve(String(settings['data'])), { recursive: true })
   return openSqliteStore({
-    file: place.file,
+    file: place.kind === 'file' ? place.file : IN_MEMORY,
     durability: settings['durability'] === 'normal' ? 'normal' : 'full',
     events,
   })

@@ -40,7 +40,13 @@ export const SETTINGS: readonly Setting[] = [
     group: 'server',
   },
   { key: 'port', kind: 'whole', byDefault: 8080, help: 'port to listen on; 0 picks a free one', group: 'server' },
-  { key: 'data', kind: 'text', byDefault: './.curfew', help: 'directory of the data file', group: 'server' },
+  {
+    key: 'data',
+    kind: 'text',
+    byDefault: './.curfew',
+    help: 'directory of the data file; :memory: keeps everything in memory, and nothing for ever',
+    group: 'server',
+  },
   {
     key: 'database',
     kind: 'text',
@@ -195,6 +201,20 @@ export function loadSettings(
   return { values, sources, names, switches }
 }
 
+/** Settings handed in by a program, by their dotted keys. */
+export function settingsFrom(given: Readonly<Record<string, unknown>>): Settings {
+  const found = flattened(given, 'the settings')
+  const values: Record<string, Value> = {}
+  const sources: Record<string, string> = {}
+  for (const setting of SETTINGS) {
+    const { key, byDefault } = setting
+    values[key] = found.has(key) ? readValue(setting, found.get(key), key) : byDefault
+    sources[key] = found.has(key) ? key : 'default'
+  }
+  chooseStore(values, sources)
+  return values
+}
+
 /** `data` and `database` exclude each other: the one that is said in the stronger place counts. */
 function chooseStore(values: Record<string, Value>, sources: Record<string, string>): void {
   if (values['database'] === '') values['database'] = null
@@ -265,6 +285,11 @@ function readFile(file: string): Map<string, unknown> {
       `Cannot read the configuration file ${file}: ${error instanceof Error ? error.message : String(error)}`,
     )
   }
+  return flattened(tree, file)
+}
+
+/** A tree of settings by their dotted keys; `place` is where it stands. */
+function flattened(tree: unknown, place: string): Map<string, unknown> {
   const found = new Map<string, unknown>()
   const known = new Set(SETTINGS.map(({ key }) => key))
   const walk = (node: unknown, path: string): void => {
@@ -272,8 +297,8 @@ function readFile(file: string): Map<string, unknown> {
       for (const [key, value] of Object.entries(node)) walk(value, path === '' ? dashed(key) : `${path}.${dashed(key)}`)
       return
     }
-    if (!known.has(path)) throw new SettingsError(`Unknown key "${path}" in ${file}. curfew config prints every key.`)
-    if (node !== null) found.set(path, node)
+    if (!known.has(path)) throw new SettingsError(`Unknown key "${path}" in ${place}. curfew config prints every key.`)
+    if (node !== null && node !== undefined) found.set(path, node)
   }
   if (tree !== null && tree !== undefined) walk(tree, '')
   return found

@@ -1,0 +1,6 @@
+/** What an application that embeds the server may use. */
+export { openServer } from './server.ts'
+export type { Address, CurfewServer, ServerOptions } from './server.ts'
+export { SettingsError } from './settings.ts'
+export type { Handler, HttpRequest, HttpResponse } from './http/message.ts'
+export type { Log } from './engine/engine.ts'

@@ -1,0 +1,176 @@
+/**
+ * The whole server as one value: store, engine and door put together. An application embeds it with `openServer`; the
+ * command line opens it from its own settings. It hears no signals, writes nothing to stdout, and reads neither argv nor
+ * the environment.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
+import { pino } from 'pino'
+import { Gauge } from 'prom-client'
+import type { Host, Random } from '@curfew/core'
+import { engineSettings } from './engine-settings.ts'
+import { Engine, manualClock, type Log } from './engine/engine.ts'
+import { Meters } from './engine/meters.ts'
+import { nodeHost, systemRandom, watchEventLoop } from './host.ts'
+import { createApp } from './http/app.ts'
+import { listen, type Listener } from './http/listen.ts'
+import type { Handler } from './http/message.ts'
+import { nameOf, openStore, placeOf } from './open-store.ts'
+import { SettingsError, settingsFrom, type Settings } from './settings.ts'
+import type { Store } from './store/store.ts'
+import { VERSION } from './version.ts'
+
+export interface ServerOptions {
+  /** The folder of the data file, made if it is not there; `:memory:` for a store that is gone with the server. */
+  readonly data?: string
+  /** `postgres://…`, instead of `data`. */
+  readonly database?: string
+  /** Callers must send it as their bearer token. */
+  readonly token?: string
+  /** Warnings and errors go to stderr as JSON, if it is left out. */
+  readonly log?: Log
+  /** By the keys of the configuration file, such as `'limits.defaults.timeout': '10m'`. Unknown ones are errors. */
+  readonly settings?: Readonly<Record<string, string | number | boolean | null>>
+  /** Clocks and timers; the machine's, if it is left out. Everything that is decided is decided by these. */
+  readonly host?: Host
+  readonly random?: Random
+  /** What the server calls its version. */
+  readonly version?: string
+}
+
+export interface Address {
+  /** 127.0.0.1, if it is left out. Anything but loopback needs a token. */
+  readonly host?: string
+  /** Any free one, if it is left out. */
+  readonly port?: number
+}
+
+export interface CurfewServer {
+  /** The whole API, without sockets. */
+  readonly handler: Handler
+  /** Opens a socket in front of the handler. */
+  listen(at?: Address): Promise<{ readonly address: string }>
+  /** Ends waits and streams, finishes what is under way, closes the store. */
+  close(): Promise<void>
+}
+
+export async function openServer(options: ServerOptions = {}): Promise<CurfewServer> {
+  const { data, database, token, settings = {}, ...parts } = options
+  return serverOn(settingsFrom({ 'log-level': 'warn', ...settings, ...given({ data, database, token }) }), parts)
+}
+
+const given = (fields: Record<string, string | undefined>): Record<string, string> =>
+  Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
+
+/** How long open calls may take to finish when the server closes. */
+const CLOSE_MS = 2_500
+
+export async function serverOn(
+  settings: Settings,
+  { log = quietLog(settings), host, random = systemRandom(), version = VERSION }: Parts,
+): Promise<CurfewServer> {
+  const conformance = settings['conformance'] === true
+  const token = settings['token'] ?? null
+  if (token === '') throw new SettingsError('The token is empty; leave it out or set one.')
+  if (settings['clock'] === 'manual' && !conformance)
+    throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
+  const hasClock = host !== undefined || settings['clock'] === 'manual'
+  const store = await openStore(settings, { hasClock })
+  const engine = await openEngine(settings, store, { log, host: host ?? nodeHost, random }).catch(
+    async (error: unknown) => {
+      await store.close()
+      throw error
+    },
+  )
+  const stopWatching = host === undefined ? measureDelay(engine.meters) : () => {}
+  // As many listeners as there are streams and waits: no leak.
+  setMaxListeners(0, engine.closing)
+  const handler = createApp({
+    engine,
+    info: { version, conformance, backend: store.health.kind, pid: process.pid },
+    admits: token === null ? null : admitsOnly(String(token)),
+  })
+  const listeners: Listener[] = []
+  const close = async (): Promise<void> => {
+    // Polls are answered and streams are ended first: they would hold their connections.
+    engine.beginClose()
+    await Promise.all(listeners.map((listener) => listener.close(CLOSE_MS)))
+    await engine.close()
+    stopWatching()
+  }
+  let closed: Promise<void> | null = null
+  return {
+    handler,
+    async listen({ host: name = '127.0.0.1', port = 0 } = {}) {
+      mayListen(name, settings)
+      const listener = await listen(handler, nodeHost, name, port)
+      listeners.push(listener)
+      return { address: `http://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}` }
+    },
+    close: () => (closed ??= close()),
+  }
+}
+
+type Parts = Pick<ServerOptions, 'log' | 'host' | 'random' | 'version'>
+
+const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/
+
+/** Who reaches a server without a token can run jobs. */
+export function mayListen(host: string, { token }: Settings): void {
+  if (LOOPBACK.test(host) || (token ?? null) !== null) return
+  throw new SettingsError(
+    `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
+  )
+}
+
+async function openEngine(
+  settings: Settings,
+  store: Store,
+  { log, host, random }: Required<Pick<Parts, 'log' | 'host' | 'random'>>,
+): Promise<Engine> {
+  if (await store.isHalfRestored())
+    throw new Error(
+      `${nameOf(placeOf(settings))} holds only a part of its data: an import into it did not come to its end. Run the import again.`,
+    )
+  return Engine.open({
+    store,
+    host,
+    random,
+    settings: engineSettings(settings),
+    log,
+    meters: new Meters(),
+    ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
+  })
+}
+
+function quietLog(settings: Settings): Log {
+  const options = { level: String(settings['log-level']), base: { pid: process.pid } }
+  return pino(options, pino.destination({ dest: 2, sync: true }))
+}
+
+/** Compares digests, so that neither length nor content shows in the time it takes. */
+function admitsOnly(token: string): (authorization: string | undefined) => boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  const expected = digest(token)
+  return (authorization) => {
+    const sent = /^Bearer +(.+)$/i.exec(authorization ?? '')?.[1]
+    return sent !== undefined && timingSafeEqual(digest(sent), expected)
+  }
+}
+
+function measureDelay({ registry }: Meters): () => void {
+  const delay = watchEventLoop()
+  new Gauge({
+    name: 'curfew_event_loop_delay_seconds',
+    help: 'Delay of the event loop since the last look.',
+    labelNames: ['quantile'],
+    registers: [registry],
+    collect() {
+      for (const quantile of [0.5, 0.99, 1]) this.set({ quantile: String(quantile) }, delay.seconds(quantile))
+      delay.reset()
+    },
+  })
+  return () => {
+    delay.stop()
+  }
+}
