@@ -350,18 +350,19 @@ describe('operators', () => {
     await client.deadLetter.delete(second)
     await expect(client.get(second)).rejects.toMatchObject({ status: 404 })
     expect(await client.deadLetter.retryMany({ ids: [third, second] })).toMatchObject({ succeeded: 1, failed: 1 })
+    expect(await client.deadLetter.retryMany({ type: 'a.other' })).toMatchObject({ matched: 0 })
     expect(await client.deadLetter.retryMany({ type: 'mail.send' })).toMatchObject({ matched: 1, succeeded: 1 })
   })
 
   test('workers: list, look, quiet, resume, terminate', async () => {
     const { server, client } = await open()
-    await server.register('w 1')
-    expect(await client.workers.list()).toMatchObject([{ worker_id: 'w 1', state: 'running' }])
-    expect(await client.workers.quiet('w 1')).toMatchObject({ directive: 'quiet' })
-    expect(await client.workers.resume('w 1')).toMatchObject({ directive: 'continue' })
-    expect(await client.workers.terminate('w 1')).toMatchObject({ directive: 'terminate' })
-    expect(await client.workers.get('w 1')).toMatchObject({ directive: 'terminate' })
-    await expect(client.workers.resume('w 1')).rejects.toMatchObject({ status: 409 })
+    await server.register('w/1?')
+    expect(await client.workers.list()).toMatchObject([{ worker_id: 'w/1?', state: 'running' }])
+    expect(await client.workers.quiet('w/1?')).toMatchObject({ directive: 'quiet' })
+    expect(await client.workers.resume('w/1?')).toMatchObject({ directive: 'continue' })
+    expect(await client.workers.terminate('w/1?')).toMatchObject({ directive: 'terminate' })
+    expect(await client.workers.get('w/1?')).toMatchObject({ directive: 'terminate' })
+    await expect(client.workers.resume('w/1?')).rejects.toMatchObject({ status: 409 })
   })
 
   test('policies of types: set, look, delete; refusals have the same form as everywhere', async () => {
