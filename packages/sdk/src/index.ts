@@ -17,6 +17,7 @@ export type { ConnectOptions, ConnectionSettings, Feature, HttpOptions, InProces
 export { Client, type ClientOptions, type JobChanges, type JobFilter, type JobRef } from './client.ts'
 export { entry, type EnqueueEntry } from './batch.ts'
 export type { EnqueueOptions, EnqueueRequest } from './enqueue-options.ts'
+export { enqueueInTransaction, type Queryable, type TransactionOptions } from './transaction.ts'
 export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
 export type { WaitOptions } from './result.ts'

@@ -4,9 +4,10 @@
  */
 import { expectTypeOf } from 'vitest'
 import { type } from 'arktype'
+import type { Client as PgClient, PoolClient } from 'pg'
 import * as v from 'valibot'
 import { z } from 'zod'
-import { Client, defineJob, entry, timeout, type JobView } from './index.ts'
+import { Client, defineJob, enqueueInTransaction, entry, timeout, type JobView } from './index.ts'
 import { handlerLimits } from './limits.ts'
 
 declare const client: Client
@@ -73,6 +74,16 @@ handlerLimits('a.b', { totalTimeout: '1m' })
 void client.patch('id', { timeout: null, totalTimeout: '1m' })
 // @ts-expect-error a queue cannot be changed
 void client.patch('id', { queue: 'other' })
+
+// ---- Transactions ----
+
+declare const pg: { client: PgClient; pooled: PoolClient }
+void enqueueInTransaction(pg.client, mail, ['a'], { schema: 'curfew' })
+void enqueueInTransaction(pg.pooled, transcode, ['v1', '720p'])
+// @ts-expect-error the wrong arguments
+void enqueueInTransaction(pg.pooled, transcode, ['v1'])
+// @ts-expect-error nothing to query
+void enqueueInTransaction({}, mail, ['a'])
 
 // ---- Results ----
 
