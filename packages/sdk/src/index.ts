@@ -10,7 +10,20 @@ export {
 } from './limits.ts'
 export type { RetryPolicy } from './retry.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
-export * from './wire.ts'
+export type {
+  BulkOutcome,
+  DeadLetterStats,
+  DirectiveView,
+  HealthView,
+  JobErrorView,
+  JobState,
+  JobView,
+  Manifest,
+  QueueStats,
+  QueueView,
+  TypePolicyView,
+  WorkerView,
+} from './wire.ts'
 export type { Log } from './log.ts'
 export type { Fetch, InProcessServer } from './transport.ts'
 export type { ConnectOptions, ConnectionSettings, Feature, HttpOptions, InProcessOptions } from './connection.ts'
