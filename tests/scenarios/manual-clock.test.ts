@@ -61,7 +61,7 @@ test('long polls wait on real time, and a turn that makes a job due wakes them',
   expect((await woken).body.job).toMatchObject({ id, started_at: at(3_600_000) })
   const empty = server.fetch({ wait_ms: 5_000 })
   await server.advance(5_000)
-  expect((await empty).body).toEqual({ jobs: [], server_time: at(3_600_000) })
+  expect((await empty).body).toEqual({ jobs: [], server_time: at(3_600_000), x_waited_ms: 0 })
 })
 
 test.each([-1, 1.5, '5', null, undefined])('a turn by %j is refused', async (ms) => {

@@ -5,7 +5,7 @@ import type { News, Store } from '../../packages/server/src/store/store.ts'
 import { TestServer } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
 
-const QUIET: News = { changes: [], live: [], lastEvent: null, wakeAt: null }
+const QUIET: News = { changes: [], live: [], lastEvent: null, wakeAt: null, inbox: false }
 
 /** The store as one that others write to as well; `hear` brings their news. */
 function shared(

@@ -9,7 +9,7 @@ import { seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Json, Parent } from './job.ts'
-import { elementsOf, membersOf } from './json-text.ts'
+import { DEEPEST, depthExceeds, elementsOf, membersOf } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
 import {
@@ -125,6 +125,17 @@ export interface EnqueueRequest {
   readonly traceId: string | null
   readonly body: Fragment
   readonly given: Fragment
+}
+
+/** The text of a request, parsed. */
+export function parseBody(source: string): unknown {
+  if (depthExceeds(source, DEEPEST))
+    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
+  try {
+    return JSON.parse(source) as unknown
+  } catch {
+    throw new OjsError('invalid_payload', 'The body is not valid JSON.')
+  }
 }
 
 /** `source` is the request's text, `fields` the same parsed. */

@@ -7,6 +7,8 @@
 
 /** Bodies nested deeper than this are refused. */
 export const DEEPEST = 64
+/** Bodies of more bytes are refused. */
+export const LARGEST_BODY = 10 * 1024 * 1024
 
 const QUOTE = 34
 const BACKSLASH = 92

@@ -141,6 +141,18 @@ async function* recordLines(store: Store): AsyncGenerator<readonly string[]> {
     ({ sequence }) => sequence,
     (event) => recordLine('event', event),
   )
+  yield* pages(
+    0,
+    (after, limit) => store.inboxAfter(after, limit),
+    ({ place }) => place,
+    ({ place: _, ...entry }) => recordLine('inbox', entry),
+  )
+  yield* pages(
+    0,
+    (after, limit) => store.refusedAfter(after, limit),
+    ({ place }) => place,
+    ({ place: _, ...entry }) => recordLine('refused', entry),
+  )
   yield [recordLine('life', await store.life())]
 }
 

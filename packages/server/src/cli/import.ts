@@ -175,6 +175,8 @@ function newBatch(life: Life | null = null): Filling {
     checkpoints: [],
     tombstones: [],
     events: [],
+    inbox: [],
+    refused: [],
     life,
   }
 }

@@ -13,7 +13,7 @@
 import { isUuidV7, JOB_STATES, WORKER_STATES } from '@curfew/core'
 import type { Beat, Checkpoint, Hold, Job, Limit, Limits, LimitSource, Notice, Outage, RetryPolicy } from '@curfew/core'
 import type { AskedLimits, Caps, TypePolicy, Worker } from '@curfew/core'
-import type { Batch, Life, Queue, Sizes, StoredEvent } from '../store/store.ts'
+import type { Batch, InboxEntry, Life, Queue, Refusal, Sizes, StoredEvent } from '../store/store.ts'
 
 export const FORMAT = 1
 
@@ -44,6 +44,8 @@ interface Flat {
   checkpoint: Checkpoint
   tombstone: { id: string }
   event: StoredEvent
+  inbox: InboxEntry
+  refused: InboxEntry & Refusal
   life: Life
 }
 type Kind = keyof Flat
@@ -95,6 +97,8 @@ export function readHeader(text: string): Header {
       checkpoints: count,
       tombstones: count,
       events: count,
+      inbox: orAbsent(count),
+      refused: orAbsent(count),
     }),
   })(value, '')
   return value as unknown as Header
@@ -134,6 +138,8 @@ const ADD: { readonly [K in Kind]: (batch: Filling, flat: Pick<Flat, K>) => void
   checkpoint: ({ checkpoints }, { checkpoint }) => checkpoints.push(checkpoint),
   tombstone: ({ tombstones }, { tombstone }) => tombstones.push(tombstone.id),
   event: ({ events }, { event }) => events.push(event),
+  inbox: (batch, { inbox }) => batch.inbox.push(inbox),
+  refused: (batch, { refused }) => batch.refused.push(refused),
   life: (batch, { life }) => (batch.life = life),
 }
 
@@ -412,6 +418,8 @@ const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
     jobType: orNull(name),
     data: json,
   }),
+  inbox: fields<InboxEntry>({ id: string, body: string }),
+  refused: fields<InboxEntry & Refusal>({ id: string, body: string, error: json, at }),
   life: fields<Life>({ aliveAt: orNull(at), outages: listOf(fields<Outage>({ from: at, to: at })) }),
 }
 

@@ -10,7 +10,7 @@
  * read ever meets a state later than its deadline allows. If more is due than fits one transaction, the commands wait.
  *
  * A command that is refused is undone alone. A command that breaks (a bug) makes the whole group roll back; the others
- * are then tried one by one, so that only the broken one fails. If another server was faster with a row, the group is
+ * are then tried one by one, so that only the broken one fails. So is the chore that goes with each sign of life. If another server was faster with a row, the group is
  * decided again on what is there now. If the store cannot serve, everyone is told so.
  */
 import {
@@ -62,6 +62,9 @@ export interface Committed {
   readonly events: readonly StoredEvent[]
   /** For live streams only. */
   readonly live: readonly NewEvent[]
+  /** What was refused from the inbox, and whether more may lie there. */
+  readonly refused: Unit['refused']
+  readonly moreInInbox: boolean
   readonly commands: number
   readonly now: Instant
   readonly life: Life
@@ -76,6 +79,9 @@ export interface CorridorPorts {
   readonly workerTimeoutMs: Millis
   readonly deadLetterMax: number
   readonly isPolling: (workerId: string) => boolean
+  /** What is done with every sign of life, after the commands. */
+  readonly chore: Command<void> | null
+  readonly onBrokenChore: (error: unknown) => void
   /** It is true from here on for whatever is decided next. */
   readonly onCommit: (committed: Committed) => void
   /** It may be told: nothing can take it back. */
@@ -167,9 +173,9 @@ export class Corridor {
   }
 
   /** Runs a group; returns the commands that must wait because time alone filled the transaction. */
-  async #together(group: readonly Waiting[]): Promise<readonly Waiting[]> {
+  async #together(group: readonly Waiting[], chore = this.#ports.chore): Promise<readonly Waiting[]> {
     try {
-      const { outcomes, postponed, durable } = await this.#untilDecided(group)
+      const { outcomes, postponed, durable } = await this.#untilDecided(group, chore)
       const answered = postponed ? [] : group
       // Answers wait for the disk, on a thread of its own; the sockets are served meanwhile.
       this.#answering = durable.then(
@@ -186,11 +192,13 @@ export class Corridor {
         this.#refuse(group, error)
         return []
       }
-      if (group.length <= 1) {
+      if (group.length <= 1 && chore === null) {
         for (const { reject } of group) reject(error)
         return []
       }
       for (const alone of group) await this.#retryAlone(alone)
+      if (chore !== null)
+        await this.#retryAlone({ command: chore, resolve: () => {}, reject: this.#ports.onBrokenChore })
       return []
     }
   }
@@ -204,10 +212,10 @@ export class Corridor {
     for (const { reject } of group) reject(refusal)
   }
 
-  async #untilDecided(group: readonly Waiting[]): Promise<Decided> {
+  async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#transaction(group)
+        return await this.#transaction(group, chore)
       } catch (error) {
         if (!(error instanceof RowsMoved)) throw error
         if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
@@ -216,8 +224,8 @@ export class Corridor {
   }
 
   async #retryAlone(waiting: Waiting): Promise<void> {
-    let left = await this.#together([waiting])
-    while (left.length > 0) left = await this.#together(left)
+    let left = await this.#together([waiting], null)
+    while (left.length > 0) left = await this.#together(left, null)
   }
 
   /** Asks what comes next, where others may have written since. */
@@ -230,7 +238,7 @@ export class Corridor {
     }
   }
 
-  async #transaction(group: readonly Waiting[]): Promise<Decided> {
+  async #transaction(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
     const { store, moment, judge, workerTimeoutMs, deadLetterMax } = this.#ports
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs)
@@ -246,6 +254,7 @@ export class Corridor {
             unit,
             group.map(({ command }) => command),
           )
+      if (!more && stamp !== null && chore !== null) await decideEach(unit, [chore])
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
       const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
       if (stamps) unit.stampAlive(stamp?.outages ?? null)
@@ -260,6 +269,8 @@ export class Corridor {
       transitions: unit.transitions,
       events,
       live: unit.live,
+      refused: unit.refused,
+      moreInInbox: unit.moreInInbox,
       commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),
       now: at.now,
       life: value.life,

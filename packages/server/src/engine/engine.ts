@@ -29,6 +29,7 @@ import {
   type StoredEvent,
 } from '../store/store.ts'
 import { Corridor, type Command, type Committed } from './corridor.ts'
+import { admitFromInbox } from './inbox.ts'
 import type { Meters } from './meters.ts'
 import { Polls } from './polls.ts'
 import { Watch } from './watch.ts'
@@ -113,6 +114,8 @@ export class Engine {
   #toldUpTo: number
   #telling: Promise<void> = Promise.resolve()
   #restMs = 0
+  /** A look into the inbox is asked for. */
+  #isLooking = false
   #trouble: string | null = null
   #closed = false
   readonly #unfollow: () => void
@@ -138,6 +141,10 @@ export class Engine {
       workerTimeoutMs: parts.settings.workerTimeoutMs,
       deadLetterMax: parts.settings.deadLetterMax,
       isPolling: (workerId) => this.polls.isOpen(workerId),
+      chore: parts.store.inbox === null ? null : { name: 'inbox', run: (unit) => admitFromInbox(this, unit) },
+      onBrokenChore: (error) => {
+        this.noteRefusal('inbox', error)
+      },
       onCommit: (committed) => {
         this.#committed(committed)
       },
@@ -294,7 +301,25 @@ export class Engine {
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
     if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf))
+    if (committed.moreInInbox) this.#lookIntoInbox()
     this.#arm()
+  }
+
+  /** Something lies there that need not wait for the next sign of life. Asked once, however often one is told. */
+  #lookIntoInbox(): void {
+    if (this.#closed || this.#isLooking) return
+    this.#isLooking = true
+    const look: Command<void> = {
+      name: 'inbox',
+      run: (unit) => {
+        // Who tells of something from here on may tell of what this look does not see.
+        this.#isLooking = false
+        return admitFromInbox(this, unit)
+      },
+    }
+    this.run(look).catch(() => {
+      this.#isLooking = false
+    })
   }
 
   /** What is due and was not to be had is in the hands of another server: looking again at once would help nobody. */
@@ -304,7 +329,12 @@ export class Engine {
     return isHeld ? Math.min(LONGEST_REST_MS, Math.max(SHORTEST_REST_MS, 2 * this.#restMs)) : 0
   }
 
-  #announce({ transitions, events, live, now }: Committed): void {
+  #announce({ transitions, events, live, refused, now }: Committed): void {
+    for (const { id, error } of refused) {
+      const told = { jobId: id.slice(0, 64), code: error.code }
+      if (error.code !== 'internal_error') this.log.warn(told, 'a job in the inbox was refused')
+      else this.log.error({ ...told, err: error.cause }, 'a job in the inbox broke what should not break')
+    }
     if (this.#listeners.size === 0) return
     // Where others write the log too, it is read in its order.
     this.#tell({ events: this.#isShared ? [] : events, live, changes: transitions.map(changeOf), now })
@@ -314,6 +344,8 @@ export class Engine {
   /** Another server committed something; null: there may have been more than was heard. */
   #hear(news: News | null): void {
     if (this.#closed) return
+    if (this.store.inbox !== null && (news === null || news.inbox)) this.#lookIntoInbox()
+    if (news?.inbox === true) return
     const isNearer = this.#corridor.hears(news === null ? null : news.wakeAt)
     if (news === null) this.polls.wakeAll()
     else {

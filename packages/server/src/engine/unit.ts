@@ -21,6 +21,7 @@ import {
   type Moment,
   type NewEvent,
   type Notice,
+  type OjsError,
   type Outage,
   type Instant,
   type Transition,
@@ -39,6 +40,12 @@ export interface Needs {
   readonly types?: readonly string[]
   /** Workers whose notices are wanted. */
   readonly notices?: readonly string[]
+}
+
+/** An entry of the inbox; null: its body is too large. */
+export interface Laid {
+  readonly id: string
+  readonly body: string | null
 }
 
 /** A worker that does not list a job it lost is told for this long, and of no more than so many. */
@@ -132,6 +139,8 @@ export class Unit {
   #undo: (() => void)[] = []
   #aliveAt: Instant | null = null
   #noted: Changes['outages'] = null
+  #inbox: Changes['inbox'][number][] = []
+  #hasLooked = false
   #flushed = false
   #saved = false
   /** An event was told. */
@@ -141,6 +150,9 @@ export class Unit {
   readonly transitions: Transition[] = []
   /** For those who listen now; not kept in the log. */
   readonly live: NewEvent[] = []
+  /** What was refused from the inbox, and whether more may lie there. */
+  readonly refused: { readonly id: string; readonly error: OjsError }[] = []
+  moreInInbox = false
 
   constructor(moment: Moment, workerTimeoutMs: Millis) {
     this.moment = moment
@@ -292,6 +304,15 @@ export class Unit {
     const notices = this.#toTell.get(workerId)
     if (notices === undefined) throw broken(`the notices of ${workerId} are looked at without having been loaded`)
     return notices
+  }
+
+  /** What lies in the inbox, at most so many; once. */
+  async lookIntoInbox(limit: number, largest: number): Promise<readonly Laid[]> {
+    if (this.#hasLooked) return []
+    this.#hasLooked = true
+    const laid = await this.#tx.findInbox(limit, largest)
+    this.moreInInbox = laid.length === limit
+    return laid
   }
 
   /** Jobs to hand out, in their order. */
@@ -453,6 +474,18 @@ export class Unit {
     this.#noted = outages
   }
 
+  /** An entry of the inbox was admitted, or refused. */
+  takeFromInbox(id: string, refused: OjsError | null): void {
+    if (refused === null) {
+      this.#push(this.#inbox, [{ id, refused }])
+      return
+    }
+    const { code, message, details, hint } = refused
+    const error = JSON.stringify({ code, message, details, hint })
+    this.#push(this.#inbox, [{ id, refused: { error, at: this.now } }])
+    this.#push(this.refused, [{ id, error: refused }])
+  }
+
   // ---- Undoing one command ----
 
   begin(): void {
@@ -505,6 +538,7 @@ export class Unit {
       live: this.#untold,
       aliveAt: this.#aliveAt,
       outages: this.#noted,
+      inbox: this.#inbox,
     }
   }
 
@@ -520,6 +554,7 @@ export class Unit {
     this.#untold = []
     this.#aliveAt = null
     this.#noted = null
+    this.#inbox = []
     // A job that got a place at the tail has to be found again; of everything else we know how it reads now.
     this.#jobs.saved((before, after) => (after?.seq === TAIL ? null : nextVersion(before, after)))
     this.#workers.saved(nextVersion)

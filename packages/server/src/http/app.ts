@@ -2,7 +2,7 @@
  * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
  * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
  */
-import { DEEPEST, depthExceeds, OjsError, uuidV7 } from '@curfew/core'
+import { OjsError, parseBody, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
 import { BULK_ROUTES } from './bulk-routes.ts'
@@ -137,12 +137,5 @@ function parse({ body, headers }: HttpRequest, optional: boolean): unknown {
       details: { header: 'Content-Type' },
     })
   }
-  if (depthExceeds(body, DEEPEST)) {
-    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
-  }
-  try {
-    return JSON.parse(body) as unknown
-  } catch {
-    throw new OjsError('invalid_payload', 'The body is not valid JSON.')
-  }
+  return parseBody(body)
 }

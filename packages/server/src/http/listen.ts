@@ -4,15 +4,12 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
-import { OjsError, type Host } from '@curfew/core'
+import { LARGEST_BODY, OjsError, type Host } from '@curfew/core'
 import { REQUEST_ID, type Handler } from './app.ts'
 import { refusal } from './errors.ts'
 import { OJS_MEDIA, type HttpRequest, type HttpResponse } from './message.ts'
 
 type Headers = HttpResponse['headers']
-
-/** Bodies above this are refused. */
-export const LARGEST_BODY = 10 * 1024 * 1024
 
 export interface Listener {
   readonly host: string

@@ -5,6 +5,7 @@ import {
   elapsed,
   clockOffsetMs,
   JOB_STATES,
+  LARGEST_BODY,
   MOST_IN_BATCH,
   MOST_IN_BULK,
   type Instant,
@@ -33,6 +34,7 @@ const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue']
 
 function manifest({ engine, info }: Call): Answer {
   const { defaults, caps } = engine.settings.limits
+  const { inbox } = engine.store
   return {
     body: JSON.stringify({
       specversion: '1.0',
@@ -59,10 +61,13 @@ function manifest({ engine, info }: Call): Answer {
         workflows: false,
         pause_resume: true,
       },
-      extensions: [...EXTENSIONS.map((name) => `urn:ojs:ext:${name}`), ...OURS.map((name) => `urn:curfew:ext:${name}`)],
+      extensions: [
+        ...EXTENSIONS.map((name) => `urn:ojs:ext:${name}`),
+        ...[...OURS, ...(inbox === null ? [] : ['inbox'])].map((name) => `urn:curfew:ext:${name}`),
+      ],
       endpoints: { base_url: '/ojs/v1', manifest: '/ojs/manifest', health: '/ojs/v1/health', openapi: '/openapi.json' },
       x_limits: {
-        body_bytes: 10_485_760,
+        body_bytes: LARGEST_BODY,
         meta_bytes: 65_536,
         result_bytes: engine.settings.largestResultBytes,
         checkpoint_bytes: engine.settings.largestCheckpointBytes,
@@ -82,6 +87,7 @@ function manifest({ engine, info }: Call): Answer {
         worker_heartbeat_timeout: engine.settings.workerTimeoutMs / 1000,
       },
       x_event_delivery: 'at-least-once',
+      ...(inbox === null ? {} : { x_inbox: inbox }),
     }),
   }
 }

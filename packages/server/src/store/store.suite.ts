@@ -811,6 +811,8 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         checkpoints: 0,
         tombstones: 0,
         events: 0,
+        inbox: 0,
+        refused: 0,
       }
 
       /** One of everything, jobs in every state among it. */
@@ -886,6 +888,8 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           checkpoints: 3,
           tombstones: 2,
           events: before.bounds.last,
+          inbox: 0,
+          refused: 0,
         })
         await store.reset()
         expect(await store.sizes()).toEqual(EMPTY_SIZES)
@@ -1113,6 +1117,16 @@ async function everythingIn(store: Store): Promise<Batch> {
       (after: number, limit) => store.eventsAfter(after, limit),
       0,
       ({ sequence }) => sequence,
+    ),
+    inbox: await all(
+      (after: number, limit) => store.inboxAfter(after, limit),
+      0,
+      ({ place }) => place,
+    ),
+    refused: await all(
+      (after: number, limit) => store.refusedAfter(after, limit),
+      0,
+      ({ place }) => place,
     ),
     life: await store.life(),
   }

@@ -70,6 +70,8 @@ export interface Changes {
   readonly aliveAt: Instant | null
   /** Rewrites the list of outages, if it is still what was seen. */
   readonly outages: { readonly before: readonly Outage[]; readonly after: readonly Outage[] } | null
+  /** Entries of the inbox that were found and leave it now; what was refused is kept elsewhere, with the reason. */
+  readonly inbox: readonly { readonly id: string; readonly refused: Refusal | null }[]
 }
 
 export const NO_CHANGES: Changes = {
@@ -84,6 +86,7 @@ export const NO_CHANGES: Changes = {
   live: [],
   aliveAt: null,
   outages: null,
+  inbox: [],
 }
 
 export function isNothing(changes: Changes): boolean {
@@ -96,11 +99,24 @@ export function isNothing(changes: Changes): boolean {
       changes.notices.length +
       changes.told.length +
       changes.events.length +
-      changes.live.length ===
+      changes.live.length +
+      changes.inbox.length ===
       0 &&
     changes.aliveAt === null &&
     changes.outages === null
   )
+}
+
+/** A job that an application laid into the inbox: an enqueue request as it wrote it. */
+export interface InboxEntry {
+  readonly id: string
+  readonly body: string
+}
+
+export interface Refusal {
+  /** JSON. */
+  readonly error: Json
+  readonly at: Instant
 }
 
 export interface WorkerNotice {
@@ -154,6 +170,8 @@ export interface Transaction {
   findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]>
   /** What workers that have been found shall hear, oldest first: of each the newest so many. */
   findNotices(workerIds: readonly string[], newest: number): Promise<WorkerNotice[]>
+  /** What lies in the inbox, oldest first; without the body, if that is larger than so many bytes. Skips. */
+  findInbox(limit: number, largest: number): Promise<{ readonly id: string; readonly body: string | null }[]>
   /** Writes everything. Later finds of the same transaction see it. Refuses rows that moved on (`RowsMoved`). */
   save(changes: Changes): Promise<void>
 }
@@ -209,6 +227,10 @@ export interface Reads {
   noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { readonly place: number })[]>
   /** Every removed job that is remembered, oldest first. Begins after place 0; places only grow. */
   tombstonesAfter(place: number, limit: number): Promise<{ readonly place: number; readonly id: string }[]>
+  /** Everything in the inbox, oldest first. Begins after place 0; places only grow. */
+  inboxAfter(place: number, limit: number): Promise<(InboxEntry & { readonly place: number })[]>
+  /** Everything that was refused there, oldest first. Begins after place 0; places only grow. */
+  refusedAfter(place: number, limit: number): Promise<(InboxEntry & Refusal & { readonly place: number })[]>
   /** True from the first batch of a restore until its last: what is there so far is only a part. */
   isHalfRestored(): Promise<boolean>
 }
@@ -223,6 +245,8 @@ export interface Sizes {
   readonly checkpoints: number
   readonly tombstones: number
   readonly events: number
+  readonly inbox: number
+  readonly refused: number
 }
 
 /** Records of another store. */
@@ -237,6 +261,9 @@ export interface Batch {
   readonly tombstones: readonly string[]
   /** Each with its place in the log, which grows within the batch and from batch to batch. */
   readonly events: readonly StoredEvent[]
+  /** Both oldest first. */
+  readonly inbox: readonly InboxEntry[]
+  readonly refused: readonly (InboxEntry & Refusal)[]
   readonly life: Life | null
 }
 
@@ -249,10 +276,12 @@ export const NOTHING: Batch = {
   checkpoints: [],
   tombstones: [],
   events: [],
+  inbox: [],
+  refused: [],
   life: null,
 }
 
-/** What a commit of another server made true. */
+/** What a commit of another server, or of an application, made true. */
 export interface News {
   readonly changes: readonly StateChange[]
   readonly live: readonly NewEvent[]
@@ -260,6 +289,8 @@ export interface News {
   readonly lastEvent: number | null
   /** The nearest instant at which a row it wrote wants to be woken. */
   readonly wakeAt: Instant | null
+  /** Something was laid into the inbox. */
+  readonly inbox: boolean
 }
 
 /** A job was written. `from: null` = it is new, `to: null` = it is gone. */
@@ -320,8 +351,16 @@ export interface SharedClock extends Clock {
   distrust(): string | null
 }
 
+/** Where applications lay jobs within transactions of their own, and the channel on which they tell of it. */
+export interface Inbox {
+  readonly schema: string
+  readonly channel: string
+}
+
 export interface Store extends Reads {
   readonly health: StoreHealth
+  /** Null where no application could have a transaction of its own in the same database. */
+  readonly inbox: Inbox | null
   /** Whether other servers may be at work on the same data. */
   readonly shared: boolean
   /** Set where the database's clock is the judge, as it must be when many servers share the store. */
@@ -332,7 +371,7 @@ export interface Store extends Reads {
    * finds.
    */
   transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>>
-  /** Hears of the commits of other servers, until the returned function is called. Null: some may have been missed. */
+  /** Hears of the commits of others, until the returned function is called. Null: some may have been missed. */
   follow(listener: (news: News | null) => void): () => void
   /** Answers when the database does. */
   ping(): Promise<void>

@@ -1,5 +1,5 @@
 /**
- * The line: the one connection on which a server hears of the commits of others, and reads the database's clock once a
+ * The line: the one connection on which a server hears of the commits of others, servers and applications, and reads the database's clock once a
  * second. When it is lost it is sought again, ever more slowly, and then everybody hears that something may have been
  * missed.
  */
@@ -7,7 +7,7 @@ import type { Host, Timer } from '@curfew/core'
 import type { News } from '../store.ts'
 import type { DatabaseClock } from './clock.ts'
 import type { Link, Wire } from './connection.ts'
-import { newsFrom } from './news.ts'
+import { INBOX_NEWS, newsFrom } from './news.ts'
 import { CLOCK } from './statements.ts'
 
 const SAMPLE_MS = 1_000
@@ -19,6 +19,8 @@ const FIRST_SAMPLES = 5
 export interface LineOptions {
   readonly link: Link
   readonly channel: string
+  /** On which applications tell of what they have laid into the inbox. */
+  readonly inboxChannel: string
   /** What this server calls itself on the line. */
   readonly me: string
   readonly host: Host
@@ -28,6 +30,7 @@ export interface LineOptions {
 export class Line {
   readonly #link: Link
   readonly #channel: string
+  readonly #inboxChannel: string
   readonly #me: string
   readonly #host: Host
   readonly #clock: DatabaseClock
@@ -39,9 +42,10 @@ export class Line {
   #busy = false
   #closed = false
 
-  constructor({ link, channel, me, host, clock }: LineOptions) {
+  constructor({ link, channel, inboxChannel, me, host, clock }: LineOptions) {
     this.#link = link
     this.#channel = channel
+    this.#inboxChannel = inboxChannel
     this.#me = me
     this.#host = host
     this.#clock = clock
@@ -76,20 +80,20 @@ export class Line {
 
   async #listen(): Promise<Wire> {
     const wire = await this.#link.ready()
-    wire.on('notification', ({ payload }) => {
-      this.#hear(payload ?? '')
+    wire.on('notification', ({ channel, payload }) => {
+      this.#hear(channel === this.#inboxChannel ? INBOX_NEWS : newsFrom(payload ?? '', this.#me))
     })
     wire.onLost(() => {
       // A tick that is under way will find out by itself.
       if (this.#wire === wire && !this.#busy) this.#next(0)
     })
-    await wire.query({ name: '', text: `LISTEN "${this.#channel}"` })
+    for (const channel of [this.#channel, this.#inboxChannel])
+      await wire.query({ name: '', text: `LISTEN "${channel}"` })
     this.#wire = wire
     return wire
   }
 
-  #hear(payload: string): void {
-    const news = newsFrom(payload, this.#me)
+  #hear(news: News | null): void {
     if (news !== null) for (const listener of [...this.#listeners]) listener(news)
   }
 

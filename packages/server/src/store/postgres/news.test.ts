@@ -59,6 +59,6 @@ describe('news', () => {
   test('leave out an event that would not fit, and say the rest', () => {
     const live = [anEvent({ data: { text: 'x'.repeat(8_000) } }), anEvent({ subject: 'small' })]
     const heard = piecesOf('me', [], live, null).map((piece) => newsFrom(piece + NO_LAST_EVENT, 'you'))
-    expect(heard).toEqual([{ changes: [], live: [live[1]], lastEvent: null, wakeAt: null }])
+    expect(heard).toEqual([{ changes: [], live: [live[1]], lastEvent: null, wakeAt: null, inbox: false }])
   })
 })

@@ -93,5 +93,8 @@ export function newsFrom(payload: string, me: string): News | null {
   const { w, c, l, a, e } = JSON.parse(payload) as Payload
   if (w === me) return null
   const changes = c.flatMap(([queue, type, from, to, ids]) => ids.map((id) => ({ id, queue, type, from, to })))
-  return { changes, live: l, lastEvent: e, wakeAt: a }
+  return { changes, live: l, lastEvent: e, wakeAt: a, inbox: false }
 }
+
+/** An application told of what it has laid into the inbox. */
+export const INBOX_NEWS: News = { changes: [], live: [], lastEvent: null, wakeAt: null, inbox: true }

@@ -22,6 +22,7 @@ export async function restoreBatch(send: Send, session: Session, batch: Batch, m
     void send(sql.RESTORE_CHECKPOINTS, columnsOf(batch.checkpoints.map(checkpointValues), 6))
   if (batch.notices.length > 0) void send(sql.INSERT_NOTICES, columnsOf(batch.notices.map(noticeValues), 5))
   if (batch.tombstones.length > 0) void send(sql.RESTORE_TOMBSTONES, [listOf(batch.tombstones.map(exact))])
+  restoreInbox(send, batch)
   if (batch.life !== null) void send(sql.RESTORE_LIFE, [batch.life.aliveAt, outagesText(batch.life.outages)])
   void send(sql.PUT_HALF_RESTORED, [more])
   restoreCounts(send, session, batch.jobs)
@@ -49,6 +50,15 @@ function restoreQueues(send: Send, queues: readonly Queue[]): void {
 
 function restoreTypes(send: Send, types: readonly TypePolicy[]): void {
   if (types.length > 0) void send(sql.RESTORE_TYPES, columnsOf(types.map(typeValues), 5))
+}
+
+function restoreInbox(send: Send, { inbox, refused }: Batch): void {
+  const [entries, reasons] = [
+    inbox.map(({ id, body }) => [id, body]),
+    refused.map(({ id, body, error, at }) => [id, body, error, at]),
+  ]
+  if (entries.length > 0) void send(sql.RESTORE_INBOX, columnsOf(entries, 2))
+  if (reasons.length > 0) void send(sql.RESTORE_REFUSED, columnsOf(reasons, 4))
 }
 
 function restoreCounts(send: Send, { slot }: Session, jobs: readonly Job[]): void {

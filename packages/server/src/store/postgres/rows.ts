@@ -526,9 +526,11 @@ export type SizesRow = readonly [
   checkpoints: number,
   tombstones: number,
   events: number,
+  inbox: number,
+  refused: number,
 ]
 
 export function toSizes(row: SizesRow): Sizes {
-  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events] = row
-  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events }
+  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused] = row
+  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused }
 }

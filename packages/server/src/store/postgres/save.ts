@@ -32,6 +32,8 @@ export type Send = <Row = readonly unknown[]>(statement: Statement, values?: rea
 
 /** How many removed jobs are remembered. */
 export const TOMBSTONES = 100_000
+/** How much of what was refused from the inbox is kept. */
+export const REFUSED = 10_000
 
 /** What a transaction has yet to write when it ends. */
 export class Pending {
@@ -72,6 +74,7 @@ export function saveRows(send: Send, { texts }: Session, changes: Changes): void
   saveTypes(send, changes.types)
   saveCheckpoints(send, changes.checkpoints)
   saveNotices(send, changes)
+  saveInbox(send, changes.inbox)
   if (changes.aliveAt !== null) void send(sql.PUT_ALIVE, [changes.aliveAt])
   if (changes.outages !== null) {
     const { before, after } = changes.outages
@@ -223,6 +226,16 @@ function saveNotices(send: Send, { told, notices }: Changes): void {
     void send(sql.DELETE_NOTICES, columnsOf(rows, 3))
   }
   if (notices.length > 0) void send(sql.INSERT_NOTICES, columnsOf(notices.map(noticeValues), 5))
+}
+
+function saveInbox(send: Send, inbox: Changes['inbox']): void {
+  if (inbox.length === 0) return
+  const gone = inbox.filter(({ refused }) => refused === null).map(({ id }) => id)
+  const refused = inbox.flatMap(({ id, refused: why }) => (why === null ? [] : [[id, why.error, why.at]]))
+  if (gone.length > 0) void send(sql.DELETE_FROM_INBOX, [listOf(gone)])
+  if (refused.length === 0) return
+  void send(sql.REFUSE_FROM_INBOX, columnsOf(refused, 3))
+  void send(sql.PRUNE_REFUSED, [REFUSED])
 }
 
 // ---- The end of a transaction ----

@@ -262,7 +262,7 @@ describe('news', () => {
     )
     const { id, queue, type } = step.job
     const told = { id, queue, type, from: null, to: 'scheduled' }
-    expect(theirs).toEqual([{ changes: [told], live: [live], lastEvent: 1, wakeAt: at(40) }])
+    expect(theirs).toEqual([{ changes: [told], live: [live], lastEvent: 1, wakeAt: at(40), inbox: false }])
     expect(mine).toEqual([])
   })
 

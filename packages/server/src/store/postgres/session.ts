@@ -32,6 +32,7 @@ export class Session {
   /** What this server calls itself among the others. */
   readonly me: string
   readonly channel: string
+  readonly inboxChannel: string
   readonly slot: number
   readonly logLock: string
   readonly pruneLock: string
@@ -45,6 +46,7 @@ export class Session {
     this.schema = schema
     this.me = Array.from({ length: 4 }, () => Math.floor(random() * 0x10000).toString(16)).join('')
     this.channel = `${schema}_news`
+    this.inboxChannel = `${schema}_inbox`
     this.slot = Math.floor(random() * SLOTS)
     this.logLock = lockNumber(schema, 'log')
     this.pruneLock = lockNumber(schema, 'prune')

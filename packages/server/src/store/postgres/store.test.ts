@@ -245,13 +245,19 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['NOTICES_AFTER', 'notices_pkey'],
     ['TOMBSTONES_AFTER', 'tombstones_pkey'],
     ['FIND_EVENTS_AFTER', 'events_pkey'],
+    ['LOCK_INBOX', 'inbox_place'],
+    ['DELETE_FROM_INBOX', 'inbox_pkey'],
+    ['REFUSE_FROM_INBOX', 'inbox_pkey'],
+    ['PRUNE_REFUSED', 'inbox_refused_pkey'],
+    ['INBOX_AFTER', 'inbox_place'],
+    ['REFUSED_AFTER', 'inbox_refused_pkey'],
   ]
 
   test.each(HOT)('%s', async (name, ...indexes) => {
     const plan = await planOf(sql[name].text)
     for (const index of indexes) expect(plan).toMatch(new RegExp(`Index.* (using|on) ${index}`))
     expect(plan).not.toMatch(/Seq Scan/)
-    if (/^LOCK_(CLAIMABLE|DUE)|DEAD_LETTERS|_AFTER$/.test(name)) expect(plan).not.toMatch(/Sort/)
+    if (/^LOCK_(CLAIMABLE|DUE|INBOX)|DEAD_LETTERS|_AFTER$/.test(name)) expect(plan).not.toMatch(/Sort/)
   })
 
   let client: Client | null = null

@@ -17,11 +17,14 @@ import type {
   Closing,
   Ended,
   EventRetention,
+  Inbox,
+  InboxEntry,
   JobFilter,
   Life,
   News,
   Page,
   Queue,
+  Refusal,
   SharedClock,
   Sizes,
   StateCounts,
@@ -125,6 +128,7 @@ const ABOVE_ALL_IDS = '~'
 export class PostgresStore implements Store {
   readonly shared = true
   readonly clock: SharedClock | null
+  readonly inbox: Inbox
   readonly #retention: EventRetention
   readonly #session: Session
   readonly #writer: Link
@@ -145,8 +149,9 @@ export class PostgresStore implements Store {
     this.#writer = new Link(address, 'work')
     this.#readers = Array.from({ length: READERS }, () => new Link(address, 'read'))
     this.#session = new Session(address.schema, random, new Texts((texts) => this.#share(texts)))
-    const { me, channel } = this.#session
-    this.#line = new Line({ link: new Link(address, 'line'), channel, me, host, clock: measured })
+    const { me, channel, inboxChannel, schema } = this.#session
+    this.inbox = { schema, channel: inboxChannel }
+    this.#line = new Line({ link: new Link(address, 'line'), channel, inboxChannel, me, host, clock: measured })
     this.#line.follow((news) => {
       this.#session.seeLast(news?.lastEvent ?? null)
     })
@@ -321,7 +326,7 @@ export class PostgresStore implements Store {
 
   async sizes(): Promise<Sizes> {
     const { rows } = await this.#read<SizesRow>(sql.SIZES)
-    return toSizes(rows[0] ?? [0, 0, 0, 0, 0, 0, 0, 0])
+    return toSizes(rows[0] ?? [0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
   }
 
   jobsAfter(id: string | null, limit: number): Promise<Job[]> {
@@ -341,6 +346,19 @@ export class PostgresStore implements Store {
   async tombstonesAfter(place: number, limit: number): Promise<{ place: number; id: string }[]> {
     const { rows } = await this.#read<readonly [number, string]>(sql.TOMBSTONES_AFTER, [place, limit])
     return rows.map(([at, id]) => ({ place: at, id: original(id) }))
+  }
+
+  async inboxAfter(place: number, limit: number): Promise<(InboxEntry & { place: number })[]> {
+    const { rows } = await this.#read<readonly [string, string, number]>(sql.INBOX_AFTER, [place, limit])
+    return rows.map(([id, body, found]) => ({ id, body, place: found }))
+  }
+
+  async refusedAfter(place: number, limit: number): Promise<(InboxEntry & Refusal & { place: number })[]> {
+    const { rows } = await this.#read<readonly [string, string, string, Instant, number]>(sql.REFUSED_AFTER, [
+      place,
+      limit,
+    ])
+    return rows.map(([id, body, error, at, found]) => ({ id, body, error, at, place: found }))
   }
 
   async isHalfRestored(): Promise<boolean> {

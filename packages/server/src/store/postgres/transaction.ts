@@ -104,6 +104,11 @@ export class PostgresTransaction implements Transaction {
     return rows.map(toNotice)
   }
 
+  async findInbox(limit: number, largest: number): Promise<{ id: string; body: string | null }[]> {
+    const { rows } = await this.#ask<readonly [string, string | null]>(sql.LOCK_INBOX, [limit, largest])
+    return rows.map(([id, body]) => ({ id, body }))
+  }
+
   /** Its events wait for the end of the transaction: only then is their place in the log known. */
   async save(changes: Changes): Promise<void> {
     this.#save(changes)

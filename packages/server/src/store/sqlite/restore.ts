@@ -16,6 +16,11 @@ export function isHalfRestored({ findMeta }: Statements): boolean {
 
 export function restoreBatch(session: Session, batch: Batch, more: boolean): void {
   const { statements, texts, numbers } = session
+  if (batch.inbox.length + batch.refused.length > 0) {
+    throw new Error(
+      'a data file has no inbox, and this would be lost: let a server empty the inbox where it comes from, and remove what was refused there',
+    )
+  }
   for (const queue of batch.queues) {
     adding('queue', queue.name, () => statements.restoreQueue.run(queueValues(queue), queue.name, queue.version))
   }

@@ -409,5 +409,5 @@ export type SizesRow = readonly [
 
 export function toSizes(row: SizesRow): Sizes {
   const [queues, types, workers, notices, jobs, checkpoints, tombstones, events] = row
-  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events }
+  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox: 0, refused: 0 }
 }

@@ -63,6 +63,7 @@ export class SqliteStore implements Store {
   readonly health: StoreHealth
   readonly shared = false
   readonly clock = null
+  readonly inbox = null
   readonly #connect: (again: boolean) => Connection
   readonly #events: EventRetention
   readonly #lock: Connection | null
@@ -243,6 +244,14 @@ export class SqliteStore implements Store {
 
   tombstonesAfter(place: number, limit: number): Promise<{ place: number; id: string }[]> {
     return this.#read(({ tombstonesAfter }) => tombstonesAfter.all(place, limit).map(([at, id]) => ({ place: at, id })))
+  }
+
+  async inboxAfter(): Promise<[]> {
+    return []
+  }
+
+  async refusedAfter(): Promise<[]> {
+    return []
   }
 
   isHalfRestored(): Promise<boolean> {

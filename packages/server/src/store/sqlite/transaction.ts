@@ -89,6 +89,11 @@ export class SqliteTransaction implements Transaction {
     )
   }
 
+  /** One server per file: no application could have laid anything down. */
+  async findInbox(): Promise<[]> {
+    return []
+  }
+
   async findDeadLettersBeyond(keep: number, limit: number): Promise<Job[]> {
     return this.#jobs(({ countDeadLetters, findOldestDeadLetters }) => {
       const beyond = (countDeadLetters.get({ queue: null }) ?? 0) - keep

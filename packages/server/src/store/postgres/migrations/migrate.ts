@@ -9,6 +9,7 @@
  */
 import type { Client } from 'pg'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
+import { inbox } from './0002-inbox.ts'
 
 export interface Migration {
   readonly name: string
@@ -16,7 +17,7 @@ export interface Migration {
   readonly sql: string
 }
 
-export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents]
+export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox]
 
 export interface Migrating {
   readonly schema: string
