@@ -24,9 +24,6 @@ export function entry<Sent>(
   return { job, input, options }
 }
 
-/** What a server takes in one piece. */
-export const MOST_TOGETHER = 10_000
-
 /** All through their layers, then all at once. `prepare` refuses what cannot be sent. */
 export async function sendTogether(
   requests: readonly EnqueueRequest[],

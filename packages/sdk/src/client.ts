@@ -4,8 +4,8 @@
  * Every method rejects with an error of `errors.ts`. Calls that may be repeated are, see `connection.ts`; enqueues are
  * among them because each job has an id of its own before it is sent.
  */
-import type { Explanation, Plan } from '@curfew/core'
-import { MOST_TOGETHER, postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
+import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
+import { postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
 import { Connection, type ConnectOptions } from './connection.ts'
 import { decodeOutput, type Job } from './define-job.ts'
 import type { Duration } from './durations.ts'
@@ -105,8 +105,8 @@ export class Client {
       ? first
       : (second as readonly unknown[]).map((input) => ({ job: first, input, options: withoutSignal(third) }))
     return this.#opened(async () => {
-      if (entries.length > MOST_TOGETHER)
-        throw new InputError(`${String(MOST_TOGETHER)} jobs at most can stand or fall together.`, {})
+      if (entries.length > MOST_IN_BATCH)
+        throw new InputError(`${String(MOST_IN_BATCH)} jobs at most can stand or fall together.`, {})
       const requests = entries.map(({ job, input, options }): EnqueueRequest => {
         const id = options?.id ?? this.connection.newId()
         return { job, input, options: { ...options, id } }

@@ -11,6 +11,7 @@
  * that it was heard the first time.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { MOST_IN_BULK } from '@curfew/core'
 import type { Answer, Connection } from './connection.ts'
 import type { WireJob } from './enqueue-options.ts'
 import { NetworkError, RequestError } from './errors.ts'
@@ -18,8 +19,7 @@ import { entryRefusal, isPassing, isRecord, parsed } from './refusal.ts'
 import { reasonOf } from './waiting.ts'
 import type { JobView } from './wire.ts'
 
-/** Bounds of one request. Common proxies refuse bodies above 1 MiB. */
-const MOST_JOBS = 1_000
+/** A request is no larger than this: common proxies refuse bodies above 1 MiB. */
 const MOST_BYTES = 1_000_000
 /** Requests under way: where many jobs share one, and where each has its own. */
 const MOST_SHARED = 2
@@ -108,7 +108,7 @@ export class EnqueueLane {
         void this.#ask()
         return
       }
-      const group = this.#take(this.#shares === true ? MOST_JOBS : 1)
+      const group = this.#take(this.#shares === true ? MOST_IN_BULK : 1)
       this.#underWay += 1
       void this.#send(group).finally(() => {
         this.#underWay -= 1

@@ -26,7 +26,14 @@ export type {
 } from './wire.ts'
 export type { Log } from './log.ts'
 export type { Fetch, InProcessServer } from './transport.ts'
-export type { ConnectOptions, ConnectionSettings, Feature, HttpOptions, InProcessOptions } from './connection.ts'
+export type {
+  Connection,
+  ConnectOptions,
+  ConnectionSettings,
+  Feature,
+  HttpOptions,
+  InProcessOptions,
+} from './connection.ts'
 export { Client, type ClientOptions, type JobChanges, type JobFilter, type JobRef } from './client.ts'
 export { entry, type EnqueueEntry } from './batch.ts'
 export type { EnqueueOptions, EnqueueRequest } from './enqueue-options.ts'

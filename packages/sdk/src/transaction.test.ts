@@ -65,6 +65,9 @@ describe('what a server would refuse after the commit is refused before it', () 
     const pg = recorder()
     await expect(enqueueInTransaction(pg, mail, [5 as never])).rejects.toBeInstanceOf(InputError)
     await expect(enqueueInTransaction(pg, mail, ['x'.repeat(11 * 1024 * 1024)])).rejects.toThrow(/larger/)
+    let deep: unknown[] = []
+    for (let depth = 0; depth < 70; depth += 1) deep = [deep]
+    await expect(enqueueInTransaction(pg, defineJob('a.b'), deep)).rejects.toThrow(/deeper/)
     expect(pg.asked).toEqual([])
   })
 })

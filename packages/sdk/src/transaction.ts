@@ -6,7 +6,7 @@
  * What the server refuses later, it could only refuse after the commit. So the request is read here first, by the very
  * rules the server reads it with.
  */
-import { instant, OjsError, readEnqueue, uuidV7 } from '@curfew/core'
+import { instant, LARGEST_BODY, OjsError, parseBody, readEnqueue, uuidV7 } from '@curfew/core'
 import type { Job } from './define-job.ts'
 import { toWire, type EnqueueOptions } from './enqueue-options.ts'
 import { InputError } from './errors.ts'
@@ -22,9 +22,6 @@ export interface TransactionOptions extends Omit<EnqueueOptions, 'signal'> {
   readonly schema?: string
 }
 
-/** What a server takes in one piece. */
-const LARGEST_BYTES = 10 * 1024 * 1024
-
 export async function enqueueInTransaction<Sent>(
   pg: Queryable,
   job: Job<Sent, unknown, unknown, unknown>,
@@ -38,10 +35,10 @@ export async function enqueueInTransaction<Sent>(
   const now = instant(nodeHost.wallMs())
   const id = options.id ?? uuidV7(now, systemRandom)
   const { json } = await toWire({ job, input, options: { ...enqueue, id } })
-  if (Buffer.byteLength(json) > LARGEST_BYTES)
-    throw new InputError(`The job is larger than ${String(LARGEST_BYTES)} bytes.`, {})
+  if (Buffer.byteLength(json) > LARGEST_BODY)
+    throw new InputError(`The job is larger than ${String(LARGEST_BODY)} bytes.`, {})
   try {
-    readEnqueue(json, JSON.parse(json), now)
+    readEnqueue(json, parseBody(json), now)
   } catch (error) {
     throw error instanceof OjsError ? new InputError(error.message, error.details) : error
   }
