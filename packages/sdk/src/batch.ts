@@ -6,6 +6,7 @@ import type { Connection } from './connection.ts'
 import type { Job } from './define-job.ts'
 import type { EnqueueOptions, EnqueueRequest, WireJob } from './enqueue-options.ts'
 import { InputError, RequestError } from './errors.ts'
+import { isFine } from './refusal.ts'
 import { deferred } from './waiting.ts'
 import type { JobView } from './wire.ts'
 
@@ -78,7 +79,7 @@ export async function postBatch(
     idempotent: true,
     signal,
   })
-  if (answer.status < 300) return connection.read<{ jobs: JobView[] }>(answer).jobs
+  if (isFine(answer.status)) return connection.read<{ jobs: JobView[] }>(answer).jobs
   const error = connection.refusal(answer)
   const isEcho =
     error.code === 'duplicate' &&

@@ -16,6 +16,7 @@ import { listen, type CurfewEvent, type EventFilter } from './events.ts'
 import { changesOnWire, widelyKnown, type LimitChanges } from './limits.ts'
 import { throughLayers, type EnqueueMiddleware } from './middleware.ts'
 import { DeadLetters, get, JobTypes, part, Queues, Workers, type Caller, type Signalled } from './operators.ts'
+import { isFine } from './refusal.ts'
 import { waitForEnd, type WaitOptions } from './result.ts'
 import { unlessAborted } from './waiting.ts'
 import type { HealthView, JobState, JobView, Manifest, Pagination } from './wire.ts'
@@ -165,7 +166,7 @@ export class Client {
     return this.#opened(async () => {
       const path = pathOf(job)
       const answer = await this.connection.send({ method: 'DELETE', path, idempotent: true, signal })
-      if (answer.status < 300) return this.connection.read<{ job: JobView }>(answer).job
+      if (isFine(answer.status)) return this.connection.read<{ job: JobView }>(answer).job
       const error = this.connection.refusal(answer)
       if (answer.tries === 1 || error.code !== 'conflict') throw error
       // The first try may have been heard.
@@ -227,7 +228,7 @@ export class Client {
   health({ signal }: Signalled = {}): Promise<HealthView> {
     return this.#opened(async () => {
       const answer = await this.connection.send({ method: 'GET', path: '/ojs/v1/health', idempotent: false, signal })
-      if (answer.status >= 300 && answer.status !== 503) throw this.connection.refusal(answer)
+      if (!isFine(answer.status) && answer.status !== 503) throw this.connection.refusal(answer)
       const health = this.connection.read<HealthView>(answer)
       if (typeof health.status !== 'string') throw this.connection.refusal(answer)
       return health

@@ -273,6 +273,11 @@ describe('over HTTP', () => {
     await expect(connection.call(POST)).rejects.toMatchObject({ code: 'http_301' })
   })
 
+  test('nor is a redirect that a fetch hides taken for an answer', async () => {
+    const { connection } = open([{ status: 0, body: '' }])
+    await expect(connection.call(POST)).rejects.toMatchObject({ code: 'http_0' })
+  })
+
   test('a failing fetch is a network error that names the address and the reason', async () => {
     const fetch = async (): Promise<Response> => {
       throw new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED') })

@@ -10,7 +10,7 @@ import { toMillis, type Duration } from './durations.ts'
 import { InputError, NetworkError, RequestError, UnsupportedError } from './errors.ts'
 import { nodeHost, systemRandom } from './host.ts'
 import { silentLog, type Log } from './log.ts'
-import { isPassing, parsed, refusalOf } from './refusal.ts'
+import { isFine, isPassing, parsed, refusalOf } from './refusal.ts'
 import {
   httpTransport,
   inProcessTransport,
@@ -106,7 +106,7 @@ export class Connection {
   /** The answer's JSON. Throws a RequestError when the server refused, a NetworkError when nobody answered. */
   async call<T>(call: Call): Promise<T> {
     const answer = await this.send(call)
-    if (answer.status >= 300) throw this.refusal(answer)
+    if (!isFine(answer.status)) throw this.refusal(answer)
     return this.read<T>(answer)
   }
 
@@ -147,7 +147,7 @@ export class Connection {
       const request = this.#requestFor({ method: 'GET', path, idempotent: true })
       const asked = { ...request, headers: { ...request.headers, accept: 'text/event-stream', ...headers } }
       const response = await this.#try(asked, this.#timeoutMs, signal, gone)
-      if (response.status >= 300) throw this.refusal(response)
+      if (!isFine(response.status)) throw this.refusal(response)
       if (typeof response.body === 'string') throw new UnsupportedError('The server has no stream of events here.')
       return untilGone(response.body, () => {
         signal.removeEventListener('abort', hangUp)
@@ -197,7 +197,7 @@ export class Connection {
   async #askForManifest(): Promise<Manifest> {
     const answer = await this.send({ method: 'GET', path: '/ojs/manifest', idempotent: true })
     if (answer.status === 404) return SAYS_NOTHING
-    if (answer.status >= 300) throw this.refusal(answer)
+    if (!isFine(answer.status)) throw this.refusal(answer)
     const told = this.read<Partial<Manifest> | null>(answer)
     return { ...SAYS_NOTHING, ...told, extensions: Array.isArray(told?.extensions) ? told.extensions : [] }
   }

@@ -270,6 +270,16 @@ describe('giving up', () => {
     expect(server.asked.at(-1)?.body.jobs).toMatchObject([{ id: idOf(0) }, { id: idOf(2) }])
   })
 
+  test('while a long line waits, those behind are not held up', async () => {
+    const { server, add } = open((asked) => (asked.url === '/ojs/manifest' ? { body: { extensions: [] } } : null))
+    const gaveUp = new AbortController()
+    const outcomes = all(...numbers(3_000).map((n) => add(n, n % 3 === 0 ? undefined : gaveUp.signal)))
+    gaveUp.abort(new Error('enough'))
+    const settled = await outcomes
+    expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1_000)
+    expect(server.asked).toHaveLength(1_001)
+  })
+
   test('nor when that was long ago', async () => {
     const { server, add } = open()
     await all(add(0), add(1, AbortSignal.abort()), add(2))
@@ -324,9 +334,11 @@ describe('servers that are not what they seem', () => {
   })
 
   test('one that cannot be reached fails all that wait, and the next calls ask again', async () => {
-    const { host, add } = open((asked, count) => (asked.url === '/ojs/manifest' && count < 7 ? 'dead' : null))
-    const outcomes = await turning(host, all(add(0), add(1)))
-    expect(outcomes).toMatchObject([{ reason: { code: 'network' } }, { reason: { code: 'network' } }])
+    const { host, lane, add } = open((asked, count) => (asked.url === '/ojs/manifest' && count < 7 ? 'dead' : null))
+    const large = [4, 5].map((n) => lane.add(job(n, { pad: 'x'.repeat(800_000) }), true))
+    const outcomes = await turning(host, all(add(0), add(1), ...large))
+    expect(outcomes).toHaveLength(4)
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: { code: 'network' } })
     expect(await all(add(2), add(3))).toMatchObject([{ status: 'fulfilled' }, { status: 'fulfilled' }])
   })
 

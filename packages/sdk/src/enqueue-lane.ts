@@ -15,7 +15,7 @@ import { MOST_IN_BULK } from '@curfew/core'
 import type { Answer, Connection } from './connection.ts'
 import type { WireJob } from './enqueue-options.ts'
 import { NetworkError, RequestError } from './errors.ts'
-import { entryRefusal, isPassing, isRecord, parsed } from './refusal.ts'
+import { entryRefusal, isFine, isPassing, isRecord, parsed } from './refusal.ts'
 import { reasonOf } from './waiting.ts'
 import type { JobView } from './wire.ts'
 
@@ -33,13 +33,19 @@ interface Waiting {
   readonly signal: AbortSignal | undefined
   /** The caller has its outcome, or is gone. */
   isOver: boolean
+  /** It is on its way, or was. */
+  isTaken: boolean
   readonly resolve: (job: JobView) => void
   readonly reject: (reason: Error) => void
 }
 
 export class EnqueueLane {
   readonly #connection: Connection
-  #waiting: Waiting[] = []
+  /** From `#head` on, first come, first served; who has left is passed over. Long lines must not cost more per job. */
+  #line: Waiting[] = []
+  #head = 0
+  /** In the line, without those who have left it. */
+  #waiting = 0
   #underWay = 0
   #flushes = false
   /** Whether the server takes many at once; null until somebody needs to know. */
@@ -64,6 +70,7 @@ export class EnqueueLane {
       const end = (tell: () => void): void => {
         if (waiting.isOver) return
         waiting.isOver = true
+        if (!waiting.isTaken) this.#waiting -= 1
         signal?.removeEventListener('abort', leave)
         tell()
       }
@@ -73,6 +80,7 @@ export class EnqueueLane {
         isOwnId,
         signal,
         isOver: false,
+        isTaken: false,
         resolve: (view) => {
           end(() => {
             resolve(view)
@@ -85,7 +93,8 @@ export class EnqueueLane {
         },
       }
       signal?.addEventListener('abort', leave, { once: true })
-      this.#waiting.push(waiting)
+      this.#line.push(waiting)
+      this.#waiting += 1
       this.#flushSoon()
     })
   }
@@ -101,10 +110,9 @@ export class EnqueueLane {
   }
 
   #flush(): void {
-    this.#waiting = this.#waiting.filter(({ isOver }) => !isOver)
-    while (this.#waiting.length > 0) {
+    while (this.#waiting > 0) {
       if (this.#underWay >= (this.#shares === false ? MOST_SINGLE : MOST_SHARED)) return
-      if (this.#waiting.length > 1 && this.#shares === null) {
+      if (this.#waiting > 1 && this.#shares === null) {
         void this.#ask()
         return
       }
@@ -118,14 +126,22 @@ export class EnqueueLane {
   }
 
   #take(most: number): Waiting[] {
-    let bytes = 0
-    let count = 0
-    for (const waiting of this.#waiting) {
-      bytes += waiting.bytes + 1
-      if (count === most || (count > 0 && bytes > MOST_BYTES)) break
-      count += 1
+    const taken: Waiting[] = []
+    for (let bytes = 0; this.#head < this.#line.length && taken.length < most; this.#head += 1) {
+      const next = this.#line[this.#head]
+      if (next === undefined || next.isOver) continue
+      bytes += next.bytes + 1
+      if (taken.length > 0 && bytes > MOST_BYTES) break
+      next.isTaken = true
+      taken.push(next)
     }
-    return this.#waiting.splice(0, count)
+    this.#waiting -= taken.length
+    // What lies behind is let go in large pieces.
+    if (this.#head > 1_000 || this.#head === this.#line.length) {
+      this.#line = this.#line.slice(this.#head)
+      this.#head = 0
+    }
+    return taken
   }
 
   async #ask(): Promise<void> {
@@ -134,9 +150,9 @@ export class EnqueueLane {
     try {
       this.#shares = await this.#connection.supports('bulk-enqueue')
     } catch (error) {
-      if (error instanceof NetworkError) for (const { reject } of this.#waiting.splice(0)) reject(error)
       // A server that does not tell may still take jobs, one by one.
-      else this.#shares = false
+      if (!(error instanceof NetworkError)) this.#shares = false
+      else while (this.#waiting > 0) for (const { reject } of this.#take(Infinity)) reject(error)
     } finally {
       this.#asking = false
     }
@@ -159,7 +175,7 @@ export class EnqueueLane {
         idempotent: true,
         signal,
       })
-      if (answer.status < 300) resolve(this.#connection.read<{ job: JobView }>(answer).job)
+      if (isFine(answer.status)) resolve(this.#connection.read<{ job: JobView }>(answer).job)
       else await this.#refused(waiting, this.#connection.refusal(answer), answer.tries)
     } catch (error) {
       reject(asError(error))
@@ -208,9 +224,9 @@ export class EnqueueLane {
       await this.#send(group.slice(half))
       return
     }
-    throw answer.status >= 300
-      ? this.#connection.refusal(answer)
-      : new NetworkError('The answer tells nothing of the jobs: is this the server?')
+    throw isFine(answer.status)
+      ? new NetworkError('The answer tells nothing of the jobs: is this the server?')
+      : this.#connection.refusal(answer)
   }
 
   async #tellOne(waiting: Waiting, item: unknown, requestId: string | null, tries: number): Promise<void> {

@@ -6,6 +6,11 @@ import type { TransportResponse } from './transport.ts'
 /** Worth another try, if the call may be repeated: too many, or nobody fit to answer right now. */
 const PASSING = new Set([429, 502, 503, 504])
 
+/** Whatever is not, is a refusal: redirects too. */
+export function isFine(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
 export function isPassing(status: number): boolean {
   return PASSING.has(status)
 }

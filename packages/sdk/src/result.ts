@@ -6,7 +6,7 @@
 import type { Connection } from './connection.ts'
 import { toMillis, type Duration } from './durations.ts'
 import { DeadlineError, JobFailedError, NetworkError } from './errors.ts'
-import { isPassing } from './refusal.ts'
+import { isFine, isPassing } from './refusal.ts'
 import { backoffMs, linked, sleep } from './waiting.ts'
 import type { JobErrorView, JobState, JobView } from './wire.ts'
 
@@ -106,7 +106,7 @@ class Watch {
       timeoutMs: askMs + LATE_MS,
     })
     if (answer.status === 408) return null
-    if (answer.status < 300) return this.#connection.read<Outcome>(answer)
+    if (isFine(answer.status)) return this.#connection.read<Outcome>(answer)
     if (isPassing(answer.status)) throw new NetworkError('The server is in trouble.', this.#connection.refusal(answer))
     if (answer.status !== 404) throw this.#connection.refusal(answer)
     // No such job, or no such question: the job itself knows.
