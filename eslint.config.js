@@ -10,7 +10,7 @@ import js from '@eslint/js'
 import { defineConfig } from 'eslint/config'
 import tseslint from 'typescript-eslint'
 
-const tests = ['**/*.test.ts', '**/*.suite.ts', 'tests/**']
+const tests = ['**/*.test.ts', '**/*.test-d.ts', '**/*.suite.ts', 'tests/**']
 
 const handedIn = 'Time and chance are handed in: take clock or random as a parameter.'
 const clockModules = {

@@ -63,6 +63,12 @@ export async function encodeInput(job: AnyJob, input: unknown): Promise<readonly
   if (schema !== undefined) {
     const issues = await issuesOf(schema, input)
     if (issues !== null) throw mismatch(`The input of ${job.type} does not fit its schema`, issues)
+    if (Array.isArray(input) && mayBeTheOnlyOne(input) && (await issuesOf(schema, input[0])) === null) {
+      throw new InputError(
+        `The schema of ${job.type} takes a list and its only entry alike: the handler could not tell which was sent.`,
+        { path: '/' },
+      )
+    }
   }
   if (Array.isArray(input)) return input as unknown[]
   return input === undefined ? [] : [input]
@@ -72,12 +78,26 @@ export async function encodeInput(job: AnyJob, input: unknown): Promise<readonly
 export async function decodeInput(job: AnyJob, args: readonly unknown[]): Promise<unknown> {
   const { input: schema } = job.options
   if (schema === undefined) return args
+  // The entry first: to some schemas of objects a list is an object too, with nothing in it that they know.
+  const only = mayBeTheOnlyOne(args) ? await schema['~standard'].validate(args[0]) : null
+  if (only !== null && only.issues === undefined) return only.value
   const whole = await schema['~standard'].validate(args)
   if (whole.issues === undefined) return whole.value
-  if (args.length > 1) throw mismatch(`The arguments of ${job.type} do not fit its schema`, whole.issues)
-  const only = await schema['~standard'].validate(args[0])
-  if (only.issues === undefined) return only.value
-  throw mismatch(`The input of ${job.type} does not fit its schema`, only.issues)
+  if (args.length === 0) {
+    const nothing = await schema['~standard'].validate(undefined)
+    if (nothing.issues === undefined) return nothing.value
+  }
+  // A list of one may be either; an object where an object is expected is the likelier mistake.
+  const isObject = typeof args[0] === 'object' && args[0] !== null
+  throw mismatch(
+    `The input of ${job.type} does not fit its schema`,
+    only !== null && isObject ? only.issues : whole.issues,
+  )
+}
+
+/** An input that is a list is sent as it is: an entry that is a list itself was never the whole input. */
+function mayBeTheOnlyOne(args: readonly unknown[]): boolean {
+  return args.length === 1 && !Array.isArray(args[0])
 }
 
 export async function checkOutput(job: AnyJob, output: unknown): Promise<unknown> {

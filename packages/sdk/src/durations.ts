@@ -1,5 +1,5 @@
 /** Lengths of time as applications write them: '30s', '1h30m', 'PT5M' or { ms: 250 }. A bare number has no unit. */
-import { LONGEST_MS, millis, parseDuration, type Millis } from '@curfew/core'
+import { formatIsoDuration, LONGEST_MS, millis, parseDuration, type Millis } from '@curfew/core'
 import { InputError } from './errors.ts'
 
 export type Duration = string | { readonly ms: number }
@@ -20,6 +20,11 @@ export function toMillis(duration: Duration, name: string): Millis {
     })
   }
   return ms
+}
+
+/** So much later than the server's now, as the Open Job Spec writes it: `+PT5M`. */
+export function formatDelay(duration: Duration, name: string): string {
+  return `+${formatIsoDuration(toMillis(duration, name))}`
 }
 
 function fromObject(given: unknown): Millis | null {

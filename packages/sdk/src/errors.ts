@@ -2,8 +2,10 @@
  * What can go wrong, for the application to tell apart by `code`, never by text.
  *
  *   CurfewError ─┬ InputError        the call was wrong before it was sent
+ *                ├ UnsupportedError  the server does not announce what it needs
  *                ├ RequestError      the server refused it; `code` and `status` are the server's
  *                ├ NetworkError      nobody answered
+ *                ├ JobFailedError    the job that was waited for ended without a result
  *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError
  *                                                                        ├ CancelledError
  *                                                                        ├ ShutdownError

@@ -20,8 +20,16 @@ export const nodeHost: Host = {
   defer: (run) => void setImmediate(run),
 }
 
+/** Drawn by the handful: asking the system for each number costs more than all else about an id. */
+const drawn = new Uint32Array(256)
+let used = drawn.length
+
 export const systemRandom: Random = () => {
-  randomFillSync(drawn)
-  return (drawn[0] ?? 0) / 4_294_967_296
+  if (used === drawn.length) {
+    randomFillSync(drawn)
+    used = 0
+  }
+  const number = drawn[used] ?? 0
+  used += 1
+  return number / 4_294_967_296
 }
-const drawn = new Uint32Array(1)

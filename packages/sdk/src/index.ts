@@ -1,8 +1,45 @@
 export type { Duration } from './durations.ts'
 export * from './errors.ts'
-export { timeout, type AttemptLimits, type Limits, type TimeoutMode, type TimeoutSugar } from './limits.ts'
+export {
+  timeout,
+  type AttemptLimits,
+  type LimitChanges,
+  type Limits,
+  type TimeoutMode,
+  type TimeoutSugar,
+} from './limits.ts'
 export type { RetryPolicy } from './retry.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
-export type { JobErrorView, JobState, JobView } from './wire.ts'
+export type {
+  BulkOutcome,
+  DeadLetterStats,
+  DirectiveView,
+  HealthView,
+  JobErrorView,
+  JobState,
+  JobView,
+  Manifest,
+  QueueStats,
+  QueueView,
+  TypePolicyView,
+  WorkerView,
+} from './wire.ts'
 export type { Log } from './log.ts'
-export type { InProcessServer } from './transport.ts'
+export type { Fetch, InProcessServer } from './transport.ts'
+export type {
+  Connection,
+  ConnectOptions,
+  ConnectionSettings,
+  Feature,
+  HttpOptions,
+  InProcessOptions,
+} from './connection.ts'
+export { Client, type ClientOptions, type JobChanges, type JobFilter, type JobRef } from './client.ts'
+export { entry, type EnqueueEntry } from './batch.ts'
+export type { EnqueueOptions, EnqueueRequest } from './enqueue-options.ts'
+export { enqueueInTransaction, type Queryable, type TransactionOptions } from './transaction.ts'
+export type { EnqueueMiddleware } from './middleware.ts'
+export type { CurfewEvent, EventFilter } from './events.ts'
+export type { WaitOptions } from './result.ts'
+export type { DeadLetterFilter, Signalled, TypePolicy } from './operators.ts'
+export type { Explanation, LimitsView, Plan } from '@curfew/core'

@@ -63,6 +63,47 @@ export function limitsOnWire(limits: Limits): Record<string, number | string> {
   return wire
 }
 
+/** A change of limits: `null` takes one away. */
+export type LimitChanges = { readonly [Name in keyof Limits]?: Limits[Name] | null }
+
+export function changesOnWire(changes: LimitChanges): Record<string, number | string | null> {
+  const isSet = ([, value]: [string, unknown]): boolean => value !== null
+  const wire: Record<string, number | string | null> = limitsOnWire(
+    Object.fromEntries(Object.entries(changes).filter(isSet)),
+  )
+  for (const name of Object.keys(WIRE_NAMES) as (keyof typeof WIRE_NAMES)[])
+    if (changes[name] === null) wire[WIRE_NAMES[name]] = null
+  if (changes.onTimeout === null) wire['x_on_timeout'] = null
+  return wire
+}
+
+/** Seconds are what every server knows; the milliseconds of these are ours. */
+const IN_SECONDS = {
+  grace_period: 'gracePeriod',
+  heartbeat_timeout: 'heartbeatTimeout',
+  total_timeout: 'totalTimeout',
+  enqueue_ttl: 'enqueueTtl',
+} as const
+
+/** The same, in whole seconds wherever that says it all; `ours` names what only a server of ours understands. */
+export function widelyKnown(wire: Readonly<Record<string, unknown>>): {
+  wire: Record<string, unknown>
+  ours: string[]
+} {
+  const known: Record<string, unknown> = { ...wire }
+  const ours = 'x_on_timeout' in wire ? ['onTimeout'] : []
+  for (const [name, spoken] of Object.entries(IN_SECONDS)) {
+    const ms = wire[`${name}_ms`]
+    if (ms === undefined) continue
+    if (typeof ms === 'number' && ms % 1000 !== 0) ours.push(`${spoken} in milliseconds`)
+    else {
+      delete known[`${name}_ms`]
+      known[name] = typeof ms === 'number' ? ms / 1000 : ms
+    }
+  }
+  return { wire: known, ours }
+}
+
 /** The limits a handler brings, checked. A total is the publisher's to give, and says why. */
 export function handlerLimits(type: string, limits: AttemptLimits): Record<string, number | string> {
   const { totalTimeout, enqueueTtl } = limits as Limits

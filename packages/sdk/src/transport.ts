@@ -40,6 +40,8 @@ export function httpTransport(baseUrl: string, fetch: Fetch = globalThis.fetch):
         method,
         headers,
         signal,
+        // A job must not be lost on the way to another address: a redirect is an answer, and a refusal.
+        redirect: 'manual',
         ...(body === '' ? {} : { body }),
       })
       const streams = response.headers.get('content-type')?.startsWith('text/event-stream') === true
@@ -58,10 +60,19 @@ export function httpTransport(baseUrl: string, fetch: Fetch = globalThis.fetch):
 export function inProcessTransport(server: InProcessServer): Transport {
   return async (request) => {
     if (request.signal.aborted) throw request.signal.reason
-    const response = await server.handler(request)
+    const response = await answerOf(server, request)
     const headers: Record<string, string> = {}
     for (const [name, value] of Object.entries(response.headers)) headers[name.toLowerCase()] = value
     return { ...response, headers }
+  }
+}
+
+async function answerOf(server: InProcessServer, request: TransportRequest): Promise<TransportResponse> {
+  try {
+    return await server.handler(request)
+  } catch (error) {
+    if (error instanceof NetworkError) throw error
+    throw new NetworkError('The server in this process broke.', error)
   }
 }
 

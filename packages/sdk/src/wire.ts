@@ -52,6 +52,84 @@ export interface HandedJob extends JobView {
   readonly last_checkpoint?: unknown
 }
 
+/** What a server says about itself. */
+export interface Manifest {
+  readonly specversion?: string
+  readonly implementation?: { readonly name: string; readonly version?: string; readonly [field: string]: unknown }
+  readonly conformance_level?: number
+  readonly extensions: readonly string[]
+  readonly capabilities: Readonly<Record<string, boolean>>
+  readonly [field: string]: unknown
+}
+
+export interface Pagination {
+  readonly total?: number
+  readonly has_more?: boolean
+  readonly next_cursor?: string
+}
+
+export interface QueueView {
+  readonly name: string
+  readonly status: 'active' | 'paused'
+  readonly paused: boolean
+  readonly counts?: Readonly<Record<JobState, number>>
+  readonly created_at?: string
+  readonly paused_at?: string
+  readonly [field: string]: unknown
+}
+
+/** How many jobs of each state, and how fast they went lately. */
+export interface QueueStats extends Readonly<Partial<Record<JobState, number>>> {
+  readonly name: string
+  readonly paused: boolean
+  readonly stats?: Readonly<Record<string, unknown>>
+  readonly [field: string]: unknown
+}
+
+export interface WorkerView {
+  readonly worker_id: string
+  readonly state: string
+  readonly directive: string | null
+  readonly queues: readonly string[]
+  readonly active_jobs: number
+  readonly last_heartbeat_at: string | null
+  readonly [field: string]: unknown
+}
+
+/** What was told to a worker; it hears it with its next beat. */
+export interface DirectiveView {
+  readonly worker_id: string
+  readonly directive: string
+  readonly state: string
+}
+
+export interface TypePolicyView {
+  readonly type: string
+  readonly caps?: Readonly<Record<string, number>>
+  readonly updated_at: string
+  readonly [field: string]: unknown
+}
+
+export interface DeadLetterStats {
+  readonly total: number
+  readonly by_queue: Readonly<Record<string, number>>
+}
+
+export interface BulkOutcome {
+  readonly matched: number
+  readonly succeeded: number
+  readonly failed: number
+  readonly errors: readonly { readonly job_id: string; readonly code: string }[]
+}
+
+export interface HealthView {
+  readonly status: string
+  readonly server_time?: string
+  readonly uptime_seconds?: number
+  readonly backend?: Readonly<Record<string, unknown>>
+  readonly [field: string]: unknown
+}
+
 export interface ErrorBody {
   readonly error?: {
     readonly code?: string

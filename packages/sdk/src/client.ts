@@ -1,0 +1,299 @@
+/**
+ * What an application holds: enqueue jobs, look at them, wait for them, listen to what happens.
+ *
+ * Every method rejects with an error of `errors.ts`. Calls that may be repeated are, see `connection.ts`; enqueues are
+ * among them because each job has an id of its own before it is sent.
+ */
+import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
+import { postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
+import { Connection, type ConnectOptions } from './connection.ts'
+import { decodeOutput, type Job } from './define-job.ts'
+import type { Duration } from './durations.ts'
+import { EnqueueLane } from './enqueue-lane.ts'
+import { momentsOf, toWire, type EnqueueOptions, type EnqueueRequest, type WireJob } from './enqueue-options.ts'
+import { CurfewError, InputError, UnsupportedError } from './errors.ts'
+import { listen, type CurfewEvent, type EventFilter } from './events.ts'
+import { changesOnWire, widelyKnown, type LimitChanges } from './limits.ts'
+import { throughLayers, type EnqueueMiddleware } from './middleware.ts'
+import { DeadLetters, get, JobTypes, part, Queues, Workers, type Caller, type Signalled } from './operators.ts'
+import { isFine } from './refusal.ts'
+import { waitForEnd, type WaitOptions } from './result.ts'
+import { unlessAborted } from './waiting.ts'
+import type { HealthView, JobState, JobView, Manifest, Pagination } from './wire.ts'
+
+export type ClientOptions = ConnectOptions & {
+  /** Around each enqueue, the first one outermost. */
+  readonly middleware?: readonly EnqueueMiddleware[]
+}
+
+export interface JobFilter extends Signalled {
+  readonly queue?: string
+  readonly state?: JobState
+  readonly type?: string
+}
+
+/** What may be changed while a job waits; `null` takes it away. */
+export interface JobChanges extends LimitChanges {
+  readonly priority?: number | null
+  readonly delay?: Duration
+  readonly scheduledAt?: Date | string | null
+  readonly expiresAt?: Date | string | null
+}
+
+/** A job by its id, or as an enqueue gave it. */
+export type JobRef = string | { readonly id: string }
+
+export class Client {
+  readonly connection: Connection
+  readonly queues: Queues
+  readonly deadLetter: DeadLetters
+  readonly workers: Workers
+  readonly jobTypes: JobTypes
+  readonly #lane: EnqueueLane
+  readonly #layers: EnqueueMiddleware[]
+  readonly #closing = new AbortController()
+  readonly #open = new Set<Promise<unknown>>()
+
+  constructor({ middleware, ...options }: ClientOptions) {
+    this.connection = new Connection(options)
+    const caller: Caller = { call: (call) => this.#opened(() => this.connection.call(call)) }
+    this.queues = new Queues(caller)
+    this.deadLetter = new DeadLetters(caller)
+    this.workers = new Workers(caller)
+    this.jobTypes = new JobTypes(caller)
+    this.#lane = new EnqueueLane(this.connection)
+    this.#layers = [...(middleware ?? [])]
+  }
+
+  /** Adds a layer around each enqueue, inside those that are there. */
+  use(middleware: EnqueueMiddleware): this {
+    this.#layers.push(middleware)
+    return this
+  }
+
+  // ---- Enqueue ----
+
+  /** Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. */
+  enqueue<Sent>(
+    job: Job<Sent, unknown, unknown, unknown>,
+    input: NoInfer<Sent>,
+    options: EnqueueOptions = {},
+  ): Promise<JobView> {
+    return this.#opened(() => {
+      const id = options.id ?? this.connection.newId()
+      return throughLayers(this.#layers, { job, input, options: { ...options, id } }, async (request) => {
+        const wire = await this.#prepared(request)
+        const isOwnId = options.id === undefined && wire.id === id
+        return this.#lane.add(wire, isOwnId, request.options.signal)
+      })
+    })
+  }
+
+  /** Enqueues many jobs, all or none: of one kind with the same options, or whatever `entry` makes. */
+  enqueueMany<Sent>(
+    job: Job<Sent, unknown, unknown, unknown>,
+    inputs: readonly NoInfer<Sent>[],
+    options?: Omit<EnqueueOptions, 'id'>,
+  ): Promise<JobView[]>
+  enqueueMany(entries: readonly EnqueueEntry[], options?: Signalled): Promise<JobView[]>
+  enqueueMany(
+    first: Job<unknown, unknown, unknown, unknown> | readonly EnqueueEntry[],
+    second: readonly unknown[] | Signalled = {},
+    third: Omit<EnqueueOptions, 'id'> = {},
+  ): Promise<JobView[]> {
+    const { signal } = Array.isArray(first) ? (second as Signalled) : third
+    const entries: readonly EnqueueEntry[] = isEntries(first)
+      ? first
+      : (second as readonly unknown[]).map((input) => ({ job: first, input, options: withoutSignal(third) }))
+    return this.#opened(async () => {
+      if (entries.length > MOST_IN_BATCH)
+        throw new InputError(`${String(MOST_IN_BATCH)} jobs at most can stand or fall together.`, {})
+      const requests = entries.map(({ job, input, options }): EnqueueRequest => {
+        const id = options?.id ?? this.connection.newId()
+        return { job, input, options: { ...options, id } }
+      })
+      const areOwnIds = entries.every(({ options }) => options?.id === undefined)
+      return sendTogether(
+        requests,
+        (request, innermost) => throughLayers(this.#layers, request, innermost),
+        (request) => this.#prepared(request),
+        (jobs) => postBatch(this.connection, jobs, areOwnIds, signal),
+      )
+    })
+  }
+
+  /** What an enqueue would mean: every limit, which one wins, which attempts fit. Nothing is stored. */
+  plan<Sent>(
+    job: Job<Sent, unknown, unknown, unknown>,
+    input: NoInfer<Sent>,
+    options: EnqueueOptions = {},
+  ): Promise<Plan> {
+    return this.#opened(async () => {
+      const { json } = await toWire({ job, input, options: { ...options, id: this.connection.newId() } })
+      const { signal } = options
+      return this.connection.call<Plan>({ method: 'POST', path: '/ojs/v1/jobs/plan', json, idempotent: true, signal })
+    })
+  }
+
+  // ---- One job ----
+
+  get(job: JobRef, options: Signalled = {}): Promise<JobView> {
+    return this.#opened(() => this.#jobAt(pathOf(job), options))
+  }
+
+  /**
+   * The result, as soon as there is one; with `job`, checked and typed by its schema. Throws a JobFailedError when the
+   * job ended without one, and a DeadlineError (kind `budget`) when the timeout is up first.
+   */
+  waitForResult<Result>(
+    ref: JobRef,
+    options: WaitOptions & { readonly job: Job<unknown, unknown, unknown, Result> },
+  ): Promise<Result>
+  waitForResult(ref: JobRef, options?: WaitOptions): Promise<unknown>
+  waitForResult(
+    ref: JobRef,
+    options: WaitOptions & { readonly job?: Job<unknown, unknown, unknown, unknown> } = {},
+  ): Promise<unknown> {
+    return this.#opened(async () => {
+      const { job, ...waiting } = options
+      const result = await waitForEnd(this.connection, idOf(ref), waiting, this.#closing.signal)
+      return job === undefined ? result : decodeOutput(job, result)
+    })
+  }
+
+  /** Cancels a job, a running one too. One that is over already is refused with `conflict`. */
+  cancel(job: JobRef, { signal }: Signalled = {}): Promise<JobView> {
+    return this.#opened(async () => {
+      const path = pathOf(job)
+      const answer = await this.connection.send({ method: 'DELETE', path, idempotent: true, signal })
+      if (isFine(answer.status)) return this.connection.read<{ job: JobView }>(answer).job
+      const error = this.connection.refusal(answer)
+      if (answer.tries === 1 || error.code !== 'conflict') throw error
+      // The first try may have been heard.
+      const found = await this.#jobAt(path, signal === undefined ? {} : { signal })
+      if (found.state !== 'cancelled') throw error
+      return found
+    })
+  }
+
+  /** Why the job went as it did. */
+  explain(job: JobRef, options: Signalled = {}): Promise<Explanation> {
+    return this.#opened(() => get<Explanation>(this.connection, `${pathOf(job)}/explain`, options))
+  }
+
+  /** Changes limits, priority or moments of a job that waits; `null` takes away. */
+  patch(job: JobRef, changes: JobChanges, { signal }: Signalled = {}): Promise<JobView> {
+    return this.#opened(async () => {
+      const { priority, delay, scheduledAt, expiresAt, ...limits } = changes
+      const body = {
+        ...widelyKnown(changesOnWire(limits)).wire,
+        priority,
+        ...momentsOf({ delay, scheduledAt, expiresAt }),
+      }
+      const call = { method: 'PATCH', path: pathOf(job), body, idempotent: true, signal } as const
+      return (await this.connection.call<{ job: JobView }>(call)).job
+    })
+  }
+
+  /** Lets a pending job go. */
+  activate(job: JobRef, { signal }: Signalled = {}): Promise<JobView> {
+    return this.#opened(async () => {
+      const call = { method: 'POST', path: `${pathOf(job)}/activate`, idempotent: false, signal } as const
+      return (await this.connection.call<{ job: JobView }>(call)).job
+    })
+  }
+
+  // ---- Many jobs, and the server ----
+
+  /** Jobs, newest first, fetched by and by. */
+  async *list(filter: JobFilter = {}): AsyncGenerator<JobView, void, undefined> {
+    const { queue, state, type } = filter
+    for (let cursor: string | undefined; ;) {
+      const query = { queue, state, type, cursor, limit: 200 }
+      const { jobs, pagination } = await this.#opened(() =>
+        get<{ jobs: JobView[]; pagination?: Pagination }>(this.connection, '/ojs/v1/jobs', filter, query),
+      )
+      yield* jobs
+      cursor = pagination?.next_cursor
+      if (cursor === undefined) return
+    }
+  }
+
+  /** What happens, as it happens. Ends with the signal, by `return()` (leaving the loop), or with the client. */
+  events(filter: EventFilter = {}): AsyncIterableIterator<CurfewEvent> {
+    return listen(this.connection, filter, this.#closing.signal)
+  }
+
+  /** How the server is; a server in trouble answers too. */
+  health({ signal }: Signalled = {}): Promise<HealthView> {
+    return this.#opened(async () => {
+      const answer = await this.connection.send({ method: 'GET', path: '/ojs/v1/health', idempotent: false, signal })
+      if (!isFine(answer.status) && answer.status !== 503) throw this.connection.refusal(answer)
+      const health = this.connection.read<HealthView>(answer)
+      if (typeof health.status !== 'string') throw this.connection.refusal(answer)
+      return health
+    })
+  }
+
+  manifest(): Promise<Manifest> {
+    return this.#opened(() => this.connection.manifest())
+  }
+
+  /** Calls under way are finished; streams and waits for results end; new calls are refused. */
+  async close(): Promise<void> {
+    this.#closing.abort(closed())
+    while (this.#open.size > 0) await Promise.allSettled([...this.#open])
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #prepared(request: EnqueueRequest): Promise<WireJob> {
+    const wire = await toWire(request)
+    if (wire.ours.length === 0) return wire
+    const { signal } = request.options
+    if (await unlessAborted(this.connection.supports('limits'), signal)) return wire
+    throw new UnsupportedError(`The server would ignore what this job asks for: ${wire.ours.join(', ')}.`, {
+      options: wire.ours,
+    })
+  }
+
+  async #jobAt(path: string, options: Signalled): Promise<JobView> {
+    return (await get<{ job: JobView }>(this.connection, path, options)).job
+  }
+
+  /** Remembered until it is over, so that `close` can wait for it. */
+  async #opened<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#closing.signal.aborted) throw closed()
+    const call = run()
+    this.#open.add(call)
+    try {
+      return await call
+    } finally {
+      this.#open.delete(call)
+    }
+  }
+}
+
+function closed(): CurfewError {
+  return new CurfewError('closed', 'The client is closed.')
+}
+
+function isEntries(
+  given: Job<unknown, unknown, unknown, unknown> | readonly EnqueueEntry[],
+): given is readonly EnqueueEntry[] {
+  return Array.isArray(given)
+}
+
+function withoutSignal<T extends Signalled>({ signal: _, ...rest }: T): Omit<T, 'signal'> {
+  return rest
+}
+
+function idOf(ref: JobRef): string {
+  return typeof ref === 'string' ? ref : ref.id
+}
+
+function pathOf(ref: JobRef): string {
+  return `/ojs/v1/jobs/${part(idOf(ref))}`
+}

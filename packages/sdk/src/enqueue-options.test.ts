@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest'
+import { defineJob, type AnyJob } from './define-job.ts'
+import { toWire, type EnqueueOptions } from './enqueue-options.ts'
+import { InputError } from './errors.ts'
+
+const ID = '01890000-0000-7000-8000-00000000000a'
+const plain = defineJob('video.transcode')
+
+async function wire(options: EnqueueOptions = {}, job: AnyJob = plain, input: unknown = ['v1']): Promise<unknown> {
+  return JSON.parse((await toWire({ job, input, options: { id: ID, ...options } })).json)
+}
+const refused = (options: object): Promise<unknown> =>
+  wire(options as EnqueueOptions).catch((thrown: unknown) => thrown)
+
+test('an enqueue without options says only what it is', async () => {
+  expect(await wire()).toEqual({ id: ID, type: 'video.transcode', args: ['v1'] })
+})
+
+test('every option has its place on the wire', async () => {
+  const options: EnqueueOptions = {
+    queue: 'media',
+    priority: 5,
+    timeout: '1h',
+    gracePeriod: '1m',
+    heartbeatTimeout: { ms: 1_500 },
+    totalTimeout: '1d',
+    enqueueTtl: 'PT30S',
+    visibilityTimeout: '2h',
+    onTimeout: 'discard',
+    retry: { maxAttempts: 5, initialInterval: '2s', onExhaustion: 'dead_letter' },
+    scheduledAt: new Date(0),
+    expiresAt: '2030-01-01T00:00:00Z',
+    meta: { a: 1 },
+    tags: ['x'],
+    parent: { jobId: 'p' },
+    inheritDeadline: true,
+    pending: true,
+    signal: new AbortController().signal,
+  }
+  expect(await wire(options)).toEqual({
+    id: ID,
+    type: 'video.transcode',
+    args: ['v1'],
+    meta: { a: 1 },
+    options: {
+      queue: 'media',
+      priority: 5,
+      timeout_ms: 3_600_000,
+      grace_period: 60,
+      heartbeat_timeout_ms: 1_500,
+      total_timeout: 86_400,
+      enqueue_ttl: 30,
+      visibility_timeout_ms: 7_200_000,
+      retry: { max_attempts: 5, initial_interval: 'PT2S', on_exhaustion: 'dead_letter' },
+      scheduled_at: '1970-01-01T00:00:00.000Z',
+      expires_at: '2030-01-01T00:00:00Z',
+      tags: ['x'],
+      pending: true,
+    },
+    x_on_timeout: 'discard',
+    x_parent: { job_id: 'p' },
+    x_inherit_deadline: true,
+  })
+})
+
+test('a delay is counted by the server', async () => {
+  expect(await wire({ delay: '90s' })).toMatchObject({ options: { scheduled_at: '+PT90S' } })
+  expect(await wire({ delay: { ms: 250 } })).toMatchObject({ options: { scheduled_at: '+PT0.25S' } })
+})
+
+test('no grace at all can be said', async () => {
+  expect(await wire({ gracePeriod: { ms: 0 } })).toMatchObject({ options: { grace_period: 0 } })
+})
+
+test('what the publish says wins over the kind of job, field by field; undefined says nothing', async () => {
+  const job = defineJob('video.transcode', {
+    queue: 'media',
+    priority: 3,
+    limits: { timeout: '10s', onTimeout: 'discard', totalTimeout: '1m' },
+    retry: { maxAttempts: 5, jitter: false },
+  })
+  const publish: object = { timeout: '20s', totalTimeout: undefined, retry: { maxAttempts: 2 } }
+  const said = await wire(publish, job)
+  expect(said).toMatchObject({
+    options: {
+      queue: 'media',
+      priority: 3,
+      timeout_ms: 20_000,
+      total_timeout: 60,
+      retry: { max_attempts: 2, jitter: false },
+    },
+    x_on_timeout: 'discard',
+  })
+  expect(await wire({ queue: 'fast', priority: 0 }, job)).toMatchObject({ options: { queue: 'fast', priority: 0 } })
+})
+
+describe('what only a server of ours understands is named', () => {
+  test.each<[EnqueueOptions, string[]]>([
+    [{}, []],
+    [{ timeout: { ms: 1_500 }, visibilityTimeout: { ms: 1_500 }, totalTimeout: '2s', gracePeriod: '1s' }, []],
+    [{ onTimeout: 'retry' }, ['onTimeout']],
+    [{ totalTimeout: { ms: 1_500 } }, ['totalTimeout in milliseconds']],
+    [{ parent: { jobId: 'p' }, inheritDeadline: true }, ['parent', 'inheritDeadline']],
+  ])('%j', async (options, ours) => {
+    expect((await toWire({ job: plain, input: [], options: { id: ID, ...options } })).ours).toEqual(ours)
+  })
+})
+
+describe('refused before anything is sent', () => {
+  test.each([
+    ['a bare number', { timeout: 30 }, 'timeout'],
+    ['a limit of nothing', { totalTimeout: '0s' }, 'totalTimeout'],
+    ['an option nobody knows', { timeOut: '30s' }, 'timeOut'],
+    ['an id of another kind', { id: 'a' }, 'id'],
+    ['a deadline inherited from nobody', { inheritDeadline: true }, 'inheritDeadline'],
+    ['a date that is none', { expiresAt: new Date(NaN) }, 'expiresAt'],
+    ['two starts', { delay: '1s', scheduledAt: new Date(0) }, 'delay'],
+    ['an unknown mode', { onTimeout: 'delete' }, 'onTimeout'],
+  ])('%s', async (_, options, field) => {
+    const thrown = await refused(options)
+    expect(thrown).toBeInstanceOf(InputError)
+    expect(thrown).toMatchObject({ details: { field } })
+  })
+
+  test('meta that is no JSON', async () => {
+    expect(await refused({ meta: { at: new Date(0) } })).toMatchObject({ details: { path: '/at' } })
+  })
+
+  test('an input that is no JSON', async () => {
+    await expect(wire({}, plain, [{ n: 1n }])).rejects.toMatchObject({ details: { path: '/0/n' } })
+  })
+})

@@ -1,0 +1,130 @@
+/** What an enqueue says, and how it goes onto the wire: the job's own options first, the publish laid over, per field. */
+import { isUuidV7 } from '@curfew/core'
+import { encodeInput, type AnyJob } from './define-job.ts'
+import { formatDelay, type Duration } from './durations.ts'
+import { InputError } from './errors.ts'
+import { limitsOnWire, widelyKnown, type Limits } from './limits.ts'
+import { jsonText } from './plain-json.ts'
+import { retryOnWire, type RetryPolicy } from './retry.ts'
+
+export interface EnqueueOptions extends Limits {
+  readonly queue?: string
+  /** −100 to 100; higher first. */
+  readonly priority?: number
+  readonly retry?: RetryPolicy
+  /** Start no sooner than this long after the server got it. */
+  readonly delay?: Duration
+  /** Start no sooner than this: a Date, or RFC 3339 with a zone. */
+  readonly scheduledAt?: Date | string
+  /** Do not start at or after this. */
+  readonly expiresAt?: Date | string
+  readonly meta?: Readonly<Record<string, unknown>>
+  readonly tags?: readonly string[]
+  /** A UUIDv7 in lower case; the client makes one unless it is given. */
+  readonly id?: string
+  readonly parent?: { readonly jobId: string }
+  /** End no later than the parent. */
+  readonly inheritDeadline?: boolean
+  /** Wait for `activate`. */
+  readonly pending?: boolean
+  readonly signal?: AbortSignal
+}
+
+/** An enqueue on its way: what middleware sees, and may change. */
+export interface EnqueueRequest {
+  readonly job: AnyJob
+  readonly input: unknown
+  readonly options: EnqueueOptions & { readonly id: string }
+}
+
+/** An enqueue as it goes onto the wire. */
+export interface WireJob {
+  readonly id: string
+  readonly type: string
+  readonly args: readonly unknown[]
+  /** The whole request as JSON text. */
+  readonly json: string
+  /** Options that only a server of ours understands. */
+  readonly ours: readonly string[]
+}
+
+const KNOWN = new Set(
+  (
+    'timeout gracePeriod heartbeatTimeout onTimeout totalTimeout enqueueTtl visibilityTimeout ' +
+    'queue priority retry delay scheduledAt expiresAt meta tags id parent inheritDeadline pending signal'
+  ).split(' '),
+)
+
+export async function toWire({ job, input, options }: EnqueueRequest): Promise<WireJob> {
+  for (const name of Object.keys(options)) {
+    if (!KNOWN.has(name)) throw new InputError(`An enqueue has no option ${name}.`, { field: name })
+  }
+  const args = await encodeInput(job, input)
+  const { id, parent, inheritDeadline } = options
+  if (!isUuidV7(id)) throw new InputError('id must be a UUIDv7 in lower case.', { field: 'id' })
+  if (inheritDeadline === true && parent === undefined)
+    throw new InputError('inheritDeadline needs a parent to inherit from.', { field: 'inheritDeadline' })
+  const limits = widelyKnown(limitsOnWire({ ...job.options.limits, ...given(options) }))
+  const { x_on_timeout: onTimeout, ...lengths } = limits.wire
+  const retry = { ...job.options.retry, ...given(options.retry ?? {}) }
+  const said = {
+    queue: options.queue ?? job.options.queue,
+    priority: options.priority ?? job.options.priority,
+    ...lengths,
+    ...momentsOf(options),
+    retry: Object.keys(retry).length === 0 ? undefined : retryOnWire(retry),
+    tags: options.tags,
+    pending: options.pending,
+  }
+  const members = [
+    member('id', id),
+    member('type', job.type),
+    `"args":${jsonText(args, `The input of ${job.type}`)}`,
+    options.meta === undefined ? '' : `"meta":${jsonText(options.meta, `The meta of ${job.type}`)}`,
+    Object.values(said).every((value) => value === undefined) ? '' : member('options', said),
+    onTimeout === undefined ? '' : member('x_on_timeout', onTimeout),
+    parent === undefined ? '' : member('x_parent', { job_id: parent.jobId }),
+    inheritDeadline === true ? '"x_inherit_deadline":true' : '',
+  ]
+  return {
+    id,
+    type: job.type,
+    args,
+    json: `{${members.filter((text) => text !== '').join(',')}}`,
+    ours: [
+      ...limits.ours,
+      ...(parent === undefined ? [] : ['parent']),
+      ...(inheritDeadline === true ? ['inheritDeadline'] : []),
+    ],
+  }
+}
+
+/** When it may start, and until when. A delay stays a delay: the clocks of client and server need not agree. */
+export function momentsOf(options: {
+  readonly delay?: Duration | undefined
+  readonly scheduledAt?: Date | string | null | undefined
+  readonly expiresAt?: Date | string | null | undefined
+}): { scheduled_at?: string | null | undefined; expires_at?: string | null | undefined } {
+  const { delay, scheduledAt, expiresAt } = options
+  if (delay !== undefined && scheduledAt !== undefined)
+    throw new InputError('delay and scheduledAt say the same thing: give one of them.', { field: 'delay' })
+  return {
+    scheduled_at: delay === undefined ? moment(scheduledAt, 'scheduledAt') : formatDelay(delay, 'delay'),
+    expires_at: moment(expiresAt, 'expiresAt'),
+  }
+}
+
+function moment(given: Date | string | null | undefined, name: string): string | null | undefined {
+  if (!(given instanceof Date)) return given
+  if (Number.isNaN(given.getTime())) throw new InputError(`${name} is no date.`, { field: name })
+  return given.toISOString()
+}
+
+function member(name: string, value: unknown): string {
+  return `"${name}":${JSON.stringify(value)}`
+}
+
+/** Undefined is not said: it takes nothing away from what lies below. */
+function given<T extends object>(options: T): Partial<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>
+}

@@ -1,0 +1,102 @@
+/**
+ * What must not compile. `tsc` reads this file and nothing runs it: every `@ts-expect-error` is a mistake the types have
+ * to catch, and an error of its own when they do not.
+ */
+import { expectTypeOf } from 'vitest'
+import { type } from 'arktype'
+import type { Client as PgClient, PoolClient } from 'pg'
+import * as v from 'valibot'
+import { z } from 'zod'
+import { Client, defineJob, enqueueInTransaction, entry, timeout, type JobView } from './index.ts'
+import { handlerLimits } from './limits.ts'
+
+declare const client: Client
+const transcode = defineJob('video.transcode', {
+  input: z.tuple([z.string(), z.enum(['720p', '1080p'])]),
+  output: z.object({ url: z.string(), at: z.string().transform((text) => new Date(text)) }),
+})
+const mail = defineJob<[to: string, times?: number]>('mail.send')
+const loose = defineJob('a.loose')
+const withValibot = defineJob('a.v', { input: v.object({ id: v.string() }), output: v.number() })
+const withArktype = defineJob('a.t', { input: type({ id: 'string', 'n?': 'number' }) })
+
+// ---- Inputs ----
+
+void client.enqueue(transcode, ['v1', '720p'])
+void client.enqueue(mail, ['a'])
+void client.enqueue(mail, ['a', 2])
+void client.enqueue(loose, [1, 'anything'])
+void client.enqueue(withValibot, { id: 'x' })
+void client.enqueue(withArktype, { id: 'x' })
+// @ts-expect-error a size that is none
+void client.enqueue(transcode, ['v1', '480p'])
+// @ts-expect-error one argument is missing
+void client.enqueue(transcode, ['v1'])
+// @ts-expect-error one argument too many
+void client.enqueue(transcode, ['v1', '720p', 'x'])
+// @ts-expect-error not the list of arguments
+void client.enqueue(transcode, 'v1')
+// @ts-expect-error a number where a text belongs
+void client.enqueue(mail, [5])
+// @ts-expect-error without a schema the input is a list
+void client.enqueue(loose, { a: 1 })
+// @ts-expect-error no id
+void client.enqueue(withValibot, {})
+// @ts-expect-error a number where a text belongs
+void client.enqueue(withArktype, { id: 5 })
+void client.enqueueMany(mail, [['a'], ['b']])
+// @ts-expect-error one of them is wrong
+void client.enqueueMany(mail, [['a'], [5]])
+// @ts-expect-error many jobs cannot share an id
+void client.enqueueMany(mail, [['a']], { id: 'x' })
+void client.enqueueMany([entry(mail, ['a']), entry(transcode, ['v1', '720p'], { priority: 1 })])
+// @ts-expect-error the wrong arguments in an entry
+void entry(transcode, ['v1'])
+// @ts-expect-error a plan is as strict as an enqueue
+void client.plan(transcode, ['v1'])
+
+// ---- Limits ----
+
+void client.enqueue(mail, ['a'], { timeout: '30s', totalTimeout: { ms: 250 }, onTimeout: 'discard' })
+void client.enqueue(mail, ['a'], { ...timeout({ seconds: 30, scope: 'total' }) })
+// @ts-expect-error a bare number has no unit
+void client.enqueue(mail, ['a'], { timeout: 30 })
+// @ts-expect-error there is no such mode
+void client.enqueue(mail, ['a'], { onTimeout: 'delete' })
+// @ts-expect-error there is no such option
+void client.enqueue(mail, ['a'], { timeOut: '30s' })
+// @ts-expect-error nor here
+defineJob('a.b', { limits: { ttl: '30s' } })
+// @ts-expect-error a bare number has no unit
+defineJob('a.b', { limits: { timeout: 30 } })
+// @ts-expect-error a handler cannot bring a total: that clock starts before it is known
+handlerLimits('a.b', { totalTimeout: '1m' })
+void client.patch('id', { timeout: null, totalTimeout: '1m' })
+// @ts-expect-error a queue cannot be changed
+void client.patch('id', { queue: 'other' })
+
+// ---- Transactions ----
+
+declare const pg: { client: PgClient; pooled: PoolClient }
+void enqueueInTransaction(pg.client, mail, ['a'], { schema: 'curfew' })
+void enqueueInTransaction(pg.pooled, transcode, ['v1', '720p'])
+// @ts-expect-error the wrong arguments
+void enqueueInTransaction(pg.pooled, transcode, ['v1'])
+// @ts-expect-error nothing to query
+void enqueueInTransaction({}, mail, ['a'])
+
+// ---- Results ----
+
+expectTypeOf(client.waitForResult('id', { job: transcode })).resolves.toEqualTypeOf<{ url: string; at: Date }>()
+expectTypeOf(client.waitForResult('id', { job: withValibot, timeout: '1m' })).resolves.toEqualTypeOf<number>()
+expectTypeOf(client.waitForResult('id')).resolves.toBeUnknown()
+expectTypeOf(client.waitForResult('id', { job: mail })).resolves.toBeUnknown()
+expectTypeOf(client.enqueue(mail, ['a'])).resolves.toEqualTypeOf<JobView>()
+// @ts-expect-error a bare number has no unit
+void client.waitForResult('id', { timeout: 5 })
+
+// ---- Connecting ----
+
+void new Client({ url: 'http://127.0.0.1:8080', token: 'x' })
+// @ts-expect-error neither an address nor a server
+void new Client({ token: 'x' })

@@ -1,0 +1,124 @@
+/** What is published: whole, well-formed, and nothing in it or behind it that an application has no use for. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { temporaryDirectory } from './server-process.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const PACKAGES = ['core', 'sdk'] as const
+type Package = (typeof PACKAGES)[number]
+
+interface Packed {
+  readonly filename: string
+  readonly files: readonly { readonly path: string }[]
+}
+
+const shelf = temporaryDirectory()
+const packed = new Map<Package, Packed>()
+
+beforeAll(() => {
+  for (const name of PACKAGES) {
+    const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', shelf]
+    const said = execFileSync('npm', args, { cwd: join(root, 'packages', name), encoding: 'utf8', stdio: 'pipe' })
+    const [made] = JSON.parse(said) as Packed[]
+    if (made !== undefined) packed.set(name, made)
+  }
+})
+
+const tarball = (name: Package): string => join(shelf, packed.get(name)?.filename ?? '')
+const manifest = (name: Package): Record<string, unknown> =>
+  JSON.parse(readFileSync(join(root, 'packages', name, 'package.json'), 'utf8')) as Record<string, unknown>
+
+describe.each(PACKAGES)('the package %s', (name) => {
+  test('is well-formed (publint)', async () => {
+    const { messages } = await publint({ pkgDir: join(root, 'packages', name), strict: true, pack: 'npm' })
+    expect(messages.map((message) => formatMessage(message, manifest(name)))).toEqual([])
+  })
+
+  test('has types that fit what is imported (are the types wrong?)', () => {
+    const attw = join(root, 'node_modules', '@arethetypeswrong', 'cli', 'dist', 'index.js')
+    const run = spawnSync(process.execPath, [attw, tarball(name), '--profile', 'esm-only'], { encoding: 'utf8' })
+    expect(run.stdout + run.stderr).toContain('ESM')
+    expect([run.status, run.status === 0 ? '' : run.stdout]).toEqual([0, ''])
+  })
+
+  test('holds what was built, and no test', () => {
+    const paths = packed.get(name)?.files.map(({ path }) => path) ?? []
+    expect(paths).toEqual(expect.arrayContaining(['package.json', 'dist/index.js', 'dist/index.d.ts']))
+    expect(paths.filter((path) => /\.(test|test-d|suite)\./.test(path) || path.endsWith('.tsbuildinfo'))).toEqual([])
+  })
+})
+
+interface Locked {
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly optionalDependencies?: Readonly<Record<string, string>>
+  readonly hasInstallScript?: boolean
+  readonly link?: boolean
+  readonly resolved?: string
+}
+
+/** Every package an installation of this one brings along, by the lockfile. */
+function closureOf(name: string): Map<string, Locked> {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, Locked>
+  }
+  const found = new Map<string, Locked>()
+  const visit = (path: string): void => {
+    const entry = packages[path]
+    if (entry === undefined) throw new Error(`package-lock.json knows nothing of ${path}`)
+    const target = entry.link === true ? (packages[entry.resolved ?? ''] ?? entry) : entry
+    if (found.has(path)) return
+    found.set(path, target)
+    for (const needed of Object.keys({ ...target.dependencies, ...target.optionalDependencies })) {
+      const nested = `${path}/node_modules/${needed}`
+      visit(nested in packages ? nested : `node_modules/${needed}`)
+    }
+  }
+  visit(`node_modules/${name}`)
+  return found
+}
+
+describe('an application that installs the SDK', () => {
+  test('gets these packages and no others: no database driver, nothing to compile', () => {
+    const closure = closureOf('@curfew/sdk')
+    expect([...closure.keys()].map((path) => path.replace('node_modules/', '')).sort()).toEqual([
+      '@curfew/core',
+      '@curfew/sdk',
+      '@standard-schema/spec',
+      'eventsource-parser',
+    ])
+    for (const [path, { hasInstallScript }] of closure) expect([path, hasInstallScript]).toEqual([path, undefined])
+  })
+
+  test('can use it with nothing else installed, and traces only where OpenTelemetry is', () => {
+    const home = temporaryDirectory()
+    for (const path of closureOf('@curfew/sdk').keys()) {
+      const target = join(home, path)
+      mkdirSync(target, { recursive: true })
+      const own = PACKAGES.find((name) => path === `node_modules/@curfew/${name}`)
+      if (own === undefined) cpSync(join(root, path), target, { recursive: true })
+      else execFileSync('tar', ['-xzf', tarball(own), '-C', target, '--strip-components=1'])
+    }
+    const run = (code: string): string =>
+      execFileSync(process.execPath, ['--input-type=module', '-e', code], {
+        cwd: home,
+        encoding: 'utf8',
+        stdio: 'pipe',
+      })
+    expect(run(`import * as sdk from '@curfew/sdk'; console.log(typeof sdk.Client, typeof sdk.defineJob)`)).toBe(
+      'function function\n',
+    )
+    expect(() => run(`await import('@curfew/sdk/telemetry')`)).toThrow(/@opentelemetry\/api/)
+    mkdirSync(join(home, 'node_modules', '@opentelemetry'))
+    cpSync(join(root, 'node_modules/@opentelemetry/api'), join(home, 'node_modules/@opentelemetry/api'), {
+      recursive: true,
+    })
+    expect(run(`import * as t from '@curfew/sdk/telemetry'; console.log(Object.keys(t).sort().join())`)).toBe(
+      'attemptTracing,enqueueTracing\n',
+    )
+  })
+})
