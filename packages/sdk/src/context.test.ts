@@ -18,6 +18,7 @@ function attempt(answer: (call: Call) => unknown = () => null) {
     attempt: 1,
     maxAttempts: 3,
     args: ['v1'],
+    input: null,
     meta: {},
     lastCheckpoint: null,
     softAt: clock.monotonicMs() + SOFT_MS,

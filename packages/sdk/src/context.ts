@@ -8,25 +8,16 @@
 import type { Host } from '@curfew/core'
 import { encodeInput, type AnyJob, type SentBy } from './define-job.ts'
 import { toMillis, type Duration } from './durations.ts'
+import type { EnqueueOptions } from './enqueue-options.ts'
 import { DeadlineError, InputError } from './errors.ts'
 import type { AttemptFacts, Call } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
-import type { Limits } from './limits.ts'
-import type { RetryPolicy } from './retry.ts'
 import { stopError } from './stop-error.ts'
 import { timerAt } from './timer-at.ts'
 import type { JobView } from './wire.ts'
 
-/** What an enqueue from within a handler may say. It crosses to the worker as JSON. */
-export interface ContextEnqueueOptions {
-  readonly queue?: string
-  readonly priority?: number
-  readonly limits?: Limits
-  readonly retry?: RetryPolicy
-  /** The new job may not outlive this attempt's own limits. */
-  readonly inheritDeadline?: boolean
-  readonly [option: string]: unknown
-}
+/** What an enqueue from within a handler may say. It crosses to the worker as JSON; the parent is this job. */
+export type ContextEnqueueOptions = Omit<EnqueueOptions, 'signal' | 'parent'>
 
 export interface Context {
   readonly jobId: string

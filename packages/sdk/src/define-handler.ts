@@ -5,7 +5,7 @@
  *   export const transcode = defineHandler(transcodeJob, async (ctx, [id, size]) => { … })
  */
 import type { Context } from './context.ts'
-import { checkOutput, decodeInput, type AnyJob, type GotBy, type Job } from './define-job.ts'
+import { checkOutput, readInput, type AnyJob, type GotBy, type Job } from './define-job.ts'
 import { InputError } from './errors.ts'
 
 /** Known by every copy of the SDK that an application may hold. */
@@ -15,6 +15,9 @@ export type HandlerFunction<Input = readonly unknown[], Returned = unknown> = (
   ctx: Context,
   input: Input,
 ) => Returned | Promise<Returned>
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type AnyHandlerFunction = HandlerFunction<any>
 
 type ReturnedBy<J> = J extends Job<infer _S, infer _G, infer Returned, infer _O> ? Returned : never
 
@@ -41,12 +44,23 @@ class UnfitInput extends InputError {
   }
 }
 
-/** Runs either form of handler: a plain function gets the arguments as they are. */
-export async function runHandler(handler: Handler | HandlerFunction, ctx: Context): Promise<unknown> {
-  if (!isHandler(handler)) return handler(ctx, ctx.args)
-  const { job, run } = handler
-  const input = await decodeInput(job, ctx.args).catch((error: unknown) => {
+/** The input as it was sent, and as the handler gets it. What does not fit fails, and would fail again. */
+export async function inputFor(job: AnyJob, args: readonly unknown[]): Promise<{ sent: unknown; value: unknown }> {
+  try {
+    return await readInput(job, args)
+  } catch (error) {
     throw error instanceof InputError ? new UnfitInput(error) : error
-  })
-  return checkOutput(job, await run(ctx, input))
+  }
+}
+
+/** Runs either form of handler: a plain function gets the input as it was sent. */
+export async function runHandler(
+  handler: Handler | AnyHandlerFunction,
+  ctx: Context,
+  sent: unknown = ctx.args,
+): Promise<unknown> {
+  if (!isHandler(handler)) return handler(ctx, sent)
+  const { job, run } = handler
+  const { value } = await inputFor(job, ctx.args)
+  return checkOutput(job, await run(ctx, value))
 }

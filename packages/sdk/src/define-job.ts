@@ -76,16 +76,21 @@ export async function encodeInput(job: AnyJob, input: unknown): Promise<readonly
 
 /** What the handler gets. Throws an InputError that names the path when the arguments no longer fit. */
 export async function decodeInput(job: AnyJob, args: readonly unknown[]): Promise<unknown> {
+  return (await readInput(job, args)).value
+}
+
+/** The input as it was sent, the whole list or its only entry, and what the schema makes of it. */
+export async function readInput(job: AnyJob, args: readonly unknown[]): Promise<{ sent: unknown; value: unknown }> {
   const { input: schema } = job.options
-  if (schema === undefined) return args
+  if (schema === undefined) return { sent: args, value: args }
   // The entry first: to some schemas of objects a list is an object too, with nothing in it that they know.
   const only = mayBeTheOnlyOne(args) ? await schema['~standard'].validate(args[0]) : null
-  if (only !== null && only.issues === undefined) return only.value
+  if (only !== null && only.issues === undefined) return { sent: args[0], value: only.value }
   const whole = await schema['~standard'].validate(args)
-  if (whole.issues === undefined) return whole.value
+  if (whole.issues === undefined) return { sent: args, value: whole.value }
   if (args.length === 0) {
     const nothing = await schema['~standard'].validate(undefined)
-    if (nothing.issues === undefined) return nothing.value
+    if (nothing.issues === undefined) return { sent: undefined, value: nothing.value }
   }
   // A list of one may be either; an object where an object is expected is the likelier mistake.
   const isObject = typeof args[0] === 'object' && args[0] !== null

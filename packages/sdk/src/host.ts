@@ -33,3 +33,24 @@ export const systemRandom: Random = () => {
   used += 1
   return number / 4_294_967_296
 }
+
+/**
+ * Looks once in every round of the event loop: after it has slept, before any timer fires. An immediate that does not
+ * count keeps no loop awake, and is called all the same when something else wakes it. Returns how to end it.
+ */
+export function afterEverySleep(look: () => void): () => void {
+  let next: NodeJS.Immediate
+  const again = (): void => {
+    next = setImmediate(again).unref()
+    look()
+  }
+  next = setImmediate(again).unref()
+  return () => {
+    clearImmediate(next)
+  }
+}
+
+/** When everything that has arrived, and everything promised so far, has happened. */
+export function turnOfTheLoop(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve))
+}

@@ -29,6 +29,8 @@ export interface AttemptFacts {
   readonly attempt: number
   readonly maxAttempts: number | null
   readonly args: readonly unknown[]
+  /** What a plain function gets: the arguments, or the only one of them. */
+  readonly input: unknown
   readonly meta: Readonly<Record<string, unknown>>
   readonly lastCheckpoint: unknown
   /** When the signal is aborted, and with what. */
