@@ -5,6 +5,7 @@ export default defineConfig({
   resolve: {
     alias: {
       '@curfew/core': fileURLToPath(new URL('./packages/core/src/index.ts', import.meta.url)),
+      '@curfew/sdk/testing': fileURLToPath(new URL('./packages/sdk/src/testing/index.ts', import.meta.url)),
       '@curfew/sdk/telemetry': fileURLToPath(new URL('./packages/sdk/src/telemetry.ts', import.meta.url)),
       '@curfew/sdk': fileURLToPath(new URL('./packages/sdk/src/index.ts', import.meta.url)),
       curfew: fileURLToPath(new URL('./packages/server/src/index.ts', import.meta.url)),

@@ -259,6 +259,31 @@ export function runCurfew(args: readonly string[]): Running {
   }
 }
 
+/** Any script of ours in a process of its own. */
+export interface NodeProcess {
+  readonly pid: number
+  readonly output: Readonly<Output>
+  readonly exited: Promise<Exit>
+  /** Null while it runs. */
+  ended(): Exit | null
+  signal(signal: NodeJS.Signals): void
+}
+
+/** `script`: a file, or all arguments for Node. */
+export function runNode(script: string | readonly string[], env: Readonly<Record<string, string>> = {}): NodeProcess {
+  const { child, output } = launchNode(typeof script === 'string' ? [script] : script, { env })
+  let exit: Exit | null = null
+  const exited = exitOf(child)
+  void exited.then((how) => (exit = how))
+  return {
+    pid: child.pid ?? 0,
+    output,
+    exited,
+    ended: () => exit,
+    signal: (signal) => child.kill(signal),
+  }
+}
+
 /** Looks until the condition answers something but false, null or undefined. */
 export async function until<T>(
   what: string,
@@ -301,11 +326,15 @@ interface Output {
   stderr: string
 }
 
-function launch(
+function launch(args: readonly string[], options: StartOptions): { child: ChildProcess; output: Output } {
+  return launchNode([...(options.node ?? []), main, ...args], options)
+}
+
+function launchNode(
   args: readonly string[],
-  { env, node, channel, input }: StartOptions,
+  { env, channel, input }: StartOptions,
 ): { child: ChildProcess; output: Output } {
-  const child = spawn(process.execPath, [...(node ?? []), main, ...args], {
+  const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
     stdio: [input === true ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(channel === true ? (['ipc'] as const) : [])],
   })

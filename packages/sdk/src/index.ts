@@ -10,6 +10,8 @@ export {
 } from './limits.ts'
 export type { RetryPolicy } from './retry.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
+export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
+export type { Context, ContextEnqueueOptions } from './context.ts'
 export type {
   BulkOutcome,
   DeadLetterStats,
@@ -25,6 +27,10 @@ export type {
   WorkerView,
 } from './wire.ts'
 export type { Log } from './log.ts'
+export { Worker, type WorkerOptions, type WorkerSettings } from './worker.ts'
+export type { HandlerOptions } from './handlers.ts'
+export type { AttemptMiddleware } from './attempt-middleware.ts'
+export type { WorkerState } from './guard/protocol.ts'
 export type { Fetch, InProcessServer } from './transport.ts'
 export type {
   Connection,
@@ -43,5 +49,3 @@ export type { CurfewEvent, EventFilter } from './events.ts'
 export type { WaitOptions } from './result.ts'
 export type { DeadLetterFilter, Signalled, TypePolicy } from './operators.ts'
 export type { Explanation, LimitsView, Plan } from '@curfew/core'
-export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
-export type { Context, ContextEnqueueOptions } from './context.ts'

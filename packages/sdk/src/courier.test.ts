@@ -1,0 +1,123 @@
+import { describe, expect, test } from 'vitest'
+import { FakeClock } from '@curfew/core'
+import { Connection } from './connection.ts'
+import { exchangeCourier, singleCourier, type Courier, type Trip } from './courier.ts'
+import type { Report } from './report.ts'
+
+const ACK: Report = { kind: 'ack', hold: { jobId: 'a', attempt: 1, lease: 7 }, result: 5 }
+const NACK: Report = {
+  kind: 'nack',
+  hold: { jobId: 'b', attempt: 1, lease: 8 },
+  requeue: true,
+  error: { type: 'shutdown', message: 'bye' },
+}
+
+interface Asked {
+  readonly url: string
+  readonly body: Record<string, unknown>
+}
+
+/** A server that answers by a table; calls that are not in it are answered {}. */
+function server(answers: Record<string, [number, unknown]>): { connection: Connection; asked: Asked[] } {
+  const asked: Asked[] = []
+  const handler = async ({ url, body }: { url: string; body: string }) => {
+    asked.push({ url, body: JSON.parse(body || '{}') as Record<string, unknown> })
+    const [status, answer] = answers[url] ?? [200, {}]
+    return { status, headers: {}, body: JSON.stringify(answer) }
+  }
+  return { connection: new Connection({ server: { handler }, retries: 0 }), asked }
+}
+
+function route(connection: Connection): Parameters<typeof exchangeCourier>[0] {
+  return { connection, host: new FakeClock(), workerId: 'me', queues: ['q'] }
+}
+
+const trip = (reports: readonly Report[], ask: Trip['ask'] = null): Trip => ({
+  reports,
+  ask,
+  beat: null,
+  signal: new AbortController().signal,
+})
+
+const refusedBy = (workerId: string, lease: number): unknown => ({
+  code: 'conflict',
+  message: 'over',
+  details: { reason: 'not_active', completed_by: { worker_id: workerId, x_lease: lease } },
+})
+
+describe.each(['exchange', 'single'])('by %s', (way) => {
+  const reach = (answer: unknown, status: number): { courier: Courier; asked: Asked[] } => {
+    const { connection, asked } = server(
+      way === 'exchange'
+        ? { '/ojs/v1/workers/exchange': [200, { acks: [{ ok: status === 200, status, error: answer }] }] }
+        : { '/ojs/v1/workers/ack': [status, { error: answer }] },
+    )
+    const courier =
+      way === 'exchange' ? exchangeCourier(route(connection)) : singleCourier(route(connection), true, true)
+    return { courier, asked }
+  }
+
+  test('a report is delivered with the proof of its attempt', async () => {
+    const { courier, asked } = reach(undefined, 200)
+    expect((await courier.travel(trip([ACK]))).deliveries).toEqual([{ kind: 'done' }])
+    const entry = way === 'exchange' ? (asked[0]?.body['acks'] as unknown[])[0] : asked[0]?.body
+    expect(entry).toMatchObject({ job_id: 'a', attempt: 1, x_lease: 7, result: 5 })
+    expect(asked[0]?.body).toMatchObject({ worker_id: 'me' })
+  })
+
+  test('a report whose first answer was lost is known by its own lease', async () => {
+    const { courier } = reach(refusedBy('me', 7), 409)
+    expect((await courier.travel(trip([ACK]))).deliveries).toEqual([{ kind: 'done' }])
+  })
+
+  test.each([
+    ['another worker', refusedBy('you', 7)],
+    ['another lease', refusedBy('me', 6)],
+  ])('a report that came too late is refused: closed by %s', async (_who, error) => {
+    const { courier } = reach(error, 409)
+    expect((await courier.travel(trip([ACK]))).deliveries).toMatchObject([{ kind: 'refused', code: 'conflict' }])
+  })
+
+  test('a report that the server could not store is to be sent again', async () => {
+    const { courier } = reach({ code: 'unavailable', message: 'disk' }, 503)
+    expect((await courier.travel(trip([ACK]))).deliveries).toMatchObject([{ kind: 'unsent' }])
+  })
+})
+
+test('one exchange takes acks, nacks and the call for jobs, and tells each report its own fate', async () => {
+  const job = { id: 'c', x_lease: 1 }
+  const { connection, asked } = server({
+    '/ojs/v1/workers/exchange': [
+      200,
+      {
+        acks: [{ ok: true }],
+        nacks: [{ ok: false, status: 409, error: { code: 'conflict', message: 'm' } }],
+        jobs: [job],
+        x_waited_ms: 30,
+      },
+    ],
+  })
+  const back = await exchangeCourier(route(connection)).travel(trip([NACK, ACK], { count: 2, waitMs: 0 }))
+  expect(asked).toHaveLength(1)
+  expect(asked[0]?.body).toMatchObject({ nacks: [{ job_id: 'b', requeue: true }], fetch: { queues: ['q'], count: 2 } })
+  expect(back.deliveries.map(({ kind }) => kind)).toEqual(['refused', 'done'])
+  expect(back.jobs).toEqual([job])
+  expect(back.asked.waitedMs).toBe(30)
+})
+
+test('reports that were delivered one by one stay delivered when no jobs could be asked for', async () => {
+  const { connection } = server({ '/ojs/v1/workers/fetch': [503, { error: { code: 'unavailable' } }] })
+  const back = await singleCourier(route(connection), true, true).travel(trip([ACK], { count: 1, waitMs: 0 }))
+  expect(back.deliveries).toEqual([{ kind: 'done' }])
+  expect(back.failure).toMatchObject({ status: 503 })
+})
+
+test('a server that knows no leases is sent none', async () => {
+  const { connection, asked } = server({})
+  const plain: Report = { kind: 'ack', hold: { jobId: 'a', attempt: 1, lease: null }, result: 5 }
+  await singleCourier(route(connection), false, false).travel(trip([plain], { count: 1, waitMs: 20 }))
+  expect(asked.map(({ body }) => body)).toEqual([
+    { job_id: 'a', result: 5 },
+    { worker_id: 'me', queues: ['q'], count: 1 },
+  ])
+})

@@ -1,0 +1,47 @@
+/** The body of a BEAT: who lives, in which state, with which jobs. */
+import type { Instant } from '@curfew/core'
+import type { Connection } from '../connection.ts'
+import type { BeatAnswer, Watched, WorkerFacts, WorkerState } from './protocol.ts'
+
+/**
+ * `fences`: the server understands leases, and signs apart from the list. Elsewhere a handler that must prove its life
+ * by itself and did not is left out of the list.
+ */
+export function beatBody(
+  facts: WorkerFacts,
+  state: WorkerState,
+  watched: readonly Watched[],
+  signs: ReadonlySet<string>,
+  now: Instant,
+  fences: boolean,
+): Record<string, unknown> {
+  const isProven = ({ manual, key }: Watched): boolean => !manual || signs.has(key)
+  const listed = fences ? watched : watched.filter(isProven)
+  const ids = listed.map(({ jobId }) => jobId)
+  const common = { ...facts, state, active_jobs: ids.length, active_job_ids: ids }
+  if (!fences) return common
+  const leases: Record<string, number> = {}
+  for (const { jobId, lease } of listed) if (lease !== null) leases[jobId] = lease
+  return {
+    ...common,
+    // Beats come from two threads; both read the same clock.
+    seq: now,
+    x_leases: leases,
+    ...(listed.some(({ manual }) => manual) ? { x_beats: listed.filter(isProven).map(({ jobId }) => jobId) } : {}),
+  }
+}
+
+/** Tried once: the next beat is the next try. */
+export function sendBeat(
+  connection: Connection,
+  body: Record<string, unknown>,
+  timeoutMs: number,
+): Promise<BeatAnswer> {
+  return connection.call<BeatAnswer>({
+    method: 'POST',
+    path: '/ojs/v1/workers/heartbeat',
+    body,
+    idempotent: false,
+    timeoutMs,
+  })
+}

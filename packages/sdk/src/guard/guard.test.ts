@@ -1,0 +1,186 @@
+import { describe, expect, test } from 'vitest'
+import { FakeClock } from '@curfew/core'
+import { Guard } from './guard.ts'
+import type { BeatAnswer, GuardNews, Watched } from './protocol.ts'
+
+const FACTS = {
+  worker_id: 'me',
+  hostname: 'h',
+  pid: 1,
+  queues: ['q'],
+  concurrency: 2,
+  labels: [],
+  started_at: 'then',
+}
+
+class Stage {
+  readonly clock = new FakeClock()
+  readonly beats: Record<string, unknown>[] = []
+  readonly news: GuardNews[] = []
+  isAway = false
+  answer: BeatAnswer = { state: 'running' }
+  readonly guard: Guard
+
+  constructor(fences = true) {
+    const quiet = (): void => {}
+    this.guard = new Guard({
+      host: this.clock,
+      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      facts: FACTS,
+      fences,
+      beat: async (body) => {
+        this.beats.push(body)
+        if (this.isAway) throw new Error('away')
+        return this.answer
+      },
+      tell: (news) => void this.news.push(news),
+    })
+    this.guard.obey({ op: 'registered', intervalMs: 5_000, timeoutMs: 30_000, askedAt: this.clock.now() })
+  }
+
+  async advance(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 100) {
+      this.clock.advance(Math.min(100, left))
+      await new Promise((resolve) => void setImmediate(resolve))
+    }
+  }
+
+  begin(key: string, more: Partial<Watched> = {}): void {
+    const softStop = { why: 'deadline', kind: 'execution', limitMs: 1, source: 'type' } as const
+    const hardAt = this.clock.now() + 1e9
+    const attempt = {
+      key,
+      jobId: key,
+      lease: 3,
+      manual: false,
+      stallMs: null,
+      graceMs: 1_000,
+      hardAt,
+      softStop,
+      ...more,
+    }
+    this.guard.obey({ op: 'begin', attempt })
+  }
+
+  get fences(): number {
+    return this.news.filter(({ op }) => op === 'fence').length
+  }
+}
+
+describe('the guard of a worker', () => {
+  test('beats every interval, with the jobs and their leases', async () => {
+    const stage = new Stage()
+    stage.begin('a')
+    await stage.advance(20_000)
+    expect(stage.beats).toHaveLength(4)
+    expect(stage.beats[0]).toMatchObject({
+      worker_id: 'me',
+      state: 'running',
+      active_jobs: 1,
+      active_job_ids: ['a'],
+      x_leases: { a: 3 },
+    })
+    expect(stage.beats[0]).not.toHaveProperty('x_beats')
+    const seqs = stage.beats.map(({ seq }) => Number(seq))
+    expect(seqs).toEqual([...seqs].sort((a, b) => a - b))
+  })
+
+  test('does not beat when a call of the worker carried one', async () => {
+    const stage = new Stage()
+    await stage.advance(4_000)
+    stage.guard.obey({ op: 'contact', askedAt: stage.clock.now(), beat: true })
+    await stage.advance(4_900)
+    expect(stage.beats).toHaveLength(0)
+    await stage.advance(100)
+    expect(stage.beats).toHaveLength(1)
+  })
+
+  test('tells a new state at once', async () => {
+    const stage = new Stage()
+    stage.guard.obey({ op: 'state', state: 'terminate' })
+    await stage.advance(100)
+    expect(stage.beats).toMatchObject([{ state: 'terminate' }])
+  })
+
+  test('a manual handler is vouched for by its own signs only, and in time', async () => {
+    const stage = new Stage()
+    stage.begin('auto')
+    stage.begin('manual', { manual: true, stallMs: 2_000 })
+    await stage.advance(5_000)
+    expect(stage.beats[0]).toMatchObject({ active_job_ids: ['auto', 'manual'], x_beats: ['auto'] })
+    stage.guard.obey({ op: 'sign', key: 'manual' })
+    await stage.advance(100)
+    expect(stage.beats[1]).toMatchObject({ x_beats: ['auto', 'manual'] })
+    stage.guard.obey({ op: 'sign', key: 'manual' })
+    await stage.advance(300)
+    expect(stage.beats).toHaveLength(2)
+    await stage.advance(200)
+    expect(stage.beats).toHaveLength(3)
+    expect(stage.beats[2]).toMatchObject({ x_beats: ['auto', 'manual'] })
+  })
+
+  test('a sign that did not arrive is given again', async () => {
+    const stage = new Stage()
+    stage.begin('manual', { manual: true, stallMs: 60_000 })
+    stage.guard.obey({ op: 'sign', key: 'manual' })
+    stage.isAway = true
+    await stage.advance(5_000)
+    stage.isAway = false
+    await stage.advance(5_000)
+    expect(stage.beats.map((beat) => beat['x_beats'])).toEqual([['manual'], ['manual']])
+  })
+
+  test('where the server knows no signs, an unproven handler is left out', async () => {
+    const stage = new Stage(false)
+    stage.begin('auto')
+    stage.begin('manual', { manual: true })
+    await stage.advance(5_000)
+    expect(stage.beats[0]).toMatchObject({ active_job_ids: ['auto'] })
+    expect(stage.beats[0]).not.toHaveProperty('x_leases')
+  })
+
+  test('gives everything up shortly before the server could take the worker for dead, and once', async () => {
+    const stage = new Stage()
+    stage.begin('a')
+    await stage.advance(10_000)
+    stage.isAway = true
+    await stage.advance(28_900)
+    expect(stage.fences).toBe(0)
+    await stage.advance(200)
+    expect(stage.fences).toBe(1)
+    await stage.advance(60_000)
+    expect(stage.fences).toBe(1)
+    stage.isAway = false
+    await stage.advance(10_000)
+    stage.isAway = true
+    await stage.advance(40_000)
+    expect(stage.fences).toBe(2)
+  })
+
+  test('counts from when the last good call was sent, not from its answer', async () => {
+    const stage = new Stage()
+    stage.isAway = true
+    const sentAt = stage.clock.now()
+    await stage.advance(4_000)
+    stage.guard.obey({ op: 'contact', askedAt: sentAt, beat: false })
+    await stage.advance(25_000)
+    expect(stage.fences).toBe(1)
+  })
+
+  test('goes on beating whatever comes, and says when nobody answers', async () => {
+    const stage = new Stage()
+    stage.isAway = true
+    await stage.advance(20_000)
+    expect(stage.beats).toHaveLength(4)
+    expect(stage.news.filter(({ op }) => op === 'silence')).toHaveLength(4)
+  })
+
+  test('is silent when it is closed, and leaves no timer', async () => {
+    const stage = new Stage()
+    stage.guard.obey({ op: 'close' })
+    await stage.advance(10_000)
+    expect(stage.beats).toEqual([])
+    expect(stage.clock.nextTimerAt()).toBeNull()
+    expect(stage.news).toEqual([{ op: 'closed' }])
+  })
+})

@@ -1,0 +1,231 @@
+/**
+ * The guard of a worker: beats for it, watches the isolates its handlers run in, and ends everything when the server
+ * has not been heard for so long that it may give the jobs to somebody else.
+ *
+ * It runs no code of the application's. In a thread of its own (`thread.ts`) it goes on when a handler blocks the
+ * worker; where there is no network to block on, it runs in the worker's own thread.
+ */
+import { after, earliest, instant, isDue, millis, type Host, type Instant, type Millis, type Timer } from '@curfew/core'
+import { Isolates } from '../isolate/isolates.ts'
+import type { Stop } from '../isolate/protocol.ts'
+import type { Log } from '../log.ts'
+import { fenceAt, monotonicNow } from '../terms.ts'
+import { beatBody } from './beat.ts'
+import type { BeatAnswer, GuardNews, GuardOrder, Watched, WorkerFacts, WorkerState } from './protocol.ts'
+
+export interface GuardPorts {
+  readonly host: Host
+  readonly log: Log
+  readonly facts: WorkerFacts
+  /** The server understands leases and `x_beats`. */
+  readonly fences: boolean
+  readonly beat: (body: Record<string, unknown>, timeoutMs: number) => Promise<BeatAnswer>
+  readonly tell: (news: GuardNews) => void
+}
+
+/** A beat that is not answered by the time of the next one is given up, but not sooner than this. */
+const SHORTEST_PATIENCE_MS = 250
+const LOST: Stop = { why: 'lost', message: 'The server has not been heard for too long; the job may run elsewhere.' }
+
+export class Guard {
+  readonly #ports: GuardPorts
+  readonly #isolates: Isolates
+  readonly #watched = new Map<string, Watched>()
+  /** Attempts whose handlers gave a sign since the last beat. */
+  readonly #signs = new Set<string>()
+  /** When an attempt's life was last vouched for. */
+  readonly #vouchedAt = new Map<string, Instant>()
+  readonly #inIsolates = new Set<string>()
+  #state: WorkerState = 'running'
+  #intervalMs: Millis | null = null
+  #timeoutMs: Millis | null = null
+  #contactAt: Instant
+  #beatAt: Instant
+  #isBeating = false
+  #beatsAgain = false
+  #isFenced = false
+  #beatTimer: Timer | null = null
+  #fenceTimer: Timer | null = null
+  #closed = false
+
+  constructor(ports: GuardPorts) {
+    this.#ports = ports
+    this.#contactAt = this.#beatAt = this.#now()
+    this.#isolates = new Isolates({
+      host: ports.host,
+      log: ports.log,
+      most: ports.facts.concurrency,
+      onCall: (key, id, call) => {
+        ports.tell({ op: 'call', key, id, call })
+      },
+      onEnded: (key, ending) => {
+        this.#inIsolates.delete(key)
+        ports.tell({ op: 'ended', key, ending })
+      },
+    })
+  }
+
+  obey(order: GuardOrder): void {
+    switch (order.op) {
+      case 'registered':
+        this.#intervalMs = millis(order.intervalMs)
+        this.#timeoutMs = millis(order.timeoutMs)
+        this.#beatAt = this.#now()
+        this.#heard(instant(order.askedAt))
+        this.#armBeat()
+        return
+      case 'state':
+        this.#state = order.state
+        this.#beatNow()
+        return
+      case 'begin':
+        this.#watched.set(order.attempt.key, order.attempt)
+        this.#vouchedAt.set(order.attempt.key, this.#now())
+        return
+      case 'end':
+        this.#watched.delete(order.key)
+        this.#signs.delete(order.key)
+        this.#vouchedAt.delete(order.key)
+        return
+      case 'sign':
+        this.#signs.add(order.key)
+        this.#armBeat()
+        return
+      case 'contact':
+        if (order.beat) {
+          this.#beatAt = this.#now()
+          this.#armBeat()
+        }
+        this.#heard(instant(order.askedAt))
+        return
+      case 'warm':
+        this.#isolates.warm(order.kind)
+        return
+      case 'run':
+        this.#inIsolates.add(order.task.key)
+        this.#isolates.run(order.task)
+        return
+      case 'reply':
+        this.#isolates.reply(order.key, order.id, order.answer)
+        return
+      case 'stop':
+        this.#isolates.stop(order.key, order.stop, order.killAt)
+        return
+      case 'close':
+        void this.#close()
+    }
+  }
+
+  #now(): Instant {
+    return monotonicNow(this.#ports.host)
+  }
+
+  // ---- Beats ----
+
+  #armBeat(): void {
+    this.#beatTimer?.cancel()
+    if (this.#closed || this.#intervalMs === null) return
+    const dueAt = earliest(after(this.#beatAt, this.#intervalMs), this.#signDueAt())
+    this.#beatTimer = this.#ports.host.setTimer(Math.max(0, (dueAt ?? 0) - this.#now()), () => {
+      this.#beatNow()
+    })
+  }
+
+  /** A sign must be carried long before the silence before it counts as a stall. */
+  #signDueAt(): Instant | null {
+    let dueAt: Instant | null = null
+    for (const key of this.#signs) {
+      const { manual, stallMs } = this.#watched.get(key) ?? { manual: false, stallMs: null }
+      if (!manual || stallMs === null) continue
+      dueAt = earliest(dueAt, after(this.#vouchedAt.get(key) ?? this.#now(), millis(stallMs / 4)))
+    }
+    return dueAt
+  }
+
+  #beatNow(): void {
+    if (this.#closed || this.#intervalMs === null) return
+    if (this.#isBeating) this.#beatsAgain = true
+    else void this.#beat()
+  }
+
+  async #beat(): Promise<void> {
+    this.#isBeating = true
+    const askedAt = this.#now()
+    this.#beatAt = askedAt
+    const signs = new Set(this.#signs)
+    this.#signs.clear()
+    for (const key of signs) this.#vouchedAt.set(key, askedAt)
+    this.#armBeat()
+    try {
+      const answer = await this.#ports.beat(
+        beatBody(this.#ports.facts, this.#state, [...this.#watched.values()], signs, askedAt, this.#ports.fences),
+        Math.max(SHORTEST_PATIENCE_MS, this.#intervalMs ?? 0),
+      )
+      if (this.#closed) return
+      this.#heard(askedAt)
+      this.#stopIsolates(answer)
+      this.#ports.tell({ op: 'beat', askedAt, answer })
+    } catch (error) {
+      // Signs that did not arrive are given again.
+      for (const key of signs) if (this.#watched.has(key)) this.#signs.add(key)
+      this.#ports.tell({ op: 'silence', message: error instanceof Error ? error.message : String(error) })
+    } finally {
+      this.#isBeating = false
+      if (this.#beatsAgain) {
+        this.#beatsAgain = false
+        this.#beatNow()
+      }
+    }
+  }
+
+  /** What runs in an isolate is stopped from here: the worker may be busy. */
+  #stopIsolates({ x_cancel_jobs: orders = [] }: BeatAnswer): void {
+    for (const { job_id: jobId, reason, x_lease: lease } of orders) {
+      for (const watched of this.#watched.values()) {
+        if (watched.jobId !== jobId || (lease !== undefined && watched.lease !== lease)) continue
+        if (!this.#inIsolates.has(watched.key)) continue
+        const now = this.#now()
+        if (reason === 'timeout') this.#isolates.stop(watched.key, watched.softStop, watched.hardAt)
+        else if (reason === 'lost') this.#isolates.stop(watched.key, { why: 'lost' }, now)
+        else this.#isolates.stop(watched.key, { why: 'cancelled' }, Math.min(watched.hardAt, now + watched.graceMs))
+      }
+    }
+  }
+
+  // ---- The fence ----
+
+  #heard(askedAt: Instant): void {
+    if (askedAt > this.#contactAt) this.#contactAt = askedAt
+    if (this.#timeoutMs === null) return
+    this.#isFenced = false
+    this.#isolates.renew(fenceAt(this.#contactAt, this.#timeoutMs).fenceAt)
+    this.#armFence()
+  }
+
+  #armFence(): void {
+    this.#fenceTimer?.cancel()
+    if (this.#closed || this.#timeoutMs === null || this.#isFenced) return
+    const { warnAt } = fenceAt(this.#contactAt, this.#timeoutMs)
+    this.#fenceTimer = this.#ports.host.setTimer(Math.max(0, warnAt - this.#now()), () => {
+      if (!isDue(warnAt, this.#now())) this.#armFence()
+      else this.#fence()
+    })
+  }
+
+  #fence(): void {
+    if (this.#timeoutMs === null) return
+    this.#isFenced = true
+    const { fenceAt: killAt } = fenceAt(this.#contactAt, this.#timeoutMs)
+    for (const key of this.#inIsolates) this.#isolates.stop(key, LOST, killAt)
+    this.#ports.tell({ op: 'fence' })
+  }
+
+  async #close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#beatTimer?.cancel()
+    this.#fenceTimer?.cancel()
+    await this.#isolates.close()
+    this.#ports.tell({ op: 'closed' })
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * What a worker says to its guard, and what it hears back. Everything is plain data: the guard lives in a thread of its
+ * own, which no handler can block.
+ */
+import type { IsolateKind } from '../isolate/isolate.ts'
+import type { Call, Ending, ErrorData, IsolateTask, Stop } from '../isolate/protocol.ts'
+
+export type WorkerState = 'running' | 'quiet' | 'terminate'
+
+/** Who the worker is, for every beat. */
+export interface WorkerFacts {
+  readonly worker_id: string
+  readonly hostname: string
+  readonly pid: number
+  readonly queues: readonly string[]
+  readonly concurrency: number
+  readonly labels: readonly string[]
+  readonly started_at: string
+}
+
+/** What the guard's own thread starts with. */
+export interface ThreadData {
+  readonly url: string
+  readonly token: string | null
+  readonly fences: boolean
+  readonly facts: WorkerFacts
+}
+
+/** An attempt the guard vouches for, or whose isolate it watches. Instants are monotonic. */
+export interface Watched {
+  readonly key: string
+  readonly jobId: string
+  readonly lease: number | null
+  /** Only signs from the handler prove that it lives. */
+  readonly manual: boolean
+  /** Silence that counts as a stall; null where nobody judges. */
+  readonly stallMs: number | null
+  readonly graceMs: number
+  readonly hardAt: number
+  readonly softStop: Stop
+}
+
+export type Answer = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: ErrorData }
+
+export type GuardOrder =
+  /** The server knows the worker: beat this often, and be silent no longer than that. */
+  | { readonly op: 'registered'; readonly intervalMs: number; readonly timeoutMs: number; readonly askedAt: number }
+  | { readonly op: 'state'; readonly state: WorkerState }
+  | { readonly op: 'begin'; readonly attempt: Watched }
+  | { readonly op: 'end'; readonly key: string }
+  | { readonly op: 'sign'; readonly key: string }
+  /** Another call of this worker was answered; it was sent at `askedAt`. */
+  | { readonly op: 'contact'; readonly askedAt: number; readonly beat: boolean }
+  /** There will be tasks of this kind. */
+  | { readonly op: 'warm'; readonly kind: IsolateKind }
+  | { readonly op: 'run'; readonly task: IsolateTask }
+  | { readonly op: 'reply'; readonly key: string; readonly id: number; readonly answer: Answer }
+  | { readonly op: 'stop'; readonly key: string; readonly stop: Stop; readonly killAt: number }
+  | { readonly op: 'close' }
+
+export interface StopOrder {
+  readonly job_id: string
+  readonly reason: 'timeout' | 'cancelled' | 'lost'
+  readonly x_lease?: number
+}
+
+export interface BeatAnswer {
+  readonly state?: WorkerState
+  readonly x_cancel_jobs?: readonly StopOrder[]
+  readonly x_reregister?: boolean
+}
+
+export type GuardNews =
+  | { readonly op: 'beat'; readonly askedAt: number; readonly answer: BeatAnswer }
+  | { readonly op: 'silence'; readonly message: string }
+  /** No good call for so long that the server may count on nothing here any more. */
+  | { readonly op: 'fence' }
+  | { readonly op: 'call'; readonly key: string; readonly id: number; readonly call: Call }
+  | { readonly op: 'ended'; readonly key: string; readonly ending: Ending }
+  | { readonly op: 'closed' }
+  /** Its thread ended by itself: nobody beats, and what ran in isolates is gone. */
+  | { readonly op: 'gone' }

@@ -1,0 +1,73 @@
+/** A guard in a thread of its own, or in this one; the worker sees no difference. */
+import { Worker as Thread } from 'node:worker_threads'
+import type { Host } from '@curfew/core'
+import type { Log } from '../log.ts'
+import { Guard, type GuardPorts } from './guard.ts'
+import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
+
+export interface GuardHandle {
+  order(order: GuardOrder): void
+  /** Ends beats and isolates; nothing of the guard is left. */
+  close(): Promise<void>
+}
+
+export function guardHere(ports: Omit<GuardPorts, 'tell'>, tell: (news: GuardNews) => void): GuardHandle {
+  let closed: () => void = () => {}
+  const done = new Promise<void>((resolve) => (closed = resolve))
+  const guard = new Guard({
+    ...ports,
+    tell: (news) => {
+      if (news.op === 'closed') closed()
+      else tell(news)
+    },
+  })
+  return {
+    order: (order) => {
+      guard.obey(order)
+    },
+    close: () => {
+      guard.obey({ op: 'close' })
+      return done
+    },
+  }
+}
+
+/** Orders of one turn travel together. */
+export function guardInThread(
+  entry: URL,
+  data: ThreadData,
+  { host, log }: { host: Host; log: Log },
+  tell: (news: GuardNews) => void,
+): GuardHandle {
+  const thread = new Thread(entry, { workerData: data, name: 'curfew-guard' })
+  let waiting: GuardOrder[] = []
+  let isClosing = false
+  const flush = (): void => {
+    const orders = waiting
+    waiting = []
+    thread.postMessage(orders)
+  }
+  const exited = new Promise<void>((resolve) => {
+    thread.on('exit', () => {
+      if (!isClosing) tell({ op: 'gone' })
+      resolve()
+    })
+  })
+  thread.on('error', (error: Error) => {
+    log.error({ err: error.message, stack: error.stack }, 'the thread that beats for this worker broke')
+  })
+  thread.on('message', (news: GuardNews[]) => {
+    for (const each of news) tell(each)
+  })
+  return {
+    order: (order) => {
+      if (waiting.push(order) === 1) host.defer(flush)
+    },
+    close: () => {
+      isClosing = true
+      waiting.push({ op: 'close' })
+      flush()
+      return exited
+    },
+  }
+}

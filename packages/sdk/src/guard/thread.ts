@@ -1,0 +1,40 @@
+/** The guard's own thread: a connection of its own, and a port to the worker. Nothing imports this but a thread. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { Connection } from '../connection.ts'
+import { nodeHost } from '../host.ts'
+import { stderrLog } from '../log.ts'
+import { Guard } from './guard.ts'
+import { sendBeat } from './beat.ts'
+import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
+
+function live(data: ThreadData): void {
+  const port = parentPort
+  if (port === null) throw new Error('The guard runs in a thread.')
+  const connection = new Connection({ url: data.url, ...(data.token === null ? {} : { token: data.token }) })
+  let waiting: GuardNews[] = []
+  const flush = (): void => {
+    const news = waiting
+    waiting = []
+    port.postMessage(news)
+  }
+  const guard = new Guard({
+    host: nodeHost,
+    log: stderrLog,
+    facts: data.facts,
+    fences: data.fences,
+    beat: (body, timeoutMs) => sendBeat(connection, body, timeoutMs),
+    tell: (news) => {
+      if (news.op === 'closed') {
+        flush()
+        port.close()
+        return
+      }
+      if (waiting.push(news) === 1) queueMicrotask(flush)
+    },
+  })
+  port.on('message', (orders: GuardOrder[]) => {
+    for (const order of orders) guard.obey(order)
+  })
+}
+
+live(workerData as ThreadData)

@@ -1,0 +1,45 @@
+/** What an attempt asks of the server while it runs. */
+import type { AttemptPorts } from './attempt.ts'
+import type { Client } from './client.ts'
+import type { Connection } from './connection.ts'
+import type { AnyJob } from './define-job.ts'
+import type { EnqueueOptions } from './enqueue-options.ts'
+import type { Hold } from './report.ts'
+
+export function serverCalls(
+  connection: Connection,
+  client: Client,
+  workerId: string,
+  fences: () => boolean,
+): Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue'> {
+  const proof = ({ attempt, lease }: Hold): Record<string, unknown> =>
+    fences() && lease !== null ? { worker_id: workerId, attempt, x_lease: lease } : {}
+  return {
+    async saveCheckpoint(hold, state) {
+      await connection.call({
+        method: 'PUT',
+        path: `/ojs/v1/jobs/${hold.jobId}/checkpoint`,
+        idempotent: true,
+        body: { state, ...proof(hold) },
+      })
+    },
+    async saveProgress(hold, { value, message, data }) {
+      await connection.call({
+        method: 'PUT',
+        path: `/ojs/v1/jobs/${hold.jobId}/progress`,
+        idempotent: true,
+        body: {
+          progress: value,
+          ...(message === undefined ? {} : { message }),
+          ...(data === undefined ? {} : { data }),
+          ...proof(hold),
+        },
+      })
+    },
+    enqueue({ jobId }, { type, input, options, defaults }) {
+      const job = { type, options: (defaults ?? {}) as AnyJob['options'] } satisfies AnyJob
+      const asked = (options ?? {}) as EnqueueOptions
+      return client.enqueue(job, input, fences() ? { parent: { jobId }, ...asked } : asked)
+    },
+  }
+}
