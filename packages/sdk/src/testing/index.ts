@@ -1,0 +1,1 @@
+export { openTestKit, TestKit, type TestKitOptions, type TimeoutKind } from './kit.ts'

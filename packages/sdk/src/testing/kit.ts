@@ -1,0 +1,248 @@
+/**
+ * The whole server in this process, on a clock that stands still until a test turns it: deadlines of hours pass in
+ * milliseconds, each decided at its own instant. Kits share nothing, so tests may run side by side.
+ */
+import { FakeClock, instant, parseDuration, seededRandom, type Host, type Random } from '@curfew/core'
+import { Client } from '../client.ts'
+import { toMillis, type Duration } from '../durations.ts'
+import { InputError } from '../errors.ts'
+import { turnOfTheLoop } from '../host.ts'
+import { silentLog, type Log } from '../log.ts'
+import type { InProcessServer } from '../transport.ts'
+import type { JobView } from '../wire.ts'
+import { Worker, type WorkerSettings } from '../worker.ts'
+import { Party } from './party.ts'
+
+export interface TestKitOptions {
+  /** Settings of the server, by the keys of its configuration file: `{ 'limits.defaults.timeout': '1m' }`. */
+  readonly settings?: Readonly<Record<string, string | number | boolean>>
+  /** Where the clock stands at first. */
+  readonly startAt?: Date
+  /** Everything that is left to chance follows from it. */
+  readonly seed?: number
+  readonly log?: Log
+}
+
+export type TimeoutKind = 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
+
+const ERROR_TYPES: Readonly<Record<TimeoutKind, string>> = {
+  execution: 'timeout',
+  total: 'total_timeout',
+  enqueue_ttl: 'enqueue_ttl_expired',
+  stalled: 'stalled',
+}
+
+/** What the package `curfew` offers, as far as the kit needs it. */
+interface ServerModule {
+  readonly openServer: (options: {
+    readonly data: ':memory:'
+    readonly host: Host
+    readonly random: Random
+    readonly log: Log
+    readonly settings: Readonly<Record<string, string | number | boolean>>
+  }) => Promise<InProcessServer & { close(): Promise<void> }>
+}
+
+/** `drain` gives up on a job that is still open after this long. */
+const LONGEST_DRAIN_MS = 366 * 86_400_000
+/** Jobs that only wait for a worker would have been taken long before. */
+const STUCK_MS = 5 * 60_000
+const LONGEST_STEP_MS = 60_000
+
+export async function openTestKit(options: TestKitOptions = {}): Promise<TestKit> {
+  const { openServer } = await serverModule()
+  const clock = new FakeClock(options.startAt?.getTime())
+  const log = options.log ?? silentLog
+  const random = seededRandom(options.seed ?? 1)
+  const server = await openServer({ data: ':memory:', host: clock, random, log, settings: options.settings ?? {} })
+  return new TestKit(clock, server, random, log)
+}
+
+async function serverModule(): Promise<ServerModule> {
+  const name = 'curfew'
+  try {
+    return (await import(/* @vite-ignore */ name)) as ServerModule
+  } catch (error) {
+    throw new InputError(
+      `The test kit runs the server itself, and could not load it: npm install --save-dev curfew (${String(error)})`,
+    )
+  }
+}
+
+/** Waits for a worker, and no limit would end that. */
+function isIdle({ state, x_limits: limits, expires_at: expires }: JobView): boolean {
+  const isEnding = limits?.ttl_deadline !== undefined || limits?.total_deadline !== undefined || expires !== undefined
+  return state === 'available' && !isEnding
+}
+
+export class TestKit {
+  readonly client: Client
+  readonly #clock: FakeClock
+  readonly #server: InProcessServer & { close(): Promise<void> }
+  readonly #random: Random
+  readonly #log: Log
+  readonly #parties = new Map<Worker, Party>()
+  /** Whose attempt a signal belongs to: a handler sleeps on its worker's clock. */
+  readonly #owners = new WeakMap<AbortSignal, Party>()
+  readonly #dead = new Set<Worker>()
+  #calls = 0
+
+  constructor(clock: FakeClock, server: InProcessServer & { close(): Promise<void> }, random: Random, log: Log) {
+    this.#clock = clock
+    this.#server = server
+    this.#random = random
+    this.#log = log
+    this.client = new Client({ server: this.#party(), host: clock, random })
+  }
+
+  /** A worker on this server and this clock; isolated handlers run inline here. Give it handlers, then start it. */
+  worker(settings: WorkerSettings = {}): Worker {
+    const party = this.#party()
+    const worker = new Worker({
+      ...settings,
+      server: party,
+      host: party,
+      random: this.#random,
+      log: this.#log,
+      isolation: 'inline',
+    })
+    worker.use((context, next) => {
+      this.#owners.set(context.signal, party)
+      return next()
+    })
+    this.#parties.set(worker, party)
+    return worker
+  }
+
+  now(): Date {
+    return new Date(this.#clock.now())
+  }
+
+  /** Turns the clock. Everything that falls due on the way happens at its own instant, and has happened afterwards. */
+  async advance(by: Duration): Promise<void> {
+    const target = instant(this.#clock.now() + toMillis(by, 'advance'))
+    await this.settle()
+    for (let next = this.#clock.nextTimerAt(); next !== null && next <= target; next = this.#clock.nextTimerAt()) {
+      this.#clock.advance(Math.max(0, next - this.#clock.now()))
+      await this.settle()
+    }
+    this.#clock.advance(Math.max(0, target - this.#clock.now()))
+    await this.settle()
+  }
+
+  /** Lets everything that is under way come to rest, without turning the clock. */
+  async settle(): Promise<void> {
+    for (let before = -1; before !== this.#calls;) {
+      before = this.#calls
+      // Whatever the kit does itself is done within one turn of the loop; a second one shows whether it called anybody.
+      for (let turns = 0; turns < 2; turns += 1) await turnOfTheLoop()
+    }
+  }
+
+  /** Time for a handler to pass that a test can turn; ends early with the signal's reason. */
+  sleep(duration: Duration, signal?: AbortSignal): Promise<void> {
+    const host = (signal === undefined ? undefined : this.#owners.get(signal)) ?? this.#clock
+    return new Promise((resolve, reject) => {
+      const timer = host.setTimer(toMillis(duration, 'sleep'), () => {
+        signal?.removeEventListener('abort', give)
+        resolve()
+      })
+      const give = (): void => {
+        timer.cancel()
+        reject(signal?.reason as Error)
+      }
+      if (signal?.aborted === true) give()
+      else signal?.addEventListener('abort', give, { once: true })
+    })
+  }
+
+  /** Turns the clock until every job is over: backoffs, schedules and deadlines included. */
+  async drain(): Promise<void> {
+    const giveUpAt = this.#clock.now() + LONGEST_DRAIN_MS
+    let stepMs = 1
+    let stuckMs = 0
+    for (let open = await this.#open(); open.length > 0; open = await this.#open()) {
+      // Nobody takes them, and nothing will end them.
+      stuckMs = open.every(isIdle) ? stuckMs + stepMs : 0
+      if (stuckMs > STUCK_MS || this.#clock.now() > giveUpAt) {
+        const told = open.slice(0, 5).map(({ id, type, state }) => `${type} ${id} is ${state}`)
+        throw new Error(`${String(open.length)} jobs are still open, and nothing would change that: ${told.join(', ')}`)
+      }
+      await this.advance({ ms: stepMs })
+      stepMs = Math.min(LONGEST_STEP_MS, stepMs * 2)
+    }
+  }
+
+  async #open(): Promise<JobView[]> {
+    await this.settle()
+    const open: JobView[] = []
+    for (const state of ['active', 'available', 'scheduled', 'retryable'] as const)
+      for await (const job of this.client.list({ state })) open.push(job)
+    return open
+  }
+
+  /** As by kill -9: no more beats, no reports, nothing. The server finds out by itself. */
+  killWorker(worker: Worker): void {
+    this.#partyOf(worker).die()
+    this.#dead.add(worker)
+  }
+
+  /** As by SIGSTOP: the worker does nothing at all until `resume`. */
+  stall(worker: Worker): void {
+    this.#partyOf(worker).sleep()
+  }
+
+  async resume(worker: Worker): Promise<void> {
+    this.#partyOf(worker).wake()
+    await this.settle()
+  }
+
+  /** Cuts the worker off from the server, until `heal`. Its handlers go on. */
+  partition(worker: Worker): void {
+    this.#partyOf(worker).cutOff()
+  }
+
+  async heal(worker: Worker): Promise<void> {
+    this.#partyOf(worker).heal()
+    await this.settle()
+  }
+
+  /** Sets a wall clock forward, or back (`'-90s'`): the server's, or a worker's. No deadline may move. */
+  skewClock(by: string, worker?: Worker): void {
+    const ms = parseDuration(by.replace(/^-/, ''))
+    if (ms === null) throw new InputError(`${by} is no duration.`, { field: 'by' })
+    const signed = by.startsWith('-') ? 0 - ms : ms
+    if (worker === undefined) this.#clock.stepWall(signed)
+    else this.#partyOf(worker).skew(signed)
+  }
+
+  /** Throws, with the story of the job, unless the latest ending of this job was this limit. */
+  async expectTimedOut(job: string | { readonly id: string }, kind: TimeoutKind): Promise<JobView> {
+    await this.settle()
+    const id = typeof job === 'string' ? job : job.id
+    const seen = await this.client.get(id)
+    if (seen.errors?.at(-1)?.type === ERROR_TYPES[kind]) return seen
+    const { text } = await this.client.explain(id)
+    throw new Error(`Job ${id} was expected to end by its ${kind} limit.\n${text}`)
+  }
+
+  /** Ends workers and server. Waits for no handler. */
+  async close(): Promise<void> {
+    for (const worker of this.#parties.keys()) if (!this.#dead.has(worker)) this.killWorker(worker)
+    const closing = this.#server.close()
+    await this.advance({ ms: 0 })
+    await closing
+  }
+
+  #party(): Party {
+    return new Party(this.#clock, this.#server, () => {
+      this.#calls += 1
+    })
+  }
+
+  #partyOf(worker: Worker): Party {
+    const party = this.#parties.get(worker)
+    if (party === undefined) throw new InputError('This worker is not of this kit: make it with kit.worker().')
+    return party
+  }
+}

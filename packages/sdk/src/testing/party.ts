@@ -1,0 +1,137 @@
+/**
+ * One worker as the test kit sees it: its own view of the common clock, and its own line to the server. It can be put to
+ * sleep, cut off, or killed, as a process can; what it waits for then comes late, or never.
+ */
+import type { FakeClock, Host, Timer } from '@curfew/core'
+import { NetworkError } from '../errors.ts'
+import type { InProcessServer, TransportRequest, TransportResponse } from '../transport.ts'
+
+export class Party implements Host, InProcessServer {
+  readonly #clock: FakeClock
+  readonly #server: InProcessServer
+  readonly #onCall: () => void
+  #skewMs = 0
+  #isAsleep = false
+  #isDead = false
+  #isCutOff = false
+  /** How to hang up on each open call. */
+  readonly #lines = new Set<() => void>()
+  /** What happens when it wakes up, in its order. */
+  #missed: (() => void)[] = []
+
+  constructor(clock: FakeClock, server: InProcessServer, onCall: () => void) {
+    this.#clock = clock
+    this.#server = server
+    this.#onCall = onCall
+  }
+
+  // ---- Its clock ----
+
+  wallMs(): number {
+    return this.#clock.wallMs() + this.#skewMs
+  }
+
+  monotonicMs(): number {
+    return this.#clock.monotonicMs()
+  }
+
+  setTimer(ms: number, fire: () => void): Timer {
+    let isCancelled = false
+    const timer = this.#clock.setTimer(ms, () => {
+      this.#whenAwake(() => {
+        if (!isCancelled) fire()
+      })
+    })
+    return {
+      cancel: () => {
+        isCancelled = true
+        timer.cancel()
+      },
+    }
+  }
+
+  defer(run: () => void): void {
+    this.#clock.defer(() => {
+      this.#whenAwake(run)
+    })
+  }
+
+  #whenAwake(run: () => void): void {
+    if (this.#isDead) return
+    if (this.#isAsleep) this.#missed.push(run)
+    else run()
+  }
+
+  // ---- Its line to the server ----
+
+  readonly handler = async (request: TransportRequest): Promise<TransportResponse> => {
+    this.#onCall()
+    if (this.#isDead) return new Promise(() => {})
+    if (this.#isCutOff) throw cutOff()
+    const response = await this.#connected(request)
+    this.#onCall()
+    return new Promise((resolve) => {
+      this.#whenAwake(() => {
+        resolve(response)
+      })
+    })
+  }
+
+  /** The call ends with its answer, or with the line. */
+  #connected(request: TransportRequest): Promise<TransportResponse> {
+    return new Promise((resolve, reject) => {
+      const controller = new AbortController()
+      const leave = (): void => {
+        controller.abort(request.signal.reason)
+      }
+      const hangUp = (): void => {
+        controller.abort()
+        reject(cutOff())
+      }
+      request.signal.addEventListener('abort', leave, { once: true })
+      this.#lines.add(hangUp)
+      this.#server
+        .handler({ ...request, signal: controller.signal })
+        .then(resolve, reject)
+        .finally(() => {
+          this.#lines.delete(hangUp)
+          request.signal.removeEventListener('abort', leave)
+        })
+    })
+  }
+
+  // ---- What can happen to it ----
+
+  sleep(): void {
+    this.#isAsleep = true
+  }
+
+  wake(): void {
+    this.#isAsleep = false
+    for (const run of this.#missed.splice(0)) run()
+  }
+
+  cutOff(): void {
+    this.#isCutOff = true
+    for (const hangUp of [...this.#lines]) hangUp()
+  }
+
+  heal(): void {
+    this.#isCutOff = false
+  }
+
+  /** As by kill -9: nothing it would have done happens, and its connections are gone. */
+  die(): void {
+    this.#isDead = true
+    this.#missed = []
+    for (const hangUp of [...this.#lines]) hangUp()
+  }
+
+  skew(byMs: number): void {
+    this.#skewMs += byMs
+  }
+}
+
+function cutOff(): NetworkError {
+  return new NetworkError('The test kit has cut this worker off.')
+}
