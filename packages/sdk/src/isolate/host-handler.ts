@@ -1,0 +1,131 @@
+/**
+ * The isolate's side: runs one handler at a time and speaks for it. The same in a thread and in a process; only the way
+ * messages travel differs.
+ *
+ * The signal is aborted here, by a timer of our own, at the soft deadline: nothing has to arrive for it. What happens at
+ * the hard deadline is not up to this side.
+ */
+import type { Host, Timer } from '@curfew/core'
+import { createContext } from '../context.ts'
+import { runHandler } from '../define-handler.ts'
+import { errorData, errorFromData } from '../error-data.ts'
+import { CurfewError } from '../errors.ts'
+import { jsonText } from '../json-data.ts'
+import { stopError } from '../stop-error.ts'
+import { timerAt } from '../timer-at.ts'
+import type { Loaded } from './load-handler.ts'
+import type { Answer, FromIsolate, Outcome, ToIsolate } from './messages.ts'
+import type { AttemptFacts, Call, Stop } from './protocol.ts'
+
+export interface HandlerHost {
+  readonly host: Host
+  readonly send: (message: FromIsolate) => void
+  readonly loaded: Promise<Loaded>
+  /** Whether nothing of the handler is left that another one should not meet. */
+  readonly isClean: () => boolean
+  readonly end: () => void
+}
+
+/** Gives the function that takes what the worker says. */
+export function hostHandler(home: HandlerHost): (message: ToIsolate) => void {
+  let current: HostedAttempt | null = null
+  void home.loaded.then((loaded) => {
+    if (!loaded.ok) home.send({ t: 'unfit', error: loaded.error })
+  })
+  return (message) => {
+    switch (message.t) {
+      case 'run':
+        current = new HostedAttempt(home, message.key, message.facts)
+        void current.run()
+        return
+      case 'abort':
+        if (current?.key === message.key) current.abort(message.stop)
+        return
+      case 'reply':
+        if (current?.key === message.key) current.settle(message.id, message.answer)
+        return
+      case 'end':
+        home.end()
+    }
+  }
+}
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: Error) => void
+}
+
+class HostedAttempt {
+  readonly key: string
+  readonly #home: HandlerHost
+  readonly #facts: AttemptFacts
+  readonly #aborter = new AbortController()
+  readonly #softly: Timer
+  readonly #waiting = new Map<number, Waiting>()
+  #calls = 0
+  #isOver = false
+
+  constructor(home: HandlerHost, key: string, facts: AttemptFacts) {
+    this.key = key
+    this.#home = home
+    this.#facts = facts
+    this.#softly = timerAt(home.host, facts.softAt, () => {
+      this.abort(facts.softStop)
+    })
+  }
+
+  async run(): Promise<void> {
+    const loaded = await this.#home.loaded
+    if (!loaded.ok) return
+    const { signal } = this.#aborter
+    const ctx = createContext(this.#facts, signal, { host: this.#home.host, call: (call) => this.#call(call) })
+    let outcome: Outcome
+    try {
+      // Loading may have taken all the time there was: nothing starts with an empty budget.
+      if (signal.aborted) throw signal.reason
+      this.#home.send({ t: 'began', key: this.key })
+      outcome = { ok: true, json: jsonText(await runHandler(loaded.handler, ctx), 'The result of the handler') }
+    } catch (error) {
+      outcome = { ok: false, error: errorData(error) }
+    }
+    this.#finish()
+    const { host, isClean, send } = this.#home
+    send({ t: 'done', key: this.key, at: host.monotonicMs(), outcome, clean: isClean() })
+  }
+
+  abort(stop: Stop): void {
+    this.#aborter.abort(stopError(stop))
+  }
+
+  settle(id: number, answer: Answer): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (answer.ok) waiting?.resolve(answer.value)
+    else waiting?.reject(errorFromData(answer.error))
+  }
+
+  #call(call: Call): Promise<unknown> {
+    if (this.#isOver) return Promise.reject(tooLate(this.#facts))
+    const id = ++this.#calls
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject })
+      this.#home.send({ t: 'call', key: this.key, id, call })
+    })
+  }
+
+  #finish(): void {
+    this.#isOver = true
+    this.#softly.cancel()
+    for (const { reject } of this.#waiting.values()) reject(tooLate(this.#facts))
+    this.#waiting.clear()
+  }
+}
+
+function tooLate({ type, jobId, attempt }: AttemptFacts): CurfewError {
+  return new CurfewError(
+    'attempt_over',
+    `Attempt ${String(attempt)} of ${type} is over: what its handler left running can report nothing any more. Await ` +
+      `every call before the handler returns.`,
+    { details: { job_id: jobId, attempt } },
+  )
+}
