@@ -1,0 +1,103 @@
+/**
+ * One task on its way through an isolate: when it is stopped and why, and what is known of its end.
+ *
+ *     waiting ──→ running ──→ ended
+ *        softAt: nothing      softAt: the isolate aborts the signal by itself
+ *        has run, ended       killAt: killed, after a last look at where it is stuck
+ */
+import type { Host, Timer } from '@curfew/core'
+import { timerAt } from '../timer-at.ts'
+import type { Ending, IsolateTask, Stop } from './protocol.ts'
+
+/** The look at the stack begins this long before the kill, so that the kill need not wait for it. */
+const LOOK_MS = 50
+/** What the handler has started hears of it this long before the kill, or half of the grace if that is shorter. */
+const WARN_MS = 500
+
+export interface RunActions {
+  /** Its time was over before it had an isolate. */
+  onSpent(run: Run): void
+  onLook(run: Run): void
+  onWarn(run: Run): void
+  onKill(run: Run): void
+}
+
+export class Run {
+  readonly task: IsolateTask
+  killAt: number
+  /** Where it was, shortly before it is killed. */
+  stack: readonly string[] | null = null
+  hasBegun = false
+  /** An end in time, heard of while it was being killed. */
+  ending: Ending | null = null
+  readonly #host: Host
+  readonly #actions: RunActions
+  #stop: Stop | null = null
+  #timers: Timer[] = []
+
+  constructor(task: IsolateTask, host: Host, actions: RunActions) {
+    this.task = task
+    this.killAt = task.facts.hardAt
+    this.#host = host
+    this.#actions = actions
+  }
+
+  get key(): string {
+    return this.task.key
+  }
+
+  /** The first reason there was to stop it: what came after only hurried it along. */
+  get reason(): Stop {
+    return this.#stop ?? this.task.facts.softStop
+  }
+
+  /** There is no isolate for it yet. */
+  wait(): void {
+    this.#arm([[Math.min(this.task.facts.softAt, this.killAt), 'onSpent']])
+  }
+
+  /** It has its isolate. */
+  begin(): void {
+    this.#armForTheEnd(this.task.facts.softAt)
+  }
+
+  stopAt(stop: Stop, killAt: number): void {
+    const now = this.#host.monotonicMs()
+    if (now < this.task.facts.softAt) this.#stop ??= stop
+    if (killAt >= this.killAt) return
+    this.killAt = killAt
+    this.#armForTheEnd(Math.min(now, this.task.facts.softAt))
+  }
+
+  /** It was ended because the worker's lease was over. */
+  lose(leaseAt: number): void {
+    if (leaseAt < this.task.facts.softAt) this.#stop ??= { why: 'lost' }
+  }
+
+  /** No timer of it is left. */
+  settle(): void {
+    for (const timer of this.#timers) timer.cancel()
+    this.#timers = []
+  }
+
+  /** `softAt`: when it was told to stop. */
+  #armForTheEnd(softAt: number): void {
+    const warnMs = Math.min(WARN_MS, (this.killAt - softAt) / 2)
+    this.#arm([
+      [this.killAt, 'onKill'],
+      [this.killAt - LOOK_MS, 'onLook'],
+      ...(warnMs > 0 ? [[this.killAt - warnMs, 'onWarn'] as const] : []),
+    ])
+  }
+
+  #arm(plan: readonly (readonly [at: number, action: keyof RunActions])[]): void {
+    this.settle()
+    for (const [at, action] of plan) {
+      this.#timers.push(
+        timerAt(this.#host, at, () => {
+          this.#actions[action](this)
+        }),
+      )
+    }
+  }
+}
