@@ -6,6 +6,9 @@ import { fileURLToPath } from 'node:url'
 export function setup(): void {
   const root = fileURLToPath(new URL('../..', import.meta.url))
   const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
-  const { status } = spawnSync(process.execPath, [tsc, '-b', 'packages/server'], { cwd: root, stdio: 'inherit' })
-  if (status !== 0) throw new Error('The server does not compile.')
+  const { status } = spawnSync(process.execPath, [tsc, '-b', 'packages/server', 'packages/sdk'], {
+    cwd: root,
+    stdio: 'inherit',
+  })
+  if (status !== 0) throw new Error('The server or the SDK does not compile.')
 }

@@ -1,0 +1,2 @@
+import './does-not-exist.mjs'
+export const handler = () => null

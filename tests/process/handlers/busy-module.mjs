@@ -1,0 +1,5 @@
+function busyWhileLoading() {
+  for (;;);
+}
+busyWhileLoading()
+export const handler = () => null

@@ -1,0 +1,4 @@
+process.on('SIGTERM', () => {})
+process.stdout.write('busy\n', () => {
+  for (;;);
+})

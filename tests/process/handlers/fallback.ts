@@ -1,0 +1,2 @@
+const codec: string = 'vp9'
+export default codec
