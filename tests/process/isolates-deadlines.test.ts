@@ -45,6 +45,17 @@ describe.each(BOTH)('in a %s', (isolation) => {
     if (isolation === 'process') expect(isAlive(pid)).toBe(false)
   })
 
+  test('a loop that V8 would not interrupt is killed too', async () => {
+    const stage = new Stage()
+    const attempt = stage.run('reportAndFill', { isolation })
+    await attempt.running()
+    // Long enough for the loop to be optimised.
+    const killAt = now() + 1_000
+    stage.isolates.stop(attempt.key, { why: 'cancelled' }, killAt)
+    expect(await attempt.ended).toMatchObject({ kind: 'killed' })
+    expect(attempt.endedAt - killAt).toBeLessThan(900)
+  })
+
   test('a module that never finishes loading is killed all the same', async () => {
     const attempt = new Stage().run('handler', { isolation, module: 'busy-module.mjs', softMs: 2_000 })
     const ending = await attempt.ended

@@ -130,14 +130,17 @@ describe.each(BOTH)('in a %s', (isolation) => {
     })
   })
 
-  test('a memory limit ends the isolate only, and is named', async () => {
-    const stage = new Stage(1)
-    expect(await stage.run('fillMemory', { isolation, memoryMb: 40 }).ended).toMatchObject({
-      kind: 'died',
-      error: { code: 'out_of_memory', message: expect.stringContaining('40 MB (memoryMb)') },
-    })
-    expect(await stage.run('add', { isolation, args: [1, 1] }).result()).toBe(2)
-  })
+  test.each(['fillWithArrays', 'fillWithObjects'])(
+    'a memory limit ends the isolate only (%s), and is named',
+    async (name) => {
+      const stage = new Stage(1)
+      expect(await stage.run(name, { isolation, memoryMb: 40 }).ended).toMatchObject({
+        kind: 'died',
+        error: { code: 'out_of_memory', message: expect.stringContaining('40 MB (memoryMb)') },
+      })
+      expect(await stage.run('add', { isolation, args: [1, 1] }).result()).toBe(2)
+    },
+  )
 
   test('what one handler leaves behind and falls over does not cost the next one its attempt', async () => {
     const stage = new Stage(1)

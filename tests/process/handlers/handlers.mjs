@@ -22,6 +22,17 @@ export function spin() {
   spinForever()
 }
 
+/** An endless loop out of which some versions of V8 optimise the check for interrupts. */
+export async function reportAndFill(ctx) {
+  await ctx.progress(0, 'here', here)
+  fillForever()
+}
+
+function fillForever() {
+  let x
+  for (;;) x = new Array(1_000).fill(x?.length)
+}
+
 export async function reportAndSpin(ctx) {
   await ctx.progress(0, 'here', here)
   spinForever()
@@ -106,9 +117,14 @@ export function leaveBomb() {
   return here
 }
 
-export function fillMemory() {
+export function fillWithArrays() {
   const kept = []
   for (;;) kept.push(new Array(1_000).fill(kept.length))
+}
+
+export function fillWithObjects() {
+  const kept = []
+  for (;;) kept.push({ at: kept.length, list: [1] })
 }
 
 export function crash() {

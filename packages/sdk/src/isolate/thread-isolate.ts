@@ -10,6 +10,12 @@ import { askThread, type Asked } from './thread-stack.ts'
 /** A termination can get lost in an expression the inspector evaluates just then: it is asked for until it is heard. */
 const AGAIN_MS = 5
 
+/**
+ * At its limit a thread gets a little more memory to end with. What survives from a larger young generation may not fit
+ * in there, and then V8 aborts the whole process.
+ */
+const YOUNG_MB = 12
+
 export class ThreadIsolate implements Isolate {
   readonly #setting: IsolateSetting
   readonly #worker: Worker
@@ -33,7 +39,9 @@ export class ThreadIsolate implements Isolate {
       workerData,
       transferList: [port2],
       name: `curfew ${exportName}`,
-      ...(memoryMb === null ? {} : { resourceLimits: { maxOldGenerationSizeMb: memoryMb } }),
+      ...(memoryMb === null
+        ? {}
+        : { resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: YOUNG_MB } }),
     })
     this.#worker.setMaxListeners(0) // every terminate() adds one
     this.#worker.on('error', (error) => {
