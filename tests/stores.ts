@@ -44,6 +44,8 @@ async function openShelved(url: string, events: EventRetention): Promise<Store> 
       events,
       host: nodeHost,
       random: seededRandom(schemas),
+      // Nobody is waiting, and the machine may be busy.
+      patienceMs: 10_000,
     }))
   await store.reset()
   if (!isUsual) return alone(store, () => store.close())
