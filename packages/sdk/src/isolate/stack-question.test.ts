@@ -44,7 +44,6 @@ test('a handler that merely waits has no stack', () => {
 
 test('the question leaves the limit of stacks as it was', () => {
   const before = Error.stackTraceLimit
-  // eslint-disable-next-line no-eval
   const stack: unknown = (0, eval)(STACK_QUESTION.expression)
   expect(stack).toContain('stack-question.test')
   expect(Error.stackTraceLimit).toBe(before)
