@@ -61,6 +61,7 @@ export default defineConfig(
         setTimeout: 'readonly',
         clearTimeout: 'readonly',
         setImmediate: 'readonly',
+        AbortController: 'readonly',
         setInterval: 'readonly',
         clearInterval: 'readonly',
       },
