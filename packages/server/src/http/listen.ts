@@ -89,6 +89,9 @@ async function serve(
   try {
     if (typeof read === 'string') incoming.body = read
     const { status, headers, body } = typeof read === 'string' ? await handler(incoming) : failed(read, incoming)
+    // The connection may have ended meanwhile, be it by what the caller sent behind this request. Node fails an assertion
+    // of its own, and the process with it, when such a request is answered while others wait behind it.
+    if (!response.req.socket.writable) return
     // Node would keep the connection for a next request, and that would hold up a server that stops.
     if (!server.listening) response.shouldKeepAlive = false
     const isHead = incoming.method === 'HEAD'
@@ -164,7 +167,7 @@ async function writeStream(
       if (!response.write(chunk)) await drained(response)
     }
   }
-  response.end()
+  if (response.req.socket.writable) response.end()
 }
 
 /** Until the reader has caught up, or is gone. */
