@@ -85,7 +85,7 @@ export function readPlainRequest(bytes: Buffer, from: number): PlainRequest | 'p
 function headersOf(head: string, from: number, count: number): Record<string, string> | null {
   const headers: Record<string, string> = {}
   for (let place = 0; place < 4 * count; place += 4) {
-    const name = head.slice(places[place]! - from, places[place + 1]! - from).toLowerCase()
+    const name = lowerCase(head.slice(places[place]! - from, places[place + 1]! - from))
     const value = head.slice(places[place + 2]! - from, places[place + 3]! - from)
     if (headers[name] !== undefined || NOT_PLAIN.has(name)) return null
     if (name === 'connection' && value.toLowerCase() !== 'keep-alive') return null
@@ -93,6 +93,18 @@ function headersOf(head: string, from: number, count: number): Record<string, st
     headers[name] = value.trimEnd()
   }
   return headers['host'] === undefined ? null : headers
+}
+
+/** Callers use the same few names in every request. */
+const knownNames = new Map<string, string>()
+const MOST_KNOWN = 200
+
+function lowerCase(name: string): string {
+  const known = knownNames.get(name)
+  if (known !== undefined) return known
+  const lower = name.toLowerCase()
+  if (knownNames.size < MOST_KNOWN) knownNames.set(name, lower)
+  return lower
 }
 
 /** Whether the bytes at this place are that text, as far as they go. */
