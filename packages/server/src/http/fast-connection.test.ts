@@ -1,10 +1,12 @@
 /** A connection's life on the fast lane: order, patience, hanging up, and the end of it all. */
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import type { Host } from '@curfew/core'
 import { nodeHost } from '../host.ts'
 import type { Handler } from './app.ts'
+import { FastLane } from './fast-lane.ts'
 import { TestLane } from './lanes.suite.ts'
 import type { HttpResponse } from './message.ts'
 
@@ -171,6 +173,24 @@ test('a message that does not come to its end is left to node:http, which has a 
   socket.write(get('/third').slice(20))
   await lane.settled()
   expect([lane.byNode, bodies(heard.text)]).toEqual([1, ['/first', '/second', '/third']])
+})
+
+test('the limits of node:http hold for a message that was left to it', async () => {
+  const server = createServer({ headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 20 })
+  const { machine, look } = handTurned()
+  const lane = new FastLane(server, quick, machine)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  const heard = listenTo(socket)
+  socket.write(get('/first') + get('/second').slice(0, 20))
+  await once(socket, 'data')
+  look(2)
+  await once(socket, 'close')
+  expect(heard.text).toMatch(/\/firstHTTP\/1\.1 408 Request Timeout/)
+  lane.close()
+  server.close()
+  await once(server, 'close')
 })
 
 test('an idle connection is closed after 65 seconds, a silent one too, and none with an open call', async () => {
