@@ -153,6 +153,22 @@ describe('a request', () => {
     await socket.hangUp()
   })
 
+  test('that is bad, behind others that are answered at once, ends the connection and not the server', async () => {
+    const [good, odd] = [requestText('POST', '/nowhere', '{}'), requestText('POST', '/nowhere', Buffer.from([0xff]))]
+    for (const before of [
+      [odd, good, good],
+      [good, odd, good],
+      [good, good, odd],
+      [odd, odd],
+      [good, good],
+    ]) {
+      const socket = await RawSocket.open(server)
+      await socket.send(Buffer.concat([...before, Buffer.from('bad bad bad')]))
+      await within('the connection is closed', socket.closed)
+      expect((await server.get('/health')).status).toBe(200)
+    }
+  })
+
   test('may come byte by byte and in chunks', async () => {
     const socket = await RawSocket.open(server)
     for (const byte of requestText('POST', '/ojs/v1/jobs', JSON.stringify(JOB))) await socket.send(Buffer.from([byte]))

@@ -186,6 +186,19 @@ test('new jobs are counted once, never their returns', async () => {
   expect(await server.metric('ojs_job_enqueued_total', { queue: 'q', type: 'a' })).toBe(2)
 })
 
+test('new jobs that come together are counted by queue and type', async () => {
+  const server = await TestServer.open()
+  const kinds = [
+    { queue: 'q', type: 'a' },
+    { queue: 'q', type: 'b' },
+    { queue: 'r', type: 'a' },
+  ]
+  const jobs = [0, 1, 0, 2, 0, 1].map((kind) => ({ ...kinds[kind], args: [] }))
+  await server.post('/ojs/v1/jobs/batch', { jobs })
+  const counted = await Promise.all(kinds.map((kind) => server.metric('ojs_job_enqueued_total', kind)))
+  expect(counted).toEqual([3, 2, 1])
+})
+
 test('waits are measured: before the first attempt, and before each', async () => {
   const server = await TestServer.open()
   const id = await server.enqueue({ queue: 'q', type: 'a', retry: { jitter: false } })

@@ -101,6 +101,8 @@ export class Corridor {
   #scheduled = false
   #running: Promise<void> = Promise.resolve()
   #answering: Promise<void> = Promise.resolve()
+  /** Groups on their way to the disk. */
+  #underway = 0
   #nextWakeAt: Instant | null = null
   #knowsNext = false
   #closed = false
@@ -147,10 +149,14 @@ export class Corridor {
   }
 
   async #drained(): Promise<void> {
-    await new Promise<void>((resolve) => {
+    await this.#turn()
+    await this.#running
+  }
+
+  #turn(): Promise<void> {
+    return new Promise((resolve) => {
       this.#ports.host.defer(resolve)
     })
-    await this.#running
   }
 
   #schedule(): void {
@@ -163,8 +169,12 @@ export class Corridor {
 
   async #group(): Promise<void> {
     // While a group goes to the disk the next one is read and gathers, and is the larger for it. Deciding ahead of the
-    // disk was slower: the groups were smaller, and every group costs a commit.
-    await this.#answering
+    // disk was slower: the groups were smaller, and every group costs a commit. Those who were answered at last ask again
+    // at once: after one turn of the event loop they are in the group too.
+    if (this.#underway > 0) {
+      await this.#answering
+      await this.#turn()
+    }
     this.#scheduled = false
     const group = this.#waiting.splice(0, fitting(this.#waiting))
     const left = await this.#together(group)
@@ -178,11 +188,14 @@ export class Corridor {
       const { outcomes, postponed, durable } = await this.#untilDecided(group, chore)
       const answered = postponed ? [] : group
       // Answers wait for the disk, on a thread of its own; the sockets are served meanwhile.
+      this.#underway += 1
       this.#answering = durable.then(
         () => {
+          this.#underway -= 1
           settleAll(answered, outcomes)
         },
         (error: unknown) => {
+          this.#underway -= 1
           this.#refuse(answered, error)
         },
       )

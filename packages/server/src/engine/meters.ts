@@ -100,8 +100,22 @@ export class Meters {
 
   committed({ transitions, events, commands, now }: Committed): void {
     if (commands > 0) this.#batch.observe(commands)
+    this.#countNew(transitions)
     for (const transition of transitions) this.#observe(transition, now)
     for (const { type } of events) if (type === 'worker.died') this.#deaths.inc()
+  }
+
+  /** Jobs that come together are mostly of a kind: to count one by one would cost more than to admit them. */
+  #countNew(transitions: readonly Transition[]): void {
+    const kinds = new Map<string, { labels: { queue: string; type: string }; count: number }>()
+    for (const { before, job } of transitions) {
+      if (before !== null || job === null) continue
+      const { queue, type } = job
+      const kind = kinds.get(`${queue} ${type}`) ?? { labels: { queue, type }, count: 0 }
+      kind.count += 1
+      kinds.set(`${queue} ${type}`, kind)
+    }
+    for (const { labels, count } of kinds.values()) this.#enqueued.inc(labels, count)
   }
 
   #observe(transition: Transition, now: Instant): void {
@@ -110,7 +124,6 @@ export class Meters {
     if (subject === null) return
     const { queue, type } = subject
     const labels = { queue, type }
-    if (before === null) this.#enqueued.inc(labels)
     for (const event of events) {
       if (event.type === 'job.failed') this.#failed.inc(labels)
       else if (event.type === 'job.retrying') this.#retried.inc(labels)

@@ -95,3 +95,13 @@ test('a call knows that its caller has hung up, whether it asks before or after'
   await hungUp
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
 })
+
+test('a listener that closes ends idle connections at once, by whichever way they were served', async () => {
+  const listener = await listen(answering(200, 'x'), nodeHost, '127.0.0.1', 0)
+  for (const method of ['GET', 'HEAD']) {
+    const socket = connect(listener.port, '127.0.0.1')
+    socket.write(asking(method))
+    await once(socket, 'data')
+  }
+  await listener.close(60_000)
+})

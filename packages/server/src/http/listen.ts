@@ -1,4 +1,7 @@
-/** Sockets: node:http in front of the handler. Reads bodies within bounds, streams answers with backpressure. */
+/**
+ * Sockets: node:http in front of the handler, and a fast lane in front of node:http. Reads bodies within bounds, streams
+ * answers with backpressure.
+ */
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -7,6 +10,8 @@ import { once } from 'node:events'
 import { LARGEST_BODY, OjsError, type Host } from '@curfew/core'
 import { REQUEST_ID, type Handler } from './app.ts'
 import { refusal } from './errors.ts'
+import { FastLane, KEEP_ALIVE_MS } from './fast-lane.ts'
+import { Incoming } from './incoming.ts'
 import { OJS_MEDIA, type HttpRequest, type HttpResponse } from './message.ts'
 
 type Headers = HttpResponse['headers']
@@ -19,58 +24,40 @@ export interface Listener {
 }
 
 export async function listen(handler: Handler, machine: Host, host: string, port: number): Promise<Listener> {
-  const server = createServer({ keepAliveTimeout: 65_000, headersTimeout: 60_000, requestTimeout: 120_000 })
+  const server = nodeServer(handler)
+  const lane = new FastLane(server, handler, machine)
+  server.listen(port, host)
+  await once(server, 'listening')
+  const address = server.address() as AddressInfo
+  return { host, port: address.port, close: (graceMs) => close(server, lane, machine, graceMs) }
+}
+
+/** Serves every request there is, by node:http alone. */
+export function nodeServer(handler: Handler): Server {
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: 120_000 })
   // No list of open calls: a Map that every call enters and leaves grows old by its outgrown tables, which hold on to the
   // calls of their time; the collector then cost a tenth of every request.
   server.on('request', (request, response) => {
-    const incoming = new Incoming(request)
+    const { method = 'GET', url = '/', headers } = request
+    const incoming = new Incoming(method, url, headers as Record<string, string | undefined>)
     response.on('close', () => {
       // Not after an answer: an abort costs more than the rest of a request (it takes a stack trace).
       if (!response.writableFinished) incoming.abort()
     })
     readBody(request, (body) => void serve(server, handler, incoming, body, response))
   })
-  server.listen(port, host)
-  await once(server, 'listening')
-  const address = server.address() as AddressInfo
-  return { host, port: address.port, close: (graceMs) => close(server, machine, graceMs) }
+  return server
 }
 
-/** A call from a socket. The signal is made only for those who ask: most calls are over before anybody would. */
-class Incoming implements HttpRequest {
-  readonly method: string
-  readonly url: string
-  readonly headers: Readonly<Record<string, string | undefined>>
-  body = ''
-  #controller: AbortController | null = null
-  #gone = false
-
-  constructor({ method = 'GET', url = '/', headers }: IncomingMessage) {
-    this.method = method
-    this.url = url
-    this.headers = headers as Record<string, string | undefined>
-  }
-
-  get signal(): AbortSignal {
-    this.#controller ??= new AbortController()
-    if (this.#gone) this.#controller.abort()
-    return this.#controller.signal
-  }
-
-  /** The caller has hung up. */
-  abort(): void {
-    this.#gone = true
-    this.#controller?.abort()
-  }
-}
-
-async function close(server: Server, machine: Host, graceMs: number): Promise<void> {
+async function close(server: Server, lane: FastLane, machine: Host, graceMs: number): Promise<void> {
   const closed = once(server, 'close')
   server.close()
   server.closeIdleConnections()
+  lane.close()
   // Streams have no end of their own: their readers are told to go, and come back elsewhere.
   const giveUp = machine.setTimer(graceMs, () => {
     server.closeAllConnections()
+    lane.closeAll()
   })
   await closed
   giveUp.cancel()
@@ -86,6 +73,9 @@ async function serve(
   try {
     if (typeof read === 'string') incoming.body = read
     const { status, headers, body } = typeof read === 'string' ? await handler(incoming) : failed(read, incoming)
+    // The connection may have ended meanwhile, be it by what the caller sent behind this request. Node fails an assertion
+    // of its own, and the process with it, when such a request is answered while others wait behind it.
+    if (!response.req.socket.writable) return
     // Node would keep the connection for a next request, and that would hold up a server that stops.
     if (!server.listening) response.shouldKeepAlive = false
     const isHead = incoming.method === 'HEAD'
@@ -161,7 +151,7 @@ async function writeStream(
       if (!response.write(chunk)) await drained(response)
     }
   }
-  response.end()
+  if (response.req.socket.writable) response.end()
 }
 
 /** Until the reader has caught up, or is gone. */

@@ -1,0 +1,94 @@
+/** Who shares a transaction with whom: a disk that is slow by hand, and turns of the event loop that are taken by hand. */
+import { FakeClock, millis, type Host, type Moment } from '@curfew/core'
+import { expect, test } from 'vitest'
+import type { Store, Transaction } from '../store/store.ts'
+import { Corridor, type Command } from './corridor.ts'
+
+/** Commits at once, and is on the disk when it is told so. */
+class SlowDisk {
+  readonly #waiting: (() => void)[] = []
+
+  readonly #transaction: Store['transaction'] = async (work) => {
+    const { value } = await work({
+      seeLife: () => Promise.resolve({ aliveAt: null, outages: [] }),
+      findDueWorkers: () => Promise.resolve([]),
+      findDueJobs: () => Promise.resolve([]),
+      save: () => Promise.resolve(),
+    } as unknown as Transaction)
+    const durable = new Promise<void>((resolve) => this.#waiting.push(resolve))
+    return { value, events: [], durable, nextWakeAt: null }
+  }
+
+  readonly store = { transaction: this.#transaction, shared: false, clock: null } as unknown as Store
+
+  sync(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+}
+
+/** A turn of the event loop ends when it is told to, and everything that follows from it has happened then. */
+class Turns {
+  readonly #deferred: (() => void)[] = []
+  readonly host: Host = Object.assign(new FakeClock(), {
+    defer: (run: () => void) => {
+      this.#deferred.push(run)
+    },
+  })
+
+  async end(): Promise<void> {
+    for (const run of this.#deferred.splice(0)) run()
+    await this.quiet()
+  }
+
+  async quiet(): Promise<void> {
+    for (let n = 0; n < 50; n += 1) await Promise.resolve()
+  }
+}
+
+const command = (name: string): Command<void> => ({ name, run: () => {} })
+
+function openCorridor(): { corridor: Corridor; disk: SlowDisk; turns: Turns; groups: number[] } {
+  const [disk, turns, groups] = [new SlowDisk(), new Turns(), [] as number[]]
+  const clock = new FakeClock()
+  const corridor = new Corridor({
+    store: disk.store,
+    host: turns.host,
+    moment: () => ({ now: clock.now() }) as Moment,
+    judge: () => ({ outages: [], stamp: null }),
+    workerTimeoutMs: millis(30_000),
+    deadLetterMax: 10,
+    isPolling: () => false,
+    onCommit: ({ commands }) => groups.push(commands),
+    onDurable: () => {},
+    onTrouble: () => {},
+  })
+  return { corridor, disk, turns, groups }
+}
+
+test('whoever was answered and asks again in the next turn is in one transaction with those who waited', async () => {
+  const { corridor, disk, turns, groups } = openCorridor()
+  const first = corridor.run(command('first'))
+  await turns.end()
+  const other = corridor.run(command('other'))
+  await turns.end()
+  expect(groups).toEqual([1]) // the other waits for the disk
+  disk.sync()
+  await first
+  await turns.quiet()
+  const again = corridor.run(command('first again'))
+  await turns.end()
+  expect(groups).toEqual([1, 2])
+  disk.sync()
+  await Promise.all([other, again])
+})
+
+test('a command that meets nobody is decided at the end of its turn', async () => {
+  const { corridor, disk, turns, groups } = openCorridor()
+  for (let n = 1; n <= 3; n += 1) {
+    const alone = corridor.run(command('alone'))
+    await turns.end()
+    expect(groups).toHaveLength(n)
+    disk.sync()
+    await alone
+  }
+})

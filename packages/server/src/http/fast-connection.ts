@@ -1,0 +1,217 @@
+/**
+ * One connection on the fast lane. Plain requests are served as they come; their answers leave in the order of the
+ * requests, each in one write. When something else comes, no more is read from it: the open calls are answered, and
+ * then the connection leaves the lane with everything that has come since.
+ */
+import type { Socket } from 'node:net'
+import type { Handler } from './app.ts'
+import { headText } from './answer-head.ts'
+import { Incoming } from './incoming.ts'
+import type { HttpResponse } from './message.ts'
+import { LARGEST_PLAIN_BODY, LARGEST_PLAIN_HEAD, readPlainRequest } from './plain-request.ts'
+
+/** What a connection needs of the lane it is on. */
+export interface Lane {
+  readonly handler: Handler
+  /** Answers say so, and connections end with the last. */
+  readonly isClosing: boolean
+  /** The lines of a head that speak of the moment and the connection. */
+  connectionLines(isLast: boolean): string
+  /** The connection is over. */
+  ended(connection: FastConnection): void
+  /** It goes on with `node:http`. */
+  handOver(connection: FastConnection, socket: Socket): void
+}
+
+/** So many looks without a request, and the connection is closed. */
+const MOST_IDLE_LOOKS = 13
+/** After so many looks, or in so many pieces, a message is not complete yet: `node:http` has limits for such. */
+const MOST_PARTIAL_LOOKS = 1
+const MOST_PIECES = 8
+/** Who sends more than this ahead of the answers has to wait. The largest plain message is well below. */
+const MOST_OPEN = 100
+const MOST_HELD = 2 * (LARGEST_PLAIN_HEAD + LARGEST_PLAIN_BODY)
+
+const NOTHING = Buffer.alloc(0)
+
+class Call extends Incoming {
+  /** Waits for its turn to leave. */
+  answer: HttpResponse | null = null
+}
+
+export class FastConnection {
+  readonly #lane: Lane
+  readonly #socket: Socket
+  readonly #open: Call[] = []
+  /** What has come and was not served yet. */
+  #held: Buffer = NOTHING
+  /** In how many pieces. */
+  #pieces = 0
+  /** How often it was seen without an open call since something came. */
+  #looks = 0
+  #isStreaming = false
+  #isLeaving = false
+
+  constructor(lane: Lane, socket: Socket) {
+    this.#lane = lane
+    this.#socket = socket
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('drain', this.#onDrain)
+    socket.on('error', this.#onError).on('close', this.#onClose)
+  }
+
+  readonly #onData = (bytes: Buffer): void => {
+    if (this.#held.length === 0) this.#looks = 0
+    this.#held = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
+    this.#pieces += 1
+    this.#serveHeld()
+  }
+
+  /** Who does not want to send any more is taken to be gone, as `node:http` does. */
+  readonly #onEnd = (): void => {
+    this.#socket.end()
+  }
+
+  readonly #onDrain = (): void => {
+    this.#serveHeld()
+  }
+
+  readonly #onError = (): void => {
+    // 'close' follows.
+  }
+
+  readonly #onClose = (): void => {
+    this.#lane.ended(this)
+    for (const call of this.#open) call.abort()
+  }
+
+  get isIdle(): boolean {
+    return this.#open.length === 0 && this.#held.length === 0
+  }
+
+  /** Asked every few seconds: waits neither for ever for a request nor for the rest of one. */
+  look(): void {
+    if (this.#open.length > 0) return
+    this.#looks += 1
+    if (this.#held.length === 0 && this.#looks > MOST_IDLE_LOOKS) this.destroy()
+    if (this.#held.length > 0 && this.#looks > MOST_PARTIAL_LOOKS) this.#leave()
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  #serveHeld(): void {
+    let at = 0
+    while (at < this.#held.length && !this.#isLeaving && this.#hasRoom) {
+      const request = readPlainRequest(this.#held, at)
+      if (request === 'partial') {
+        if (at > 0) this.#pieces = 1
+        this.#isLeaving = this.#pieces >= MOST_PIECES
+        break
+      }
+      if (request === 'other') this.#isLeaving = true
+      else {
+        at = request.end
+        void this.#serve(new Call(request.method, request.url, request.headers, request.body))
+      }
+    }
+    if (at > 0) this.#held = at === this.#held.length ? NOTHING : this.#held.subarray(at)
+    if (this.#held.length === 0) this.#pieces = 0
+    if (this.#isLeaving && this.#open.length === 0) this.#leave()
+    else this.#pace()
+  }
+
+  async #serve(call: Call): Promise<void> {
+    this.#open.push(call)
+    try {
+      call.answer = await this.#lane.handler(call)
+      this.#answerInOrder()
+    } catch {
+      this.destroy()
+    }
+  }
+
+  #answerInOrder(): void {
+    let answer = this.#open[0]?.answer ?? null
+    while (answer !== null && !this.#isStreaming && this.#socket.writable) {
+      if (typeof answer.body === 'string') this.#write(answer, answer.body)
+      else void this.#stream(answer, answer.body)
+      answer = this.#open[0]?.answer ?? null
+    }
+    if (this.#held.length > 0) this.#serveHeld()
+  }
+
+  #write({ status, headers }: HttpResponse, body: string): void {
+    const length = Buffer.byteLength(body)
+    const isLast = this.#answered()
+    const lengthLine = status === 204 ? '' : `Content-Length: ${String(length)}\r\n`
+    const head = `${headText(status, headers)}${lengthLine}${this.#lane.connectionLines(isLast)}\r\n`
+    const text = status === 204 || status === 304 ? head : head + body
+    // As many bytes as signs: then it is all ASCII, and need not be encoded.
+    this.#socket.write(text, length === body.length ? 'latin1' : 'utf8')
+    if (isLast) this.#socket.destroySoon()
+  }
+
+  async #stream({ status, headers }: HttpResponse, body: AsyncIterable<string>): Promise<void> {
+    const socket = this.#socket
+    this.#isStreaming = true
+    try {
+      socket.write(`${headText(status, headers)}${this.#lane.connectionLines(false)}Transfer-Encoding: chunked\r\n\r\n`)
+      for await (const chunk of body) {
+        if (socket.destroyed) break
+        const size = Buffer.byteLength(chunk)
+        // A chunk of nothing would be the end.
+        if (size > 0 && !socket.write(`${size.toString(16)}\r\n${chunk}\r\n`)) await drained(socket)
+      }
+      this.#isStreaming = false
+      if (!socket.writable) return
+      socket.write('0\r\n\r\n')
+      if (this.#answered()) socket.destroySoon()
+      this.#answerInOrder()
+    } catch {
+      this.destroy()
+    }
+  }
+
+  /** The first open call has its answer. Tells whether it was the last. */
+  #answered(): boolean {
+    this.#open.shift()
+    return this.#lane.isClosing && this.#open.length === 0
+  }
+
+  /** Not for a caller who is gone, does not read its answers, or is far ahead of them. */
+  get #hasRoom(): boolean {
+    return this.#socket.writable && !this.#socket.writableNeedDrain && this.#open.length < MOST_OPEN
+  }
+
+  /** Reading goes on as long as may be: it is how one learns that the caller has hung up. */
+  #pace(): void {
+    if (this.#held.length > MOST_HELD || this.#socket.writableNeedDrain) this.#socket.pause()
+    else if (this.#socket.isPaused()) this.#socket.resume()
+  }
+
+  #leave(): void {
+    const socket = this.#socket
+    if (socket.destroyed || socket.readableEnded) return
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('drain', this.#onDrain)
+    socket.off('error', this.#onError).off('close', this.#onClose)
+    // Paused, so that what is put back waits for the next reader.
+    socket.pause()
+    socket.unshift(this.#held)
+    this.#lane.handOver(this, socket)
+    socket.resume()
+  }
+}
+
+/** Until the reader has caught up, or is gone. */
+function drained(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      socket.off('drain', done)
+      socket.off('close', done)
+      resolve()
+    }
+    socket.on('drain', done)
+    socket.on('close', done)
+  })
+}

@@ -1,0 +1,30 @@
+/** A call from a socket. The signal is made only for those who ask: most calls are over before anybody would. */
+import type { HttpRequest } from './message.ts'
+
+export class Incoming implements HttpRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: HttpRequest['headers']
+  body: string
+  #controller: AbortController | null = null
+  #gone = false
+
+  constructor(method: string, url: string, headers: HttpRequest['headers'], body = '') {
+    this.method = method
+    this.url = url
+    this.headers = headers
+    this.body = body
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#gone) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  /** The caller has hung up. */
+  abort(): void {
+    this.#gone = true
+    this.#controller?.abort()
+  }
+}
