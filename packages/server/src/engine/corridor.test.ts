@@ -58,6 +58,8 @@ function openCorridor(): { corridor: Corridor; disk: SlowDisk; turns: Turns; gro
     workerTimeoutMs: millis(30_000),
     deadLetterMax: 10,
     isPolling: () => false,
+    chore: null,
+    onBrokenChore: () => {},
     onCommit: ({ commands }) => groups.push(commands),
     onDurable: () => {},
     onTrouble: () => {},

@@ -10,8 +10,9 @@
  * read ever meets a state later than its deadline allows. If more is due than fits one transaction, the commands wait.
  *
  * A command that is refused is undone alone. A command that breaks (a bug) makes the whole group roll back; the others
- * are then tried one by one, so that only the broken one fails. So is the chore that goes with each sign of life. If another server was faster with a row, the group is
- * decided again on what is there now. If the store cannot serve, everyone is told so.
+ * are then tried one by one, so that only the broken one fails. So is the chore that goes with each sign of life. If
+ * another server was faster with a row, the group is decided again on what is there now. If the store cannot serve,
+ * everyone is told so.
  */
 import {
   instant,
