@@ -4,6 +4,7 @@
  * Every method rejects with an error of `errors.ts`. Calls that may be repeated are, see `connection.ts`; enqueues are
  * among them because each job has an id of its own before it is sent.
  */
+import { setMaxListeners } from 'node:events'
 import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
 import { postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
 import { Connection, type ConnectOptions } from './connection.ts'
@@ -63,6 +64,8 @@ export class Client {
     this.jobTypes = new JobTypes(caller)
     this.#lane = new EnqueueLane(this.connection)
     this.#layers = [...(middleware ?? [])]
+    // As many listeners as there are waits and streams: no leak.
+    setMaxListeners(0, this.#closing.signal)
   }
 
   /** Adds a layer around each enqueue, inside those that are there. */

@@ -7,6 +7,7 @@
  * What is asked for counts as taken until the answer is there, so both lanes together never bring more than fits.
  * Reports that did not arrive are sent again, until the server has answered each of them.
  */
+import { setMaxListeners } from 'node:events'
 import type { Host, Random, Timer } from '@curfew/core'
 import { Backoff } from './backoff.ts'
 import type { Courier, Delivery, Return } from './courier.ts'
@@ -59,6 +60,8 @@ export class Lanes {
   constructor(ports: LanePorts) {
     this.#ports = ports
     this.#backoff = new Backoff(ports.random)
+    // As many listeners as there are calls under way: no leak.
+    setMaxListeners(0, this.#ended.signal)
   }
 
   report(report: Report): void {
