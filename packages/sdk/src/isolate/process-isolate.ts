@@ -29,6 +29,7 @@ export class ProcessIsolate implements Isolate {
     const args = [...execArgv(process.execArgv, memoryMb), fileURLToPath(entryUrl('process-main')), module, exportName]
     this.#child = spawn(process.execPath, args, {
       detached: true,
+      windowsHide: true,
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
     })
     this.#child.on('error', (error) => {
