@@ -24,6 +24,20 @@ describe.each(BOTH)('in a %s', (isolation) => {
     expect(seen.before).toBeLessThanOrEqual(2_000)
   })
 
+  test('nothing starts when the soft deadline has passed before', async () => {
+    const stage = new Stage(1)
+    expect(await stage.run('countStarts', { isolation }).result()).toBe(1)
+    expect(await stage.run('countStarts', { isolation, softMs: 0, graceMs: 30_000 }).ended).toMatchObject({
+      kind: 'threw',
+      error: { name: 'DeadlineError' },
+    })
+    expect(await stage.run('countStarts', { isolation }).result()).toBe(2)
+  })
+
+  test('an attempt without limits has all the time there is', async () => {
+    expect(await new Stage().run('timeLeft', { isolation, softMs: Infinity }).result()).toBe('all')
+  })
+
   test('stop aborts the signal at once, with its own reason', async () => {
     const stage = new Stage()
     const attempt = stage.run('waitForSignal', { isolation })
@@ -133,6 +147,13 @@ test('a thread below a thread is killed in time, and its stack is seen, though t
   } finally {
     child.kill('SIGKILL')
   }
+})
+
+test('a process that goes by itself takes along what it has started', async () => {
+  const attempt = new Stage().run('exitWithGrandchild', { isolation: 'process' })
+  const { grandchild } = await attempt.running()
+  expect(await attempt.ended).toMatchObject({ kind: 'died', error: { code: 'isolate_exited' } })
+  await until('it is gone', () => !isAlive(grandchild), BOUND_MS)
 })
 
 describe('without their worker', () => {

@@ -43,6 +43,14 @@ function spinForever() {
   for (;;) x = (x * 31 + 7) % 1_000_003
 }
 
+let started = 0
+export function countStarts() {
+  started += 1
+  return started
+}
+
+export const timeLeft = (ctx) => (ctx.remaining() === Infinity ? 'all' : 'some')
+
 /** Waits for its signal, and tells what it saw. */
 export async function waitForSignal(ctx) {
   const before = ctx.remaining()
@@ -84,6 +92,13 @@ export async function leaveGrandchild() {
   return { ...here, grandchild: child.pid }
 }
 
+/** Goes by itself, and leaves a process behind. */
+export async function exitWithGrandchild(ctx) {
+  const place = await leaveGrandchild()
+  await ctx.progress(0, 'here', place)
+  process.exit(0)
+}
+
 export async function startPoliteGrandchild(ctx) {
   const child = spawn(process.execPath, [fileURLToPath(new URL('./polite-program.mjs', import.meta.url))], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -117,14 +132,17 @@ export function leaveBomb() {
   return here
 }
 
+/** Some 600 MB each. */
 export function fillWithArrays() {
   const kept = []
-  for (;;) kept.push(new Array(1_000).fill(kept.length))
+  while (kept.length < 75_000) kept.push(new Array(1_000).fill(kept.length))
+  return kept.length
 }
 
 export function fillWithObjects() {
   const kept = []
-  for (;;) kept.push({ at: kept.length, list: [1] })
+  while (kept.length < 6_000_000) kept.push({ at: kept.length, list: [1] })
+  return kept.length
 }
 
 export function crash() {

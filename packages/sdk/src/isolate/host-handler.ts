@@ -81,7 +81,8 @@ class HostedAttempt {
     const ctx = createContext(this.#facts, signal, { host: this.#home.host, call: (call) => this.#call(call) })
     let outcome: Outcome
     try {
-      // Loading may have taken all the time there was: nothing starts with an empty budget.
+      // Loading or waiting may have taken all the time there was: nothing starts with an empty budget.
+      if (this.#home.host.monotonicMs() >= this.#facts.softAt) this.abort(this.#facts.softStop)
       if (signal.aborted) throw signal.reason
       this.#home.send({ t: 'began', key: this.key })
       outcome = {

@@ -172,13 +172,13 @@ describe('finding an isolate', () => {
   })
 
   test('only as many idle ones are sent away as are needed', () => {
-    const { run, at } = world(2)
-    run('a')
-    run('b')
-    at(0).done(5)
-    at(1).done(5)
-    run('c', { exportName: 'other' })
-    expect([at(0).heard.includes('end'), at(1).heard.includes('end')].filter(Boolean)).toHaveLength(1)
+    const { run, at, started } = world(3)
+    for (const key of ['a', 'b', 'c']) run(key)
+    for (const isolate of started) isolate.done(5)
+    run('d', { exportName: 'other' }) // one has to go for it
+    run('e') // one is warm for it
+    expect(started.filter(({ heard }) => heard.includes('end'))).toHaveLength(1)
+    expect(at(1).heard).toEqual(['run', 'run'])
   })
 
   test('an isolate with processes left behind is not used again', () => {
@@ -439,6 +439,16 @@ describe('close', () => {
     expect(() => {
       run('e')
     }).toThrow('closed')
+  })
+
+  test('lets an idle isolate go in its own way', async () => {
+    const { isolates, run, at } = world()
+    run('a')
+    at(0).done(5)
+    const closed = isolates.close()
+    expect(at(0).heard).toEqual(['run', 'end'])
+    at(0).go({ how: 'exit', code: 0 })
+    await closed
   })
 
   test('with nothing there it resolves at once', async () => {

@@ -243,7 +243,7 @@ export class Isolates {
         this.#kill(held)
         return
       case 'call':
-        if (run?.key === message.key && run.ending === null) this.#options.onCall(message.key, message.id, message.call)
+        if (run?.key === message.key) this.#options.onCall(message.key, message.id, message.call)
         return
       case 'done':
         // Settled after its deadline: too late, and the kill is on its way.

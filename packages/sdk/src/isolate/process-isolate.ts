@@ -34,6 +34,7 @@ export class ProcessIsolate implements Isolate {
     ]
     this.#child = spawn(process.execPath, args, {
       detached: true,
+      windowsHide: true,
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
     })
     this.#child.on('error', (error) => {

@@ -46,5 +46,12 @@ const hear = hostHandler({
 })
 
 readLines(new Socket({ fd: FD.toHandler, readable: true, writable: false }), (line) => {
-  hear(JSON.parse(line) as ToIsolate)
+  hear(withInstants(JSON.parse(line) as ToIsolate))
 })
+
+/** JSON has no Infinity: an instant that never comes arrives as null. */
+function withInstants(message: ToIsolate): ToIsolate {
+  if (message.t !== 'run') return message
+  const { softAt, hardAt } = message.facts as { softAt: number | null; hardAt: number | null }
+  return { ...message, facts: { ...message.facts, softAt: softAt ?? Infinity, hardAt: hardAt ?? Infinity } }
+}

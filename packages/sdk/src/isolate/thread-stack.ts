@@ -33,7 +33,7 @@ export function askThread(threadId: number): Asked {
     .then(({ Session }) => {
       if (isClosed) return null
       session = new Session()
-      return ask(session, threadId)
+      return ask(session, threadId, () => !isClosed)
     })
     // A Node without inspector, or a debugger that is in the way: then it is not seen.
     .catch(() => null)
@@ -41,14 +41,15 @@ export function askThread(threadId: number): Asked {
   return { stack, close }
 }
 
-function ask(session: Session, threadId: number): Promise<readonly string[] | null> {
+/** `isOpen`: events still arrive after the session was closed. */
+function ask(session: Session, threadId: number, isOpen: () => boolean): Promise<readonly string[] | null> {
   return new Promise((resolve, reject) => {
     if (isMainThread) session.connect()
     else session.connectToMainThread()
     let asked: string | null = null
     session.on('NodeWorker.attachedToWorker', ({ params: { sessionId, workerInfo } }: Attached) => {
       // The id among `workerInfo` counts sessions; that of the thread stands in its title: `[worker 7] …`.
-      if (/\bworker (\d+)/i.exec(workerInfo.title)?.[1] !== String(threadId)) return
+      if (!isOpen() || /\bworker (\d+)/i.exec(workerInfo.title)?.[1] !== String(threadId)) return
       asked = sessionId
       const message = JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: STACK_QUESTION })
       session.post('NodeWorker.sendMessageToWorker', { sessionId, message })
