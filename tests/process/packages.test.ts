@@ -90,6 +90,7 @@ describe('an application that installs the SDK', () => {
       '@curfew/sdk',
       '@standard-schema/spec',
       'eventsource-parser',
+      'jiti',
     ])
     for (const [path, { hasInstallScript }] of closure) expect([path, hasInstallScript]).toEqual([path, undefined])
   })

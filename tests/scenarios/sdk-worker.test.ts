@@ -1,5 +1,6 @@
 /** The SDK's worker on a server in the same process, on a clock turned by hand. */
 import { describe, expect, test } from 'vitest'
+import { seconds } from '@curfew/core'
 import {
   CancelledError,
   DeadlineError,
@@ -335,7 +336,9 @@ describe('a server that is away', () => {
     const server = await TestServer.open()
     const handler: TestServer['handler'] = async (request) => {
       if (isAway) throw new TypeError('connect ECONNREFUSED')
-      return server.handler(request)
+      const response = await server.handler(request)
+      if (isAway) throw new TypeError('read ECONNRESET')
+      return response
     }
     const line = { handler }
     const warned: string[] = []
@@ -367,6 +370,33 @@ describe('a server that is away', () => {
     await server.advance(20_000)
     expect((await server.job(id)).attempt).toBeGreaterThan(1)
     expect((await server.job(id))['x_interruptions']).toBeGreaterThan(0)
+  })
+
+  test('a job that comes with an answer which hung for too long is not begun', async () => {
+    const server = await TestServer.open({ settings: { workerTimeoutMs: seconds(3), heartbeatIntervalMs: seconds(1) } })
+    const gate = latch()
+    let isAway = false
+    const handler: TestServer['handler'] = async (request) => {
+      if (isAway && request.url.endsWith('/heartbeat')) throw new TypeError('connect ECONNREFUSED')
+      const response = await server.handler(request)
+      if (isAway) await gate.promise
+      return response
+    }
+    const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+    const attempts: number[] = []
+    const worker = new Worker({ server: { handler }, host: server.clock, random: () => 0.5, log: silent })
+    worker.handle('job', ({ attempt }) => void attempts.push(attempt))
+    await worker.start()
+    await idle()
+    isAway = true
+    const id = await server.enqueue({ type: 'job' })
+    await server.advance(8_000)
+    expect(attempts).toEqual([])
+    isAway = false
+    gate.open()
+    await server.advance(5_000)
+    expect(attempts).toEqual([2])
+    expect((await server.job(id)).state).toBe('completed')
   })
 
   test('a worker that was forgotten registers again', async () => {

@@ -8,7 +8,7 @@
  * Reports that did not arrive are sent again, until the server has answered each of them.
  */
 import { setMaxListeners } from 'node:events'
-import type { Host, Random, Timer } from '@curfew/core'
+import { after, type Host, type Random, type Timer } from '@curfew/core'
 import { Backoff } from './backoff.ts'
 import type { Courier, Delivery, Return } from './courier.ts'
 import { RequestError } from './errors.ts'
@@ -32,7 +32,7 @@ export interface LanePorts {
   readonly dueBeat: () => Record<string, unknown> | null
   readonly onJobs: (jobs: readonly HandedJob[], asked: Asked) => void
   readonly onDelivered: (report: Report, delivery: Delivery & { kind: 'done' | 'refused' }) => void
-  /** The server answered a call that was sent then. */
+  /** The server answered a call that was sent then, or that it still had in its hands then. */
   readonly onContact: (askedAt: number, withBeat: boolean) => void
   readonly onBeat: (answer: BeatAnswer) => void
 }
@@ -174,7 +174,7 @@ export class Lanes {
         return back
       }
       this.#backoff.reset()
-      onContact(sentAt, back.beat !== null)
+      onContact(after(sentAt, back.asked.waitedMs), back.beat !== null)
       if (back.beat !== null) onBeat(back.beat)
       if (back.jobs.length > 0) onJobs(back.jobs, back.asked)
       return back

@@ -378,18 +378,20 @@ export class Worker {
   // ---- Jobs and reports ----
 
   #take(jobs: readonly HandedJob[], asked: Asked): void {
+    // An answer that hung for so long came with a lease that is over: nothing starts with an empty budget.
+    const isStale = isDue(fenceAt(this.#contactAt, this.#timeoutMs).warnAt, monotonicNow(this.#host))
     for (const job of jobs) {
-      if (this.#state === 'terminate') this.#handBack(job)
+      if (this.#state === 'terminate') this.#handBack(job, 'The worker was shutting down when the job arrived.')
+      else if (isStale) this.#handBack(job, 'The answer that brought the job took too long to arrive.')
       else this.#attempts.begin(job, asked)
     }
     this.#watchSleep()
   }
 
-  /** It was on its way when the worker began to stop. */
-  #handBack(job: HandedJob): void {
+  /** It came at a time when it could not be begun. */
+  #handBack(job: HandedJob, message: string): void {
     const hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
-    const error = { type: 'shutdown', code: 'shutdown', message: 'The worker was shutting down when the job arrived.' }
-    this.#lanes?.report({ kind: 'nack', hold, requeue: true, error })
+    this.#lanes?.report({ kind: 'nack', hold, requeue: true, error: { type: 'shutdown', code: 'shutdown', message } })
   }
 
   #delivered({ hold, kind }: Report, delivery: Delivery & { kind: 'done' | 'refused' }): void {
