@@ -255,10 +255,10 @@ describe('deadlines', () => {
     expect(at(0).heard).toEqual(['run'])
     clock.advance(1) // half of the grace
     expect(at(0).heard).toEqual(['run', 'warn'])
-    clock.advance(150)
+    clock.advance(50)
     expect(at(0).heard).toEqual(['run', 'warn', 'look'])
     await turn()
-    clock.advance(49)
+    clock.advance(149)
     expect(at(0).heard).not.toContain('kill')
     clock.advance(1)
     expect(at(0).heard).toEqual(['run', 'warn', 'look', 'kill'])

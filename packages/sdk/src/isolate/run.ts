@@ -9,8 +9,11 @@ import type { Host, Timer } from '@curfew/core'
 import { timerAt } from '../timer-at.ts'
 import type { Ending, IsolateTask, Stop } from './protocol.ts'
 
-/** The look at the stack begins this long before the kill, so that the kill need not wait for it. */
-const LOOK_MS = 50
+/**
+ * The look at the stack begins this long before the kill, so that the kill need not wait for it: it takes about two
+ * milliseconds, and many more on a machine with too much to do.
+ */
+const LOOK_MS = 150
 /** What the handler has started hears of it this long before the kill, or half of the grace if that is shorter. */
 const WARN_MS = 500
 
