@@ -27,7 +27,11 @@ export async function listen(handler: Handler, machine: Host, host: string, port
   const server = nodeServer(handler)
   const lane = new FastLane(server, handler, machine)
   server.listen(port, host)
-  await once(server, 'listening')
+  await once(server, 'listening').catch((error: unknown) => {
+    // Its timer would keep the process alive.
+    lane.close()
+    throw error
+  })
   const address = server.address() as AddressInfo
   return { host, port: address.port, close: (graceMs) => close(server, lane, machine, graceMs) }
 }
