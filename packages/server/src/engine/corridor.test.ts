@@ -35,9 +35,12 @@ class Turns {
     },
   })
 
-  async end(): Promise<void> {
-    for (const run of this.#deferred.splice(0)) run()
+  async end(times = 1): Promise<void> {
     await this.quiet()
+    for (let turn = 0; turn < times; turn += 1) {
+      for (const run of this.#deferred.splice(0)) run()
+      await this.quiet()
+    }
   }
 
   async quiet(): Promise<void> {
@@ -67,21 +70,48 @@ function openCorridor(): { corridor: Corridor; disk: SlowDisk; turns: Turns; gro
   return { corridor, disk, turns, groups }
 }
 
-test('whoever was answered and asks again in the next turn is in one transaction with those who waited', async () => {
+test('whoever was answered and asks again at once is in one transaction with those who waited meanwhile', async () => {
   const { corridor, disk, turns, groups } = openCorridor()
   const first = corridor.run(command('first'))
-  await turns.end()
+  await turns.end(2)
   const other = corridor.run(command('other'))
-  await turns.end()
+  await turns.end(2)
   expect(groups).toEqual([1]) // the other waits for the disk
   disk.sync()
   await first
-  await turns.quiet()
+  await turns.end() // the answer is on its way
   const again = corridor.run(command('first again'))
-  await turns.end()
+  await turns.end(2)
   expect(groups).toEqual([1, 2])
   disk.sync()
   await Promise.all([other, again])
+})
+
+test('a group gathers as long as every turn brings somebody, but not for ever', async () => {
+  const { corridor, disk, turns, groups } = openCorridor()
+  const asked: Promise<void>[] = []
+  const come = async (): Promise<void> => {
+    asked.push(corridor.run(command('come')))
+    await turns.quiet()
+  }
+  await come()
+  for (let n = 0; n < 3; n += 1) {
+    await come()
+    await turns.end()
+  }
+  expect(groups).toEqual([])
+  await turns.end()
+  expect(groups).toEqual([4])
+  for (let n = 0; n < 30; n += 1) {
+    disk.sync()
+    await come()
+    await turns.end()
+  }
+  disk.sync()
+  await turns.end(2)
+  disk.sync()
+  await Promise.all(asked)
+  expect(Math.max(...groups)).toBeLessThan(12)
 })
 
 test('a command that meets nobody is decided at the end of its turn', async () => {

@@ -93,6 +93,8 @@ export interface CorridorPorts {
 
 /** No transaction takes more commands, or settles more due rows, than this: others want their turn. */
 const MOST_COMMANDS = 500
+/** For so many turns of the event loop a group gathers at most. */
+const MOST_TURNS = 8
 /** How often a group is decided again because another server was faster. */
 const MOST_TRIES = 10
 
@@ -154,6 +156,15 @@ export class Corridor {
     await this.#running
   }
 
+  /** Everybody who comes in this turn, and in the turns that follow as long as each of them brings somebody. */
+  async #gather(): Promise<void> {
+    let seen = 0
+    for (let turns = 0; turns < MOST_TURNS && seen < this.#waiting.length && seen < MOST_COMMANDS; turns += 1) {
+      seen = this.#waiting.length
+      await this.#turn()
+    }
+  }
+
   #turn(): Promise<void> {
     return new Promise((resolve) => {
       this.#ports.host.defer(resolve)
@@ -163,19 +174,17 @@ export class Corridor {
   #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    this.#ports.host.defer(() => {
-      this.#running = this.#running.then(() => this.#group())
-    })
+    this.#running = this.#running.then(() => this.#group())
   }
 
   async #group(): Promise<void> {
     // While a group goes to the disk the next one is read and gathers, and is the larger for it. Deciding ahead of the
-    // disk was slower: the groups were smaller, and every group costs a commit. Those who were answered at last ask again
-    // at once: after one turn of the event loop they are in the group too.
+    // disk was slower: the groups were smaller, and every group costs a commit.
     if (this.#underway > 0) {
       await this.#answering
-      await this.#turn()
+      await this.#turn() // the answers leave in this one; in the next their callers may be back
     }
+    await this.#gather()
     this.#scheduled = false
     const group = this.#waiting.splice(0, fitting(this.#waiting))
     const left = await this.#together(group)

@@ -105,17 +105,20 @@ export class Meters {
     for (const { type } of events) if (type === 'worker.died') this.#deaths.inc()
   }
 
-  /** Jobs that come together are mostly of a kind: to count one by one would cost more than to admit them. */
+  /** Jobs that come together are mostly of a kind: to count each by itself would cost more than to admit it. */
   #countNew(transitions: readonly Transition[]): void {
-    const kinds = new Map<string, { labels: { queue: string; type: string }; count: number }>()
+    let kind: { queue: string; type: string } | null = null
+    let count = 0
     for (const { before, job } of transitions) {
       if (before !== null || job === null) continue
-      const { queue, type } = job
-      const kind = kinds.get(`${queue} ${type}`) ?? { labels: { queue, type }, count: 0 }
-      kind.count += 1
-      kinds.set(`${queue} ${type}`, kind)
+      if (kind === null || kind.queue !== job.queue || kind.type !== job.type) {
+        if (kind !== null) this.#enqueued.inc(kind, count)
+        kind = { queue: job.queue, type: job.type }
+        count = 0
+      }
+      count += 1
     }
-    for (const { labels, count } of kinds.values()) this.#enqueued.inc(labels, count)
+    if (kind !== null) this.#enqueued.inc(kind, count)
   }
 
   #observe(transition: Transition, now: Instant): void {
