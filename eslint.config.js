@@ -155,6 +155,17 @@ export default defineConfig(
     },
   },
   {
+    name: 'wall: net knows its port',
+    files: ['packages/server/src/net/**/*.ts'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': wall({
+        regex: '^\\.\\./(?!engine/outgoing\\.ts$)',
+        message: 'net makes calls for the engine, through engine/outgoing.ts, and knows nobody else.',
+      }),
+    },
+  },
+  {
     name: 'wall: the server does not know the command line',
     files: ['packages/server/src/*.ts'],
     ignores: [...tests, 'packages/server/src/host.ts'],

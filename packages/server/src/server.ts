@@ -11,10 +11,12 @@ import type { Host, Random } from '@curfew/core'
 import { engineSettings } from './engine-settings.ts'
 import { Engine, manualClock, type Log } from './engine/engine.ts'
 import { Meters } from './engine/meters.ts'
+import type { Send } from './engine/outgoing.ts'
 import { nodeHost, systemRandom, watchEventLoop } from './host.ts'
 import { createApp } from './http/app.ts'
 import { listen, type Listener } from './http/listen.ts'
 import type { Handler } from './http/message.ts'
+import { openHttpClient } from './net/http-client.ts'
 import { nameOf, openStore, placeOf } from './open-store.ts'
 import { SettingsError, settingsFrom, type Settings } from './settings.ts'
 import type { Store } from './store/store.ts'
@@ -76,8 +78,10 @@ export async function serverOn(
     throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
   const hasClock = host !== undefined || settings['clock'] === 'manual'
   const store = await openStore(settings, { hasClock })
-  const engine = await openEngine(settings, store, { log, host: host ?? nodeHost, random }).catch(
+  const http = openHttpClient({ allowPrivateNetwork: settings['allow-private-network'] === true })
+  const engine = await openEngine(settings, store, { log, host: host ?? nodeHost, random }, http.send).catch(
     async (error: unknown) => {
+      http.close()
       await store.close()
       throw error
     },
@@ -96,6 +100,7 @@ export async function serverOn(
     engine.beginClose()
     await Promise.all(listeners.map((listener) => listener.close(CLOSE_MS)))
     await engine.close()
+    http.close()
     stopWatching()
   }
   let closed: Promise<void> | null = null
@@ -127,6 +132,7 @@ async function openEngine(
   settings: Settings,
   store: Store,
   { log, host, random }: Required<Pick<Parts, 'log' | 'host' | 'random'>>,
+  send: Send,
 ): Promise<Engine> {
   if (await store.isHalfRestored())
     throw new Error(
@@ -139,6 +145,7 @@ async function openEngine(
     settings: engineSettings(settings),
     log,
     meters: new Meters(),
+    send,
     ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
   })
 }

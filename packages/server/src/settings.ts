@@ -72,6 +72,13 @@ export const SETTINGS: readonly Setting[] = [
     group: 'server',
   },
   {
+    key: 'allow-private-network',
+    kind: 'flag',
+    byDefault: false,
+    help: 'let the server call loopback and private addresses (webhooks, journeys); for development',
+    group: 'server',
+  },
+  {
     key: 'log-level',
     kind: 'choice',
     choices: ['debug', 'info', 'warn', 'error', 'silent'],

@@ -31,6 +31,7 @@ import {
 import { Corridor, type Command, type Committed } from './corridor.ts'
 import { admitFromInbox } from './inbox.ts'
 import type { Meters } from './meters.ts'
+import { callsNobody, type Send } from './outgoing.ts'
 import { Polls } from './polls.ts'
 import { Watch } from './watch.ts'
 import { touch } from './workers.ts'
@@ -70,6 +71,8 @@ export interface EngineParts {
   readonly log: Log
   readonly meters: Meters
   readonly manualClock?: ManualClock
+  /** How others are called; nobody is, if it is left out. */
+  readonly send?: Send
 }
 
 /** What was committed, here or on another server, for those who listen. */
@@ -102,6 +105,7 @@ export class Engine {
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log
+  readonly send: Send
   readonly #corridor: Corridor
   readonly #manual: ManualClock | null
   readonly #watch: Watch
@@ -126,6 +130,7 @@ export class Engine {
     this.random = parts.random
     this.host = parts.host
     this.log = parts.log
+    this.send = parts.send ?? callsNobody
     this.meters = parts.meters
     this.clock = clock
     this.upAt = clock.now()
