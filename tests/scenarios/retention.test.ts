@@ -126,3 +126,48 @@ test('without the bench there is no reset', async () => {
   expect((await server.post('/ojs/v1/admin/reset')).status).toBe(404)
   expect((await server.job(id)).state).toBe('available')
 })
+
+const configure = (server: TestServer, retention: unknown) =>
+  server.call('PUT', '/ojs/v1/admin/queues/default/config', { retention })
+
+test.each(ENDINGS)("a queue's own retention comes before the server's: a job that is %s", async (_, ms, job, end) => {
+  const server = await open()
+  await configure(server, { completed: 10, cancelled: 'PT20S', discarded: 30, dead_letter: 'PT40S' })
+  const { id } = await server.start(job)
+  await end(server, id)
+  // What a publisher asked for comes before both.
+  const keptMs = job['result_ttl'] === undefined ? ms / 6 : ms
+  expect((await server.job(id)).x_purge_at).toBe(at(keptMs))
+  await server.advance(keptMs)
+  expect((await server.get(`/ojs/v1/jobs/${id}`)).status).toBe(404)
+})
+
+test('what a queue does not say about retention is left to the server', async () => {
+  const server = await open()
+  await configure(server, { completed: 10 })
+  const id = await server.enqueue()
+  await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+  expect((await server.job(id)).x_purge_at).toBe(at(120_000))
+})
+
+test("a queue's retention is settled when a job is enqueued, and anew by a retry by hand", async () => {
+  const server = await open()
+  const { id } = await server.start()
+  await configure(server, { completed: 10, discarded: 30, dead_letter: 40 })
+  await server.nack(id, { message: 'x', code: 'DEAD_LETTER' })
+  expect((await server.job(id)).x_purge_at).toBe(at(240_000))
+  await server.post(`/ojs/v1/dead-letter/${id}/retry`)
+  await server.fetch()
+  await server.ack(id)
+  expect((await server.job(id)).x_purge_at).toBe(at(10_000))
+})
+
+test('a bad retention is refused and changes nothing', async () => {
+  const server = await open()
+  await configure(server, { completed: 10 })
+  const reply = await configure(server, { completed: '1 week' })
+  expect([reply.status, reply.body.error.code]).toEqual([422, 'validation_error'])
+  expect(reply.body.error.details.field).toBe('retention.completed')
+  const { body } = await server.get('/ojs/v1/admin/queues/default')
+  expect(body.config).toEqual({ retention: { completed: 10 } })
+})

@@ -58,6 +58,11 @@ export interface Retention {
   readonly deadLetterMs: Millis
 }
 
+/** The queue's word, where it has one, comes before the server's. */
+function keptFor({ limits: { kept } }: Job, retention: Retention): Retention {
+  return kept === undefined ? retention : { ...retention, ...kept }
+}
+
 /** What a decision may know of the world. One command, one now. */
 export interface Moment {
   readonly now: Instant
@@ -282,7 +287,7 @@ export function complete(job: Job, result: Json | null, { now, retention }: Mome
       result,
       error: null,
       progress: job.progress === null ? null : { ...job.progress, value: 1, updatedAt: now },
-      purgeAt: after(now, job.resultTtlMs ?? retention.completedMs),
+      purgeAt: after(now, job.resultTtlMs ?? keptFor(job, retention).completedMs),
     },
   )
   const event = jobEvent('job.completed', done, now, {
@@ -350,7 +355,7 @@ export function cancel(job: Job, { now, retention }: Moment, why: { by?: string;
       cancelledAt: now,
       cancelReason: why.reason ?? null,
       nextRetryAt: null,
-      purgeAt: after(now, retention.cancelledMs),
+      purgeAt: after(now, keptFor(job, retention).cancelledMs),
     },
   )
   const event = jobEvent('job.cancelled', cancelled, now, {
@@ -812,7 +817,8 @@ function discarded(
   { now, retention }: Moment,
   likeCompleted = false,
 ): Job {
-  const keptMs = deadLetter ? retention.deadLetterMs : likeCompleted ? retention.completedMs : retention.discardedMs
+  const kept = keptFor(ended, retention)
+  const keptMs = deadLetter ? kept.deadLetterMs : likeCompleted ? kept.completedMs : kept.discardedMs
   return moved(
     ended,
     { at: now, to: 'discarded', ...softMark(before, now) },

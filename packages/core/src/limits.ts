@@ -13,6 +13,7 @@ import { badField, badPolicy } from './errors.ts'
 import { millis, seconds, minutes, type Millis } from './clock.ts'
 import { LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { speakerFor } from './job.ts'
+import type { Retention } from './lifecycle.ts'
 import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from './shape.ts'
 
 export type LimitSource = 'publish' | 'handler' | 'type' | 'queue' | 'fetch' | 'default' | 'cap' | 'parent' | 'workflow'
@@ -52,7 +53,12 @@ export interface Limits {
   readonly onTimeout: OnTimeout
   /** Caps that held at enqueue, for the values a handler brings. */
   readonly caps: Caps
+  /** How long the queue keeps its jobs when they are over, where it has a mind of its own. */
+  readonly kept?: KeptFor
 }
+
+/** Lengths by ending. */
+export type KeptFor = Partial<Retention>
 
 /** The server's own defaults and caps. Every one is configurable. */
 export interface LimitSettings {
@@ -88,7 +94,7 @@ export const DEFAULT_LIMITS: LimitSettings = {
 export interface Speakers {
   readonly publish: AskedLimits
   readonly type: (AskedLimits & { readonly caps: Caps }) | null
-  readonly queue: AskedLimits | null
+  readonly queue: (AskedLimits & { readonly kept?: KeptFor }) | null
   readonly server: LimitSettings
 }
 
@@ -110,7 +116,7 @@ const MOST_SETTLED = 1_000
 
 function keyOf({ publish, type, queue }: Speakers): string {
   const ofType = type === null ? '' : `${askedKey(type)};${lengthsKey(type.caps)}`
-  return `${askedKey(publish)};${ofType};${queue === null ? '' : askedKey(queue)}`
+  return `${askedKey(publish)};${ofType};${queue === null ? '' : `${askedKey(queue)}${keptKey(queue.kept)}`}`
 }
 
 function askedKey(asked: AskedLimits): string {
@@ -119,6 +125,11 @@ function askedKey(asked: AskedLimits): string {
 
 function lengthsKey({ timeout, total, ttl, grace, heartbeat, visibility }: Caps): string {
   return `${text(timeout)},${text(total)},${text(ttl)},${text(grace)},${text(heartbeat)},${text(visibility)}`
+}
+
+function keptKey(kept: KeptFor | undefined): string {
+  if (kept === undefined) return ''
+  return `,${text(kept.completedMs)},${text(kept.cancelledMs)},${text(kept.discardedMs)},${text(kept.deadLetterMs)}`
 }
 
 const text = (length: Millis | undefined): string => (length === undefined ? '' : String(length))
@@ -167,6 +178,7 @@ function settle({ publish, type, queue, server }: Speakers): Limits {
     ttl: first('ttl', server.defaults.ttl) ?? capAsLimit(caps.ttl),
     onTimeout,
     caps,
+    ...(queue?.kept === undefined ? {} : { kept: queue.kept }),
   }
 }
 

@@ -109,6 +109,27 @@ describe('queue configuration', () => {
     expect(refusal(() => mergeQueueConfig({}, { timeout: 5 }))).toEqual({ code: 'invalid_request', field: 'timeout' })
   })
 
+  test('retention is said in seconds or as an ISO duration, and replaced as a whole', () => {
+    const stored = mergeQueueConfig({}, { retention: { completed: 60, dead_letter: 'P1D' } })
+    expect(queueLimits(stored)).toEqual({ kept: { completedMs: 60_000, deadLetterMs: 86_400_000 } })
+    const again = mergeQueueConfig(stored, { retention: { cancelled: 'PT2S', discarded: 3 } })
+    expect(queueLimits(again).kept).toEqual({ cancelledMs: 2_000, discardedMs: 3_000 })
+    expect(mergeQueueConfig(again, { retention: null })).toEqual({})
+  })
+
+  test.each([
+    ['no object', 60, 'retention'],
+    ['an ending that is none', { failed: 60 }, 'retention.failed'],
+    ['nothing', { completed: 0 }, 'retention.completed'],
+    ['less than a second', { completed: 'PT0.5S' }, 'retention.completed'],
+    ['a fraction', { completed: 1.5 }, 'retention.completed'],
+    ['a word', { cancelled: '7d' }, 'retention.cancelled'],
+    ['more than ten years', { discarded: 'P11Y' }, 'retention.discarded'],
+    ['a list', { dead_letter: [1] }, 'retention.dead_letter'],
+  ])('a retention of %s is a 422', (_, retention, field) => {
+    expect(refusal(() => mergeQueueConfig({}, { retention }))).toEqual({ code: 'validation_error', field })
+  })
+
   test('the defaults speak as limits', () => {
     expect(
       queueLimits({ default_timeout: 60, default_visibility_timeout_ms: 7, default_x_on_timeout: 'discard' }),

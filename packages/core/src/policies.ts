@@ -1,8 +1,21 @@
 /** Type policies: the limits an operator lays down for every job of a type, and the caps no publisher may exceed. */
 import { badField, badPolicy } from './errors.ts'
-import type { Instant } from './clock.ts'
-import { limitKeys, LIMIT_NAMES, readCaps, readLimits, type AskedLimits, type Caps, type LimitName } from './limits.ts'
-import type { Fields } from './shape.ts'
+import { seconds, type Instant, type Millis } from './clock.ts'
+import { LONGEST_MS, parseIsoDuration } from './durations.ts'
+import {
+  limitKeys,
+  LIMIT_NAMES,
+  limitShapes,
+  ON_TIMEOUT_FIELD,
+  onTimeoutShape,
+  readCaps,
+  readLimits,
+  type AskedLimits,
+  type Caps,
+  type KeptFor,
+  type LimitName,
+} from './limits.ts'
+import { object, policy, type Fields, type Shape } from './shape.ts'
 
 export interface TypePolicy {
   readonly type: string
@@ -24,6 +37,39 @@ export function readTypePolicy(type: string, fields: Fields, now: Instant): Type
   }
 }
 
+// ---- How long a queue keeps what is over ----
+
+const length: Shape<Millis> = {
+  json: {
+    anyOf: [
+      { type: 'integer', minimum: 1 },
+      { type: 'string', format: 'duration' },
+    ],
+  },
+  read(value, at) {
+    const ms = typeof value === 'string' ? parseIsoDuration(value) : isSeconds(value) ? seconds(value) : null
+    if (ms === null || ms < 1_000 || ms > LONGEST_MS)
+      throw badPolicy(at, `${at} must be whole seconds (at least 1) or an ISO 8601 duration such as "P7D".`)
+    return ms
+  },
+}
+const isSeconds = (value: unknown): value is number => Number.isSafeInteger(value)
+
+export const RETENTION_SHAPE = policy(
+  object({ completed: length, cancelled: length, discarded: length, dead_letter: length }, { unknown: 'refuse' }),
+)
+
+function readRetention(value: unknown): KeptFor | null {
+  if (value === undefined || value === null) return null
+  const { completed, cancelled, discarded, dead_letter: deadLetter } = RETENTION_SHAPE.read(value, 'retention')
+  return {
+    ...(completed === undefined ? {} : { completedMs: completed }),
+    ...(cancelled === undefined ? {} : { cancelledMs: cancelled }),
+    ...(discarded === undefined ? {} : { discardedMs: discarded }),
+    ...(deadLetter === undefined ? {} : { deadLetterMs: deadLetter }),
+  }
+}
+
 /** Handlers may bound one attempt; the whole job's life belongs to whoever publishes it. */
 const HANDLER_LIMITS: readonly LimitName[] = ['timeout', 'grace', 'heartbeat']
 
@@ -40,9 +86,20 @@ export function readHandlerLimits(fields: Fields, at: string): AskedLimits {
   return readLimits(fields, '', `${at}.`)
 }
 
-const QUEUE_KEYS = limitKeys('default_', LIMIT_NAMES)
+/** What a queue can be told besides the limits of its jobs, key by key. */
+const QUEUE_SETTINGS = {
+  retention: RETENTION_SHAPE,
+} as const satisfies Record<string, Shape<unknown>>
 
-/** A queue's defaults, kept under the names they were sent with. Merges by key; null removes. */
+const QUEUE_KEYS = [...limitKeys('default_', LIMIT_NAMES), ...Object.keys(QUEUE_SETTINGS)]
+
+/** The documented form of a queue's configuration. */
+export const QUEUE_CONFIG_SHAPE = object(
+  { ...limitShapes('default_'), [`default_${ON_TIMEOUT_FIELD}`]: onTimeoutShape(), ...QUEUE_SETTINGS },
+  { unknown: 'refuse' },
+)
+
+/** A queue's configuration, kept under the names it was sent with. Merges by key; null removes. */
 export function mergeQueueConfig(stored: Fields, sent: Fields): Record<string, unknown> {
   refuseUnknown(sent, QUEUE_KEYS, '')
   const merged: Record<string, unknown> = { ...stored }
@@ -54,11 +111,15 @@ export function mergeQueueConfig(stored: Fields, sent: Fields): Record<string, u
     else merged[key] = value
   }
   readLimits(merged, 'default_')
+  for (const [key, shape] of Object.entries(QUEUE_SETTINGS)) if (merged[key] !== undefined) shape.read(merged[key], key)
   return merged
 }
 
-export function queueLimits(config: Fields): AskedLimits {
-  return readLimits(config, 'default_')
+/** What the queue says about the limits of its jobs, and how long it keeps them when they are over. */
+export function queueLimits(config: Fields): AskedLimits & { readonly kept?: KeptFor } {
+  const asked = readLimits(config, 'default_')
+  const kept = readRetention(config['retention'])
+  return kept === null ? asked : { ...asked, kept }
 }
 
 function refuseUnknown(fields: Fields, known: readonly string[], prefix: string): void {

@@ -12,7 +12,7 @@
  */
 import { isUuidV7, JOB_STATES, WORKER_STATES } from '@curfew/core'
 import type { Beat, Checkpoint, Hold, Job, Limit, Limits, LimitSource, Notice, Outage, RetryPolicy } from '@curfew/core'
-import type { AskedLimits, Caps, TypePolicy, Worker } from '@curfew/core'
+import type { AskedLimits, Caps, KeptFor, TypePolicy, Worker } from '@curfew/core'
 import type { Batch, InboxEntry, Life, Queue, Refusal, Sizes, StoredEvent } from '../store/store.ts'
 
 export const FORMAT = 1
@@ -270,6 +270,12 @@ const LENGTHS = {
   visibility: orAbsent(ms),
 }
 const caps = fields<Caps>(LENGTHS)
+const kept = fields<KeptFor>({
+  completedMs: orAbsent(ms),
+  cancelledMs: orAbsent(ms),
+  discardedMs: orAbsent(ms),
+  deadLetterMs: orAbsent(ms),
+})
 const asked = fields<AskedLimits>({ ...LENGTHS, onTimeout: orAbsent(mode) })
 
 const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
@@ -343,6 +349,7 @@ const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
       ttl: orNull(limit),
       onTimeout,
       caps,
+      kept: orAbsent(kept),
     }),
     ceiling: orNull(fields<NonNullable<Job['ceiling']>>({ at, source: oneOf('parent', 'workflow') })),
     parent: orNull(fields<NonNullable<Job['parent']>>({ kind: oneOf('job', 'journey', 'workflow'), id: string })),

@@ -5,13 +5,12 @@ import {
   flag,
   iso,
   JOB_STATES,
-  limitShapes,
   list,
   notFound,
   object,
   OjsError,
-  onTimeoutShape,
   oneOf,
+  QUEUE_CONFIG_SHAPE,
   QUEUE_SHAPE,
   renderJob,
   text,
@@ -28,10 +27,6 @@ import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './
 import { pauseQueue, queueFacts, queueView, resumeQueue } from './queue-routes.ts'
 import { livingWorkers, workerView } from './registry-routes.ts'
 
-const CONFIG_SHAPE = object(
-  { ...limitShapes('default_'), default_x_on_timeout: onTimeoutShape() },
-  { unknown: 'refuse' },
-)
 const BULK_SHAPE = object({
   confirm: flag(),
   job_ids: list(text(), 0, 10_000),
@@ -115,7 +110,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/queues/:name/config',
     tag: 'admin',
     summary: 'Default limits of a queue; merged by key, null removes. Stored jobs are not touched',
-    body: { shape: CONFIG_SHAPE },
+    body: { shape: QUEUE_CONFIG_SHAPE },
     handle: async (call) => {
       const name = QUEUE_SHAPE.read(param(call, 'name'), 'queue')
       const queue = await call.engine.run(configure(name, anyObject().read(call.json, '')))
