@@ -87,6 +87,17 @@ export interface Parent {
   readonly id: string
 }
 
+/**
+ * Whom a job was made by and who hears when it ends: the workflow it is a step of, the cron entry that fired it, the run
+ * that awaits it. What must follow is saved in the transaction that ends the job.
+ */
+export interface Owner {
+  readonly kind: 'workflow' | 'cron' | 'journey'
+  readonly id: string
+  /** Which of the owner's steps it is. */
+  readonly step: string | null
+}
+
 export interface Job {
   readonly id: string
   readonly type: string
@@ -106,6 +117,12 @@ export interface Job {
   readonly limits: Limits
   readonly ceiling: Ceiling | null
   readonly parent: Parent | null
+  readonly owner: Owner | null
+  /** The fingerprint by which a job that asked to be unique is found. */
+  readonly uniqueKey: string | null
+  /** The limiter whose turn it waits for, besides that of its queue. */
+  readonly limitKey: string | null
+  readonly tenant: string | null
   readonly hold: Hold | null
   readonly closedBy: Closer | null
 

@@ -104,6 +104,10 @@ export type NewJob = Pick<
   | 'limits'
   | 'ceiling'
   | 'parent'
+  | 'owner'
+  | 'uniqueKey'
+  | 'limitKey'
+  | 'tenant'
   | 'scheduledAt'
   | 'expiresAt'
   | 'resultTtlMs'
@@ -133,6 +137,10 @@ export function admit(asked: NewJob, { now }: Moment): Step {
     limits: asked.limits,
     ceiling: asked.ceiling,
     parent: asked.parent,
+    owner: asked.owner,
+    uniqueKey: asked.uniqueKey,
+    limitKey: asked.limitKey,
+    tenant: asked.tenant,
     hold: null,
     closedBy: null,
     createdAt: now,
@@ -568,6 +576,7 @@ export function retryByHand(job: Job, limits: Limits, given: string, { now }: Mo
       limits,
       given,
       ceiling: null,
+      owner: null,
       expiresAt: null,
       attempt: 0,
       interruptions: 0,

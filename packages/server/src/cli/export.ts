@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
-import { iso, type Instant } from '@curfew/core'
+import { iso, type DocName, type Instant } from '@curfew/core'
 import type { Sizes, Store } from '../store/store.ts'
 import { interruptible, Stopped } from './interrupt.ts'
 import { nameOf, openStore, placeOf } from '../open-store.ts'
@@ -128,6 +128,12 @@ async function* recordLines(store: Store): AsyncGenerator<readonly string[]> {
     (after, limit) => store.checkpointsAfter(after, limit),
     ({ jobId }) => jobId,
     (checkpoint) => recordLine('checkpoint', checkpoint),
+  )
+  yield* pages(
+    null as DocName | null,
+    (after, limit) => store.docsAfter(after, limit),
+    ({ kind, id }) => ({ kind, id }),
+    (doc) => recordLine('doc', doc),
   )
   yield* pages(
     0,

@@ -173,6 +173,7 @@ function newBatch(life: Life | null = null): Filling {
     notices: [],
     jobs: [],
     checkpoints: [],
+    docs: [],
     tombstones: [],
     events: [],
     inbox: [],

@@ -11,11 +11,23 @@
  * differs gets the next number.)
  */
 import { isUuidV7, JOB_STATES, WORKER_STATES } from '@curfew/core'
-import type { Beat, Checkpoint, Hold, Job, Limit, Limits, LimitSource, Notice, Outage, RetryPolicy } from '@curfew/core'
+import type {
+  Beat,
+  Checkpoint,
+  Doc,
+  Hold,
+  Job,
+  Limit,
+  Limits,
+  LimitSource,
+  Notice,
+  Outage,
+  RetryPolicy,
+} from '@curfew/core'
 import type { AskedLimits, Caps, KeptFor, TypePolicy, Worker } from '@curfew/core'
 import type { Batch, InboxEntry, Life, Queue, Refusal, Sizes, StoredEvent } from '../store/store.ts'
 
-export const FORMAT = 1
+export const FORMAT = 2
 
 export interface Header {
   readonly curfew: 'export'
@@ -42,6 +54,7 @@ interface Flat {
   notice: FlatNotice
   job: Job
   checkpoint: Checkpoint
+  doc: Doc
   tombstone: { id: string }
   event: StoredEvent
   inbox: InboxEntry
@@ -95,6 +108,7 @@ export function readHeader(text: string): Header {
       notices: count,
       jobs: count,
       checkpoints: count,
+      docs: orAbsent(count),
       tombstones: count,
       events: count,
       inbox: orAbsent(count),
@@ -134,13 +148,22 @@ const ADD: { readonly [K in Kind]: (batch: Filling, flat: Pick<Flat, K>) => void
   worker: ({ workers }, { worker }) =>
     workers.push({ ...worker, beat: worker.beat === null ? null : beatOf(worker.beat) }),
   notice: ({ notices }, { notice: { workerId, ...notice } }) => notices.push({ workerId, notice }),
-  job: ({ jobs }, { job }) => jobs.push(job),
+  job: ({ jobs }, { job }) => jobs.push({ ...UNTIED, ...job }),
   checkpoint: ({ checkpoints }, { checkpoint }) => checkpoints.push(checkpoint),
+  doc: ({ docs }, { doc }) => docs.push(doc),
   tombstone: ({ tombstones }, { tombstone }) => tombstones.push(tombstone.id),
   event: ({ events }, { event }) => events.push(event),
   inbox: (batch, { inbox }) => batch.inbox.push(inbox),
   refused: (batch, { refused }) => batch.refused.push(refused),
   life: (batch, { life }) => (batch.life = life),
+}
+
+/** What exports of format 1 do not know of a job: it had none of it. */
+const UNTIED: Pick<Job, 'owner' | 'uniqueKey' | 'limitKey' | 'tenant'> = {
+  owner: null,
+  uniqueKey: null,
+  limitKey: null,
+  tenant: null,
 }
 
 function beatOf(beat: FlatBeat): Beat {
@@ -353,6 +376,18 @@ const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
     }),
     ceiling: orNull(fields<NonNullable<Job['ceiling']>>({ at, source: oneOf('parent', 'workflow') })),
     parent: orNull(fields<NonNullable<Job['parent']>>({ kind: oneOf('job', 'journey', 'workflow'), id: string })),
+    owner: orAbsent(
+      orNull(
+        fields<NonNullable<Job['owner']>>({
+          kind: oneOf('workflow', 'cron', 'journey'),
+          id: string,
+          step: orNull(string),
+        }),
+      ),
+    ),
+    uniqueKey: orAbsent(orNull(string)),
+    limitKey: orAbsent(orNull(string)),
+    tenant: orAbsent(orNull(string)),
     hold: orNull(
       fields<Hold>({
         workerId: orNull(string),
@@ -415,6 +450,7 @@ const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
     metadata: orNull(json),
     createdAt: at,
   }),
+  doc: fields<Doc>({ kind: name, id: string, version: count, wakeAt: orNull(at), body: json }),
   tombstone: fields<{ id: string }>({ id: jobId }),
   event: fields<StoredEvent>({
     sequence: whole(1),

@@ -13,6 +13,7 @@ class SlowDisk {
       seeLife: () => Promise.resolve({ aliveAt: null, outages: [] }),
       findDueWorkers: () => Promise.resolve([]),
       findDueJobs: () => Promise.resolve([]),
+      findDueDocs: () => Promise.resolve([]),
       save: () => Promise.resolve(),
     } as unknown as Transaction)
     const durable = new Promise<void>((resolve) => this.#waiting.push(resolve))
@@ -60,7 +61,7 @@ function openCorridor(): { corridor: Corridor; disk: SlowDisk; turns: Turns; gro
     judge: () => ({ outages: [], stamp: null }),
     workerTimeoutMs: millis(30_000),
     deadLetterMax: 10,
-    isPolling: () => false,
+    wake: { isPolling: () => false, wakeDoc: async () => {}, follow: async () => {} },
     chore: null,
     onBrokenChore: () => {},
     onCommit: ({ commands }) => groups.push(commands),

@@ -18,6 +18,7 @@ import {
   instant,
   isDue,
   jobEvent,
+  type DocName,
   type NewEvent,
   OjsError,
   type Host,
@@ -28,7 +29,7 @@ import {
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable, type Life, type Store, type StoredEvent } from '../store/store.ts'
 import { Unit, type Needs } from './unit.ts'
-import { MOST_DUE, wakeStep } from './wake.ts'
+import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
 import type { Judged } from './watch.ts'
 
 export interface Command<T> {
@@ -79,7 +80,7 @@ export interface CorridorPorts {
   readonly judge: (life: Life, now: Instant) => Judged
   readonly workerTimeoutMs: Millis
   readonly deadLetterMax: number
-  readonly isPolling: (workerId: string) => boolean
+  readonly wake: WakePorts
   /** What is done with every sign of life, after the commands. */
   readonly chore: Command<void> | null
   readonly onBrokenChore: (error: unknown) => void
@@ -267,10 +268,10 @@ export class Corridor {
     const unit = new Unit(at, workerTimeoutMs)
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const needs = needsOf(group.map(({ command }) => command))
-      const { life, dueWorkers, dueJobs } = await unit.open(tx, needs, MOST_DUE)
+      const { life, ...due } = await unit.open(tx, needs, MOST_DUE)
       const { outages, stamp } = judge(life, at.now)
       unit.credit(outages)
-      const more = await wakeStep(unit, dueWorkers, dueJobs, this.#ports.isPolling)
+      const more = await wakeStep(unit, due, this.#ports.wake)
       const outcomes = more
         ? []
         : await decideEach(
@@ -278,6 +279,7 @@ export class Corridor {
             group.map(({ command }) => command),
           )
       if (!more && stamp !== null && chore !== null) await decideEach(unit, [chore])
+      await this.#ports.wake.follow(unit)
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
       const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
       if (stamps) unit.stampAlive(stamp?.outages ?? null)
@@ -321,7 +323,9 @@ function fitting(waiting: readonly Waiting[]): number {
 
 /** What several commands need, each row once. */
 export function needsOf(commands: readonly Command<unknown>[]): Needs {
-  const [workers, jobs, queues, types, notices] = [
+  const docs = new Map<string, DocName>()
+  const [workers, jobs, queues, types, notices, names] = [
+    new Set<string>(),
     new Set<string>(),
     new Set<string>(),
     new Set<string>(),
@@ -338,8 +342,18 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
     add(queues, needs.queues)
     add(types, needs.types)
     add(notices, needs.notices)
+    add(names, needs.names)
+    if (needs.docs !== undefined) for (const name of needs.docs) docs.set(`${name.kind} ${name.id}`, name)
   }
-  return { workers: [...workers], jobs: [...jobs], queues: [...queues], types: [...types], notices: [...notices] }
+  return {
+    workers: [...workers],
+    jobs: [...jobs],
+    queues: [...queues],
+    types: [...types],
+    notices: [...notices],
+    docs: [...docs.values()],
+    names: [...names],
+  }
 }
 
 const NOTHING: Command<void> = { name: 'settle', run: () => {} }

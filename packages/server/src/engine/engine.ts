@@ -29,6 +29,8 @@ import {
   type StoredEvent,
 } from '../store/store.ts'
 import { Corridor, type Command, type Committed } from './corridor.ts'
+import { wakeDoc } from './doc-wakers.ts'
+import { follow } from './followers.ts'
 import { admitFromInbox } from './inbox.ts'
 import type { Meters } from './meters.ts'
 import { callsNobody, type Send } from './outgoing.ts'
@@ -145,7 +147,11 @@ export class Engine {
       judge: (life, now) => this.#watch.judge(life, now, this.#activeJobs > 0),
       workerTimeoutMs: parts.settings.workerTimeoutMs,
       deadLetterMax: parts.settings.deadLetterMax,
-      isPolling: (workerId) => this.polls.isOpen(workerId),
+      wake: {
+        isPolling: (workerId) => this.polls.isOpen(workerId),
+        wakeDoc: (unit, name) => wakeDoc(this, unit, name),
+        follow: (unit) => follow(this, unit),
+      },
       chore: parts.store.inbox === null ? null : { name: 'inbox', run: (unit) => admitFromInbox(this, unit) },
       onBrokenChore: (error) => {
         this.noteRefusal('inbox', error)

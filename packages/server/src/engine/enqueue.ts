@@ -14,8 +14,10 @@ import {
   uuidV7,
   type Ceiling,
   type EnqueueRequest,
+  type Fragment,
   type Job,
   type NewJob,
+  type Owner,
   type Parent,
   type Plan,
 } from '@curfew/core'
@@ -24,7 +26,7 @@ import type { Engine } from './engine.ts'
 import type { Needs, Unit } from './unit.ts'
 
 export function enqueue(engine: Engine, request: EnqueueRequest): Command<Job> {
-  return { name: 'enqueue', needs: needsOf([request]), run: (unit) => admitOne(engine, unit, request) }
+  return { name: 'enqueue', needs: needsOf([request]), run: (unit) => admitJob(engine, unit, request) }
 }
 
 export function enqueueBatch(engine: Engine, requests: readonly EnqueueRequest[]): Command<Job[]> {
@@ -35,7 +37,7 @@ export function enqueueBatch(engine: Engine, requests: readonly EnqueueRequest[]
       const jobs: Job[] = []
       for (const [index, request] of requests.entries()) {
         try {
-          jobs.push(await admitOne(engine, unit, request))
+          jobs.push(await admitJob(engine, unit, request))
         } catch (error) {
           throw atIndex(error, index)
         }
@@ -63,7 +65,7 @@ export function plan(engine: Engine, request: EnqueueRequest): Command<Plan> {
     needs: needsOf([request]),
     run: async (unit) => {
       const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
-      const { asked, warnings } = resolve(engine, unit, request, parent)
+      const { asked, warnings } = resolve(engine, unit, request, parent, NOTHING_MORE)
       const { job } = admit(asked, unit.moment)
       const planned = planFor(job, engine.settings.limits, unit.now)
       return { ...planned, warnings: [...warnings, ...planned.warnings] }
@@ -71,7 +73,7 @@ export function plan(engine: Engine, request: EnqueueRequest): Command<Plan> {
   }
 }
 
-function needsOf(requests: readonly EnqueueRequest[]): Needs {
+export function needsOf(requests: readonly EnqueueRequest[]): Needs {
   return {
     // An id the server made is new; the store would refuse it otherwise.
     jobs: requests.map(({ id }) => id).filter((id) => id !== null),
@@ -80,14 +82,40 @@ function needsOf(requests: readonly EnqueueRequest[]): Needs {
   }
 }
 
-/** Waits for nothing, unless there is a parent to be looked at. */
-function admitOne(engine: Engine, unit: Unit, request: EnqueueRequest): Job | Promise<Job> {
-  if (request.parent === null) return admitUnder(engine, unit, request, NO_PARENT)
-  return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(engine, unit, request, parent))
+/** What a job is given besides what its request asks for. */
+export interface Admission {
+  readonly owner?: Owner
+  /** The deadline of whoever it belongs to; the nearer of this and a parent's counts. */
+  readonly ceiling?: Ceiling | null
+  readonly tenant?: string | null
+  /** More of its envelope: `"parent_results":[…]`. */
+  readonly body?: Fragment
 }
 
-function admitUnder(engine: Engine, unit: Unit, request: EnqueueRequest, parent: Above): Job | Promise<Job> {
-  const { asked, warnings } = resolve(engine, unit, request, parent)
+const NOTHING_MORE: Admission = {}
+
+/**
+ * The one way in which a job comes into being, be it by request, by a workflow or by the clock. Its queue and type must
+ * have been loaded (`needsOf`). Waits for nothing, unless there is a parent to be looked at.
+ */
+export function admitJob(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  more: Admission = NOTHING_MORE,
+): Job | Promise<Job> {
+  if (request.parent === null) return admitUnder(engine, unit, request, NO_PARENT, more)
+  return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(engine, unit, request, parent, more))
+}
+
+function admitUnder(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  parent: Above,
+  more: Admission,
+): Job | Promise<Job> {
+  const { asked, warnings } = resolve(engine, unit, request, parent, more)
   if (request.id !== null && unit.job(asked.id) !== null) {
     throw new OjsError('duplicate', 'A job with this id exists already.', { details: { existing_job_id: asked.id } })
   }
@@ -107,6 +135,7 @@ function resolve(
   unit: Unit,
   request: EnqueueRequest,
   { ceiling, warnings }: Above,
+  more: Admission,
 ): { asked: NewJob; warnings: readonly string[] } {
   const [type, queue] = [unit.type(request.type), unit.queue(request.queue)]
   const limits = settleAtEnqueue({
@@ -122,17 +151,26 @@ function resolve(
     priority: request.priority,
     retry: request.retry,
     limits,
-    ceiling,
+    ceiling: nearer(ceiling, more.ceiling ?? null),
     parent: request.parent,
+    owner: more.owner ?? null,
+    uniqueKey: null,
+    limitKey: null,
+    tenant: more.tenant ?? null,
     scheduledAt: request.scheduled?.at ?? null,
     expiresAt: request.expires?.at ?? null,
     resultTtlMs: request.resultTtlMs,
     traceId: request.traceId,
-    body: request.body,
+    body: more.body === undefined ? request.body : `${request.body},${more.body}`,
     given: request.given,
     pending: request.pending,
   }
   return { asked, warnings }
+}
+
+function nearer(a: Ceiling | null, b: Ceiling | null): Ceiling | null {
+  if (a === null || b === null) return a ?? b
+  return a.at <= b.at ? a : b
 }
 
 /** What a parent means for its child. */

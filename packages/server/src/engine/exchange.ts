@@ -66,7 +66,7 @@ function together(engine: Engine, asked: Exchange): Command<Exchanged> {
   const nacks = asked.nacks.map((report) => nack(engine, report))
   const life = signOfLife(asked.workerId)
   const beats = asked.beat === null ? null : beat(engine, asked.beat)
-  const claims = asked.fetch === null ? null : claim(asked.fetch)
+  const claims = asked.fetch === null ? null : claim(engine, asked.fetch)
   const parts = [...checkpoints, ...acks, ...nacks, life, beats, claims].filter((part) => part !== null)
   return {
     name: 'exchange',

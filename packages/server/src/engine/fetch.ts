@@ -2,6 +2,7 @@
 import { isDue, start, type Checkpoint, type Claim, type Job, type Millis, type Worker } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
+import { follow } from './followers.ts'
 import type { Unit } from './unit.ts'
 import { livingWorker, seen, touch } from './workers.ts'
 
@@ -20,7 +21,7 @@ export interface Handed {
 
 /** `gone` is aborted when the asker hangs up. */
 export async function fetchJobs(engine: Engine, request: FetchRequest, gone: AbortSignal): Promise<Handed[]> {
-  if (request.waitMs === 0 || engine.closing.aborted) return (await engine.run(claim(request))) ?? []
+  if (request.waitMs === 0 || engine.closing.aborted) return (await engine.run(claim(engine, request))) ?? []
   const poll = engine.polls.enter(request.queues, request.workerId)
   let over = false
   const end = (): void => {
@@ -36,7 +37,7 @@ export async function fetchJobs(engine: Engine, request: FetchRequest, gone: Abo
         return []
       }
       if (poll.dismissed) return []
-      const handed = await engine.run(claim(request))
+      const handed = await engine.run(claim(engine, request))
       if (handed === null) return []
       if (handed.length > 0 || over) return handed
       await poll.woken()
@@ -57,20 +58,28 @@ function signOfLife(workerId: string | null): Command<void> {
 }
 
 /** Null: this worker is not to be given anything, however long it waits. */
-export function claim(request: FetchRequest): Command<Handed[] | null> {
+export function claim(engine: Engine, request: FetchRequest): Command<Handed[] | null> {
   return {
     name: 'fetch',
     needs: { workers: request.workerId === null ? [] : [request.workerId], queues: request.queues },
     run: async (unit) => {
       const worker = request.workerId === null ? null : meet(unit, request.workerId)
       if (worker !== null && (worker.state !== 'running' || worker.directive !== 'continue')) return null
+      // What ended just now may have made the next step available.
+      await follow(engine, unit)
       const handed: Handed[] = []
       for (const name of request.queues) {
         const left = request.count - handed.length
         if (left <= 0) break
         const queue = unit.queue(name)
         if (queue === null || queue.pausedAt !== null) continue
-        for (const job of await unit.claimable(name, left)) {
+        for (const job of await unit.claimable({
+          queue: name,
+          limit: left,
+          order: 'fifo',
+          tenant: null,
+          without: [],
+        })) {
           // Another server may have had it locked when what is due was settled.
           const ready = isDue(job.wakeAt, unit.now) ? await unit.settle(job) : job
           if (ready?.state === 'available') handed.push(await handOut(unit, ready, worker, request))

@@ -13,16 +13,23 @@ import {
   expire,
   nextDue,
   isDue,
+  isTerminal,
   broken,
+  readDoc,
   TAIL,
   type Checkpoint,
+  type Doc,
+  type DocKind,
+  type DocName,
   type Job,
+  type JobState,
   type Liveness,
   type Moment,
   type NewEvent,
   type Notice,
   type OjsError,
   type Outage,
+  type Owner,
   type Instant,
   type Transition,
   type TypePolicy,
@@ -30,7 +37,7 @@ import {
   type Millis,
 } from '@curfew/core'
 import { isNothing } from '../store/store.ts'
-import type { Change, Changes, Life, Queue, Transaction, WorkerNotice } from '../store/store.ts'
+import type { Change, Changes, Claimable, Life, Queue, StateCounts, Transaction, WorkerNotice } from '../store/store.ts'
 
 /** The rows a command will ask for, by name. */
 export interface Needs {
@@ -40,6 +47,9 @@ export interface Needs {
   readonly types?: readonly string[]
   /** Workers whose notices are wanted. */
   readonly notices?: readonly string[]
+  readonly docs?: readonly DocName[]
+  /** Names that nobody else may use meanwhile, for what has no row yet. */
+  readonly names?: readonly string[]
 }
 
 /** An entry of the inbox; null: its body is too large. */
@@ -53,6 +63,42 @@ export const TOLD_FOR_MS = 60_000
 const MOST_NOTICES = 1_000
 
 const NONE: readonly string[] = []
+const NO_DOCS: readonly DocName[] = []
+
+/** A document with its record read. */
+interface OpenDoc extends DocName {
+  readonly version: number
+  readonly wakeAt: Instant | null
+  readonly record: unknown
+}
+
+const open = (doc: Doc): OpenDoc => ({
+  kind: doc.kind,
+  id: doc.id,
+  version: doc.version,
+  wakeAt: doc.wakeAt,
+  record: readDoc(doc),
+})
+const closed = (doc: OpenDoc | null): Doc | null =>
+  doc === null
+    ? null
+    : { kind: doc.kind, id: doc.id, version: doc.version, wakeAt: doc.wakeAt, body: JSON.stringify(doc.record) }
+
+/** Kinds have no space. */
+const keyOf = ({ kind, id }: DocName): string => `${kind} ${id}`
+
+/** More than any owner has. */
+const MOST_OWNED = 100_000
+const MOST_UNIQUE = 1_000
+const DOCS_A_PAGE = 1_000
+
+/** What a unit finds when it is opened: besides what was asked for, all that is due. */
+export interface Opened {
+  readonly life: Life
+  readonly dueWorkers: readonly Worker[]
+  readonly dueJobs: readonly Job[]
+  readonly dueDocs: readonly Doc[]
+}
 
 interface Row<T> {
   stored: T | null
@@ -128,6 +174,8 @@ export class Unit {
   readonly #queues = new Table<Queue>('queue')
   readonly #types = new Table<TypePolicy>('type')
   readonly #checkpoints = new Table<Checkpoint>('checkpoint')
+  readonly #docs = new Table<OpenDoc>('document')
+  readonly #names = new Set<string>()
   /** Holders that were looked at without a lock. */
   readonly #seen = new Map<string, Worker | null>()
   /** What workers are to be told, of those whose notices were loaded: as it is now. */
@@ -145,6 +193,8 @@ export class Unit {
   #saved = false
   /** An event was told. */
   #dated = false
+  /** Jobs that ended and whose owner has not heard of it yet. */
+  #ended: Job[] = []
 
   /** Everything decided so far, for those who count and notify after the commit. */
   readonly transitions: Transition[] = []
@@ -171,21 +221,20 @@ export class Unit {
   // ---- Finding ----
 
   /** Everything at once, so that it travels together; locks in the order the port asks for. */
-  async open(
-    tx: Transaction,
-    needs: Needs,
-    mostDue: number,
-  ): Promise<{ life: Life; dueWorkers: Worker[]; dueJobs: Job[] }> {
+  async open(tx: Transaction, needs: Needs, mostDue: number): Promise<Opened> {
     this.#transaction = tx
-    const [life, , dueWorkers, dueJobs] = await Promise.all([
+    const [life, , dueWorkers, dueJobs, , dueDocs] = await Promise.all([
       this.#tx.seeLife(),
-      this.load(needs),
+      this.load({ ...needs, docs: NO_DOCS }),
       this.#tx.findDueWorkers(this.now, mostDue),
       this.#tx.findDueJobs(this.now, mostDue),
+      this.load({ docs: needs.docs ?? NO_DOCS }),
+      this.#tx.findDueDocs(this.now, mostDue),
     ])
     for (const worker of dueWorkers) this.#workers.found(worker.id, worker)
     for (const job of dueJobs) this.#jobs.found(job.id, job)
-    return { life, dueWorkers, dueJobs }
+    for (const doc of dueDocs) if (!this.#docs.has(keyOf(doc))) this.#docs.found(keyOf(doc), open(doc))
+    return { life, dueWorkers, dueJobs, dueDocs }
   }
 
   /** Outages are credited to liveness clocks from here on. */
@@ -193,8 +242,10 @@ export class Unit {
     this.#outages = outages
   }
 
-  misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE }: Needs): boolean {
+  misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE, docs, names }: Needs): boolean {
     return (
+      (docs !== undefined && docs.some((name) => !this.#docs.has(keyOf(name)))) ||
+      (names !== undefined && names.some((name) => !this.#names.has(name))) ||
       notices.some((id) => !this.#toTell.has(id)) ||
       this.#workers.missing(workers).length > 0 ||
       this.#jobs.missing(jobs).length > 0 ||
@@ -203,7 +254,15 @@ export class Unit {
     )
   }
 
-  async load({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE }: Needs): Promise<void> {
+  async load({
+    workers = NONE,
+    jobs = NONE,
+    queues = NONE,
+    types = NONE,
+    notices = NONE,
+    docs = NO_DOCS,
+    names = NONE,
+  }: Needs): Promise<void> {
     const fill = async <T>(
       table: Table<T>,
       wanted: readonly string[],
@@ -216,6 +275,7 @@ export class Unit {
       for (const id of missing) table.found(id, null)
     }
     await Promise.all([
+      this.lockNames(names),
       fill(
         this.#workers,
         workers,
@@ -241,7 +301,22 @@ export class Unit {
         ({ type }) => type,
       ),
       this.#loadNotices(notices),
+      this.#loadDocs(docs),
     ])
+  }
+
+  async lockNames(names: readonly string[]): Promise<void> {
+    const missing = names.filter((name) => !this.#names.has(name))
+    if (missing.length === 0) return
+    await this.#tx.lockNames(missing)
+    for (const name of missing) this.#names.add(name)
+  }
+
+  async #loadDocs(names: readonly DocName[]): Promise<void> {
+    const missing = names.filter((name) => !this.#docs.has(keyOf(name)))
+    if (missing.length === 0) return
+    for (const doc of await this.#tx.findDocs(missing)) this.#docs.found(keyOf(doc), open(doc))
+    for (const name of missing) this.#docs.found(keyOf(name), null)
   }
 
   async #loadNotices(workerIds: readonly string[]): Promise<void> {
@@ -299,6 +374,63 @@ export class Unit {
     return this.#checkpoints.row(jobId).current
   }
 
+  /** A document that was loaded. */
+  doc<T>({ kind }: DocKind<T>, id: string): T | null {
+    const doc = this.#docs.row(keyOf({ kind, id })).current
+    return doc === null ? null : (doc.record as T)
+  }
+
+  async loadedDoc<T>(kind: DocKind<T>, id: string): Promise<T | null> {
+    await this.load({ docs: [{ kind: kind.kind, id }] })
+    return this.doc(kind, id)
+  }
+
+  async loadDocs({ kind }: DocKind<unknown>, ids: readonly string[]): Promise<void> {
+    await this.load({ docs: ids.map((id) => ({ kind, id })) })
+  }
+
+  /** Every document of a kind whose id begins with this, by id. Seen, not locked: whoever writes them locks another first. */
+  async docsUnder<T>({ kind }: DocKind<T>, prefix: string): Promise<{ id: string; record: T }[]> {
+    await this.flush()
+    const found: { id: string; record: T }[] = []
+    for (let after: string | null = null, more = true; more;) {
+      const page: Doc[] = await this.#tx.seeDocsUnder(kind, prefix, after, DOCS_A_PAGE)
+      for (const doc of page) {
+        const known = this.#docs.has(keyOf(doc)) ? this.#docs.row(keyOf(doc)) : this.#docs.found(keyOf(doc), open(doc))
+        if (known.current !== null) found.push({ id: doc.id, record: known.current.record as T })
+      }
+      more = page.length === DOCS_A_PAGE
+      after = page.at(-1)?.id ?? null
+    }
+    return found
+  }
+
+  /** The jobs of an owner, by id; `open`: only those that are not over. */
+  async owned(owner: Pick<Owner, 'kind' | 'id'>, open: boolean): Promise<Job[]> {
+    await this.flush()
+    return this.#adopt(await this.#tx.findOwned(owner, open, MOST_OWNED))
+  }
+
+  /** The jobs with this fingerprint in one of these states, newest first. */
+  async unique(key: string, states: readonly JobState[]): Promise<Job[]> {
+    await this.flush()
+    return this.#adopt(await this.#tx.findUnique(key, states, MOST_UNIQUE))
+  }
+
+  /** How many jobs a queue has by now, by state. */
+  async counts(queue: string): Promise<StateCounts> {
+    await this.flush()
+    const counts = (await this.#tx.seeCounts([queue])).get(queue)
+    if (counts === undefined) throw broken(`the store does not know how many jobs ${queue} has`)
+    return counts
+  }
+
+  /** How many active jobs hold each of these limiters by now. */
+  async limited(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    await this.flush()
+    return this.#tx.seeLimited(keys)
+  }
+
   /** What a worker is still to be told, oldest first. */
   notices(workerId: string): readonly Notice[] {
     const notices = this.#toTell.get(workerId)
@@ -316,9 +448,14 @@ export class Unit {
   }
 
   /** Jobs to hand out, in their order. */
-  async claimable(queue: string, limit: number): Promise<Job[]> {
+  async claimable(asked: Claimable): Promise<Job[]> {
     await this.flush()
-    return this.#adopt(await this.#tx.findClaimable(queue, limit))
+    return this.#adopt(await this.#tx.findClaimable(asked))
+  }
+
+  async oldestAvailable(queue: string, limit: number): Promise<Job[]> {
+    await this.flush()
+    return this.#adopt(await this.#tx.findOldestAvailable(queue, limit))
   }
 
   async heldBy(workerId: string): Promise<Job[]> {
@@ -388,6 +525,7 @@ export class Unit {
     this.#put(this.#jobs, id, job)
     this.#push(this.#events, transition.events)
     this.#push(this.transitions, [transition])
+    if (before !== null && before.owner !== null && hasEnded(transition)) this.#push(this.#ended, [job ?? before])
     if (notice !== undefined) this.#notify(notice)
   }
 
@@ -450,6 +588,29 @@ export class Unit {
 
   putCheckpoint(jobId: string, checkpoint: Checkpoint | null): void {
     this.#put(this.#checkpoints, jobId, checkpoint)
+  }
+
+  putDoc<T>(kind: DocKind<T>, id: string, record: T | null): void {
+    const name = { kind: kind.kind, id }
+    const doc = record === null ? null : { ...name, version: 0, wakeAt: kind.wakeAt(record), record }
+    this.#put(this.#docs, keyOf(name), doc)
+  }
+
+  /** A document that surely is not there yet: it need not be looked for. */
+  addDoc<T>(kind: DocKind<T>, id: string, record: T): void {
+    this.#docs.found(keyOf({ kind: kind.kind, id }), null)
+    this.putDoc(kind, id, record)
+  }
+
+  /** The jobs that ended since this was last asked and that belong to somebody. */
+  takeEnded(): readonly Job[] {
+    const ended = this.#ended
+    if (ended.length === 0) return ended
+    this.#ended = []
+    this.#undo.push(() => {
+      this.#ended = ended
+    })
+    return ended
   }
 
   emit(event: NewEvent): void {
@@ -532,6 +693,7 @@ export class Unit {
       queues: this.#queues.changes(),
       types: this.#types.changes().map(({ id, after }) => ({ type: id, policy: after })),
       checkpoints: this.#checkpoints.changes().map(({ id, after }) => ({ jobId: id, checkpoint: after })),
+      docs: this.#docs.changes().map(({ before, after }) => ({ before: closed(before), after: closed(after) })),
       notices: this.#notices,
       told: this.#told,
       events: this.#events,
@@ -561,9 +723,15 @@ export class Unit {
     this.#queues.saved(nextVersion)
     this.#types.saved((_, after) => ({ stored: after, current: after }))
     this.#checkpoints.saved((_, after) => ({ stored: after, current: after }))
+    this.#docs.saved(nextVersion)
     if (this.#undo.length > 0) this.#flushed = true
     this.#undo = []
   }
+}
+
+function hasEnded({ before, job }: Transition): boolean {
+  if (before === null || isTerminal(before.state)) return false
+  return job === null || isTerminal(job.state)
 }
 
 function nextVersion<T extends { readonly version: number }>(before: T | null, after: T | null): Row<T> {

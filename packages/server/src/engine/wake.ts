@@ -11,19 +11,26 @@ import {
   workerEvent,
   workerWakeAt,
   iso,
-  type Job,
+  type DocName,
   type Worker,
 } from '@curfew/core'
-import type { Unit } from './unit.ts'
+import type { Opened, Unit } from './unit.ts'
 
 export const MOST_DUE = 250
+
+/** What the step needs to know of the house. */
+export interface WakePorts {
+  readonly isPolling: (workerId: string) => boolean
+  readonly wakeDoc: (unit: Unit, name: DocName) => Promise<void>
+  /** Lets the owners of what has ended hear of it. */
+  readonly follow: (unit: Unit) => Promise<void>
+}
 
 /** Settles what is due; true when there may be more than one step could take. */
 export async function wakeStep(
   unit: Unit,
-  dueWorkers: readonly Worker[],
-  dueJobs: readonly Job[],
-  isPolling: (workerId: string) => boolean,
+  { dueWorkers, dueJobs, dueDocs }: Omit<Opened, 'life'>,
+  { isPolling, wakeDoc, follow }: WakePorts,
 ): Promise<boolean> {
   unit.begin()
   for (const { id } of dueWorkers) await wakeWorker(unit, id, isPolling)
@@ -33,7 +40,12 @@ export async function wakeStep(
   const jobs = dueWorkers.length === 0 ? dueJobs : await unit.loadedJobs(dueJobs.map(({ id }) => id))
   await unit.seeHolders(jobs)
   for (const job of jobs) await unit.settle(job)
-  return dueJobs.length === MOST_DUE
+  await follow(unit)
+  // Jobs go first: a workflow must not end before the members that end with it.
+  if (dueJobs.length === MOST_DUE) return true
+  for (const doc of dueDocs) await wakeDoc(unit, doc)
+  if (dueDocs.length > 0) await follow(unit)
+  return dueDocs.length === MOST_DUE
 }
 
 async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: string) => boolean): Promise<void> {

@@ -10,6 +10,8 @@ const anyText = fc
     { maxLength: 8 },
   )
   .map((units) => String.fromCharCode(...units))
+/** What the door lets through as a name. */
+const anyName = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
 const anyInstant = fc.integer({ min: 0, max: 8_640_000_000_000 }).map(instant)
 const anyMillis = fc.integer({ min: 0, max: 3_000_000_000 }).map(millis)
 const anyNumber = fc.integer({ min: 0, max: 1_000_000_000 })
@@ -62,6 +64,12 @@ export function anyJob(): fc.Arbitrary<Job> {
     ),
     ceiling: maybe(fc.record({ at: anyInstant, source: fc.constantFrom('parent', 'workflow') })),
     parent: maybe(fc.record({ kind: fc.constantFrom('job', 'journey', 'workflow'), id: anyText })),
+    owner: maybe(
+      fc.record({ kind: fc.constantFrom('workflow', 'cron', 'journey'), id: anyName, step: maybe(anyName) }),
+    ),
+    uniqueKey: maybe(anyName),
+    limitKey: maybe(anyName),
+    tenant: maybe(anyName),
     hold: maybe(
       fc.record({
         workerId: maybe(anyText),

@@ -1,5 +1,5 @@
 /** What every store of rows does with records, whatever its SQL. */
-import { JOB_STATES, type Beat, type Job, type JobState } from '@curfew/core'
+import { JOB_STATES, type Beat, type Job, type JobState, type Owner } from '@curfew/core'
 
 // ---- JSON ----
 
@@ -61,12 +61,27 @@ export function onlyMoves(before: Job, after: Job): boolean {
     before.limits === after.limits &&
     before.retry === after.retry &&
     before.ceiling === after.ceiling &&
+    before.owner === after.owner &&
     before.cancelReason === after.cancelReason &&
     before.error === after.error &&
     before.errors === after.errors &&
     before.given === after.given
   )
 }
+
+/** An owner as one text: `workflow/0190…`. Kinds have no slash. */
+export const ownerText = (owner: Pick<Owner, 'kind' | 'id'> | null): string | null =>
+  owner === null ? null : `${owner.kind}/${owner.id}`
+
+export function ownerOf(text: string, step: string | null): Owner {
+  const slash = text.indexOf('/')
+  return { kind: text.slice(0, slash) as Owner['kind'], id: text.slice(slash + 1), step }
+}
+
+// ---- Documents ----
+
+/** The first text that sorts (by its bytes) above all that begin with this one. */
+export const above = (prefix: string): string => `${prefix}\u{10ffff}`
 
 // ---- Beats ----
 
@@ -82,6 +97,9 @@ export function toBeat(text: string): Beat {
 }
 
 // ---- Counts ----
+
+export const noJobs = (): Record<JobState, number> =>
+  Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
 
 const STATE_INDEX = Object.fromEntries(JOB_STATES.map((state, index) => [state, index])) as Record<JobState, number>
 const DEAD_LETTER_INDEX = JOB_STATES.length

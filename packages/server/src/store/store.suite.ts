@@ -19,6 +19,7 @@ import {
   DEFAULT_LIMITS,
   DEFAULT_RETRY,
   type Checkpoint,
+  type DocName,
   type Instant,
   type Job,
   type Step,
@@ -39,7 +40,7 @@ import {
 import { claimed, momentAt, saveIn, within } from './builders.suite.ts'
 import { anyJob, anyWorker, FIELDS } from './any-record.suite.ts'
 import { NOTHING, RowsMoved } from './store.ts'
-import type { Batch, Changes, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
+import type { Batch, Changes, Claimable, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
 
 export type Open = (events?: EventRetention) => Promise<Store>
 export type Reopen = (store: Store) => Promise<Store>
@@ -49,6 +50,14 @@ const FIRST_PAGE = { limit: 100, offset: 0 }
 
 /** Properties are tried a hundred times, which takes long where every commit goes to a busy disk. */
 const SLOW = { timeout: 60_000 }
+
+const inOrder = (queue: string, limit: number): Claimable => ({
+  queue,
+  limit,
+  order: 'fifo',
+  tenant: null,
+  without: [],
+})
 
 export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
   describe(`${name} keeps the contract of a store:`, () => {
@@ -77,7 +86,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       save(changes({ jobs: jobs.map((before) => ({ before, after: null })) }))
 
     const claimableIds = (queue = 'default', limit = 100): Promise<string[]> =>
-      within(store, async (tx) => idsOf(await tx.findClaimable(queue, limit)))
+      within(store, async (tx) => idsOf(await tx.findClaimable(inOrder(queue, limit))))
     const numbers = async (queue = 'default'): Promise<Partial<StateCounts> | undefined> => {
       const counts = (await store.counts()).get(queue)
       return counts && Object.fromEntries(Object.entries(counts).filter(([, n]) => n !== 0))
@@ -100,8 +109,8 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           fc.asyncProperty(anyJob(), anyJob(), someFields, async (first, second, fields) => {
             const { id } = admitted().job
             const before = await savedOne({ before: null, job: { ...first, id }, events: [] })
-            const { queue, type, body, createdAt, parent, traceId } = before
-            const lasting = { queue, type, body, createdAt, parent, traceId }
+            const { queue, type, body, createdAt, parent, traceId, uniqueKey, limitKey, tenant } = before
+            const lasting = { queue, type, body, createdAt, parent, traceId, uniqueKey, limitKey, tenant }
             const after: Job = { ...before, ...pick(second, fields), ...lasting }
             expect(await savedOne({ before, job: after, events: [] })).toEqual({ ...after, version: 2 })
             expect(await store.job(id)).toEqual({ ...after, version: 2 })
@@ -653,10 +662,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         await within(store, async (tx) => {
           const step = admitted()
           await tx.save(changesOf(step))
-          const [job] = (await tx.findClaimable('default', 1)) as [Job]
+          const [job] = (await tx.findClaimable(inOrder('default', 1))) as [Job]
           expect(job).toEqual({ ...step.job, seq: job.seq, version: 1 })
           await tx.save(changesOf(claimed(job, 'worker-1')))
-          expect(await tx.findClaimable('default', 1)).toEqual([])
+          expect(await tx.findClaimable(inOrder('default', 1))).toEqual([])
           const [held] = await tx.findHeldBy('worker-1')
           expect([held?.id, held?.version]).toEqual([job.id, 2])
         })
@@ -731,7 +740,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
 
       test('cannot be used when it is over', async () => {
         const tx = await within(store, (it) => Promise.resolve(it))
-        await expect(tx.findClaimable('default', 1)).rejects.toThrow('over')
+        await expect(tx.findClaimable(inOrder('default', 1))).rejects.toThrow('over')
         await expect(tx.save(changesOf(admitted()))).rejects.toThrow('over')
         expect(await claimableIds()).toEqual([])
       })
@@ -742,7 +751,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const claim = (worker: string) =>
           within(store, async (tx) => {
             order.push(`${worker} begins`)
-            const [found] = await tx.findClaimable('default', 1)
+            const [found] = await tx.findClaimable(inOrder('default', 1))
             await Promise.resolve()
             if (found !== undefined) await tx.save(changesOf(claimed(found, worker)))
             order.push(`${worker} ends`)
@@ -809,6 +818,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         notices: 0,
         jobs: 0,
         checkpoints: 0,
+        docs: 0,
         tombstones: 0,
         events: 0,
         inbox: 0,
@@ -886,6 +896,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           notices: 3,
           jobs: 8,
           checkpoints: 3,
+          docs: 0,
           tombstones: 2,
           events: before.bounds.last,
           inbox: 0,
@@ -1111,6 +1122,11 @@ async function everythingIn(store: Store): Promise<Batch> {
       (after: string | null, n) => store.checkpointsAfter(after, n),
       null,
       ({ jobId }) => jobId,
+    ),
+    docs: await all(
+      (after: DocName | null, limit) => store.docsAfter(after, limit),
+      null,
+      ({ kind, id }) => ({ kind, id }),
     ),
     tombstones: tombstones.map(({ id }) => id),
     events: await all(

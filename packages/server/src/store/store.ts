@@ -7,13 +7,16 @@
  *
  * Many servers may share one store. What a transaction finds is locked until it ends, unless it says "sees": what is
  * only seen may be changed by others meanwhile, and a save refuses rows that were (`RowsMoved`). Locks are always asked
- * for in one order, workers before jobs and each by id, so that servers wait for each other but never in a circle;
- * whatever is found by order and not by name skips rows that others have locked. Finds that are asked for together
+ * for in one order, names before workers before jobs before documents and each by id, so that servers wait for each other
+ * but hardly ever in a circle (which the store finds out: `RowsMoved`); whatever is found by order and not by name skips
+ * rows that others have locked. Finds that are asked for together
  * (without waiting for one before the next) travel together. With one writer, as in SQLite, all this is true of itself.
  */
 import type {
   Checkpoint,
   Clock,
+  Doc,
+  DocName,
   Fragment,
   Instant,
   Job,
@@ -22,6 +25,7 @@ import type {
   NewEvent,
   Notice,
   Outage,
+  Owner,
   TypePolicy,
   Worker,
 } from '@curfew/core'
@@ -58,6 +62,7 @@ export interface Changes {
   /** The last word counts. */
   readonly types: readonly { readonly type: string; readonly policy: TypePolicy | null }[]
   readonly checkpoints: readonly { readonly jobId: string; readonly checkpoint: Checkpoint | null }[]
+  readonly docs: readonly Change<Doc>[]
   /** What workers need not hear any more; without a job, all that was kept for the worker. Removed before any is added. */
   readonly told: readonly { readonly workerId: string; readonly jobId: string | null; readonly lease: number | null }[]
   /** What workers shall hear with their next beat, in this order. */
@@ -80,6 +85,7 @@ export const NO_CHANGES: Changes = {
   queues: [],
   types: [],
   checkpoints: [],
+  docs: [],
   notices: [],
   told: [],
   events: [],
@@ -96,6 +102,7 @@ export function isNothing(changes: Changes): boolean {
       changes.queues.length +
       changes.types.length +
       changes.checkpoints.length +
+      changes.docs.length +
       changes.notices.length +
       changes.told.length +
       changes.events.length +
@@ -141,7 +148,38 @@ export interface StoredEvent {
   readonly data: Json
 }
 
+/** Which jobs of a queue are to be handed out, and in what order. */
+export interface Claimable {
+  readonly queue: string
+  readonly limit: number
+  /**
+   * Always by priority first, highest to lowest. `fifo`: by sequence. `edf`: those with a deadline before those without,
+   * by their deadline (the `wakeAt` of a job that is available), then by sequence.
+   */
+  readonly order: 'fifo' | 'edf'
+  /** Only the jobs of this tenant; null: anybody's. */
+  readonly tenant: string | null
+  /** Not those that wait for one of these limiters. */
+  readonly without: readonly string[]
+}
+
+/** Of jobs that have a deadline and jobs that have none, both in their order: by priority, and within one the dated first. */
+export function datedFirst(dated: readonly Job[], undated: readonly Job[], limit: number): Job[] {
+  const merged: Job[] = []
+  let next = 0
+  for (const job of dated) {
+    for (let other = undated[next]; other !== undefined && other.priority > job.priority; other = undated[next]) {
+      merged.push(other)
+      next += 1
+    }
+    merged.push(job)
+  }
+  return [...merged, ...undated.slice(next)].slice(0, limit)
+}
+
 export interface Transaction {
+  /** Whoever asked for one of these names first is waited for until its transaction ends. For what has no row yet. */
+  lockNames(names: readonly string[]): Promise<void>
   /** Sees the signs of life. */
   seeLife(): Promise<Life>
   /** The workers with these ids, as far as they exist. */
@@ -154,12 +192,30 @@ export interface Transaction {
   seeJobs(ids: readonly string[]): Promise<Job[]>
   /** Active jobs whose reservation names this worker, which must have been found before. */
   findHeldBy(workerId: string): Promise<Job[]>
-  /** Available jobs of one queue, in the order they are to be handed out: priority descending, then sequence. Skips. */
-  findClaimable(queue: string, limit: number): Promise<Job[]>
+  /** Available jobs of one queue, in the order in which they are to be handed out. Skips. */
+  findClaimable(asked: Claimable): Promise<Job[]>
+  /** The available jobs of one queue that have waited longest, oldest first. Skips. */
+  findOldestAvailable(queue: string, limit: number): Promise<Job[]>
+  /** The jobs of this owner, by id; `open`: only those that are not over. */
+  findOwned(owner: Pick<Owner, 'kind' | 'id'>, open: boolean, limit: number): Promise<Job[]>
+  /** The jobs with this fingerprint in one of these states, newest first. */
+  findUnique(key: string, states: readonly JobState[], limit: number): Promise<Job[]>
   /** Jobs with `wakeAt <= now`, earliest first. Skips. */
   findDueJobs(now: Instant, limit: number): Promise<Job[]>
   /** Workers with `wakeAt <= now`, earliest first. Skips. */
   findDueWorkers(now: Instant, limit: number): Promise<Worker[]>
+  /** Documents with `wakeAt <= now`, earliest first. Skips. */
+  findDueDocs(now: Instant, limit: number): Promise<Doc[]>
+  /** The documents of these names, as far as they exist. */
+  findDocs(names: readonly DocName[]): Promise<Doc[]>
+  /** Sees the documents of these names, as far as they exist. */
+  seeDocs(names: readonly DocName[]): Promise<Doc[]>
+  /** Sees the documents of a kind whose ids begin with this, by id: those above `after` (null: from the first). */
+  seeDocsUnder(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]>
+  /** Sees how many jobs these queues have, by state. */
+  seeCounts(queues: readonly string[]): Promise<Map<string, StateCounts>>
+  /** Sees how many active jobs hold each of these limiters; those that none holds are left out. */
+  seeLimited(keys: readonly string[]): Promise<Map<string, number>>
   /** The oldest members of the dead-letter list beyond the newest `keep`. Skips. */
   findDeadLettersBeyond(keep: number, limit: number): Promise<Job[]>
   /** Sees queues. */
@@ -206,6 +262,15 @@ export interface Reads {
   /** Exact counts of every queue that has, or had, jobs. */
   counts(): Promise<Map<string, StateCounts>>
   types(): Promise<TypePolicy[]>
+  doc(kind: string, id: string): Promise<Doc | null>
+  /** The documents of a kind whose ids begin with this, by id: those above `after` (null: from the first). */
+  docs(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]>
+  /** The jobs of this owner by id: those above `after` (null: from the first). */
+  owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]>
+  /** How many jobs wait for a limiter, and how many hold it. */
+  limited(key: string): Promise<{ available: number; active: number }>
+  /** Available jobs of a queue that have a deadline, in the order of `edf`. */
+  deadlined(queue: string, limit: number): Promise<Job[]>
   /** Active jobs, for the age of their last sign of life. */
   activeJobs(limit: number): Promise<Job[]>
   /** Events after this place, oldest first. */
@@ -223,6 +288,8 @@ export interface Reads {
   jobsAfter(id: string | null, limit: number): Promise<Job[]>
   /** Every checkpoint, by the id of its job. */
   checkpointsAfter(jobId: string | null, limit: number): Promise<Checkpoint[]>
+  /** Every document, by kind and id. */
+  docsAfter(name: DocName | null, limit: number): Promise<Doc[]>
   /** What all workers shall hear, oldest first. Begins after place 0; places only grow. */
   noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { readonly place: number })[]>
   /** Every removed job that is remembered, oldest first. Begins after place 0; places only grow. */
@@ -243,6 +310,7 @@ export interface Sizes {
   readonly notices: number
   readonly jobs: number
   readonly checkpoints: number
+  readonly docs: number
   readonly tombstones: number
   readonly events: number
   readonly inbox: number
@@ -257,6 +325,7 @@ export interface Batch {
   readonly notices: readonly WorkerNotice[]
   readonly jobs: readonly Job[]
   readonly checkpoints: readonly Checkpoint[]
+  readonly docs: readonly Doc[]
   /** Ids of removed jobs, oldest first. */
   readonly tombstones: readonly string[]
   /** Each with its place in the log, which grows within the batch and from batch to batch. */
@@ -274,6 +343,7 @@ export const NOTHING: Batch = {
   notices: [],
   jobs: [],
   checkpoints: [],
+  docs: [],
   tombstones: [],
   events: [],
   inbox: [],

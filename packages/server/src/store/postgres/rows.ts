@@ -133,6 +133,10 @@ export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
 
 export function toJob(row: JobRow, texts: Texts): Job {
   return {
+    owner: null,
+    uniqueKey: null,
+    limitKey: null,
+    tenant: null,
     body: row[0],
     id: original(row[1]),
     version: row[2],
@@ -532,5 +536,5 @@ export type SizesRow = readonly [
 
 export function toSizes(row: SizesRow): Sizes {
   const [queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused] = row
-  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused }
+  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused, docs: 0 }
 }

@@ -125,7 +125,18 @@ const MOST_PATIENCE_MS = 8_000
 /** Above every job id: a list without a cursor begins here. */
 const ABOVE_ALL_IDS = '~'
 
+const pending = (): never => {
+  throw new Error('not yet')
+}
+
 export class PostgresStore implements Store {
+  doc = pending
+  docs = pending
+  owned = pending
+  limited = pending
+  deadlined = pending
+  // prettier-ignore
+  async docsAfter(): Promise<[]> { return [] }
   readonly shared = true
   readonly clock: SharedClock | null
   readonly inbox: Inbox

@@ -6,7 +6,17 @@
  */
 import type { Checkpoint, Instant, Job, Outage, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store.ts'
-import type { Batch, Changes, Ended, EventRetention, Life, Queue, Transaction, WorkerNotice } from '../store.ts'
+import type {
+  Batch,
+  Changes,
+  Claimable,
+  Ended,
+  EventRetention,
+  Life,
+  Queue,
+  Transaction,
+  WorkerNotice,
+} from '../store.ts'
 import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
 import { exact, listOf, toCheckpoint, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
@@ -64,7 +74,19 @@ export class PostgresTransaction implements Transaction {
     return this.#jobs(sql.LOCK_HELD_BY, [exact(workerId)])
   }
 
-  async findClaimable(queue: string, limit: number): Promise<Job[]> {
+  // prettier-ignore
+  async findDueDocs(): Promise<[]> { return [] }
+  lockNames = pending
+  findOldestAvailable = pending
+  findOwned = pending
+  findUnique = pending
+  findDocs = pending
+  seeDocs = pending
+  seeDocsUnder = pending
+  seeCounts = pending
+  seeLimited = pending
+
+  async findClaimable({ queue, limit }: Claimable): Promise<Job[]> {
     return this.#jobs(sql.LOCK_CLAIMABLE, [exact(queue), limit])
   }
 
@@ -256,4 +278,8 @@ function inOrder<Row>(keys: readonly string[], rows: Row[], keyOf: (row: Row) =>
   if (rows.length < 2) return rows
   const found = new Map(rows.map((row) => [keyOf(row), row]))
   return [...new Set(keys)].map((key) => found.get(key)).filter((row) => row !== undefined)
+}
+
+const pending = (): never => {
+  throw new Error('not yet')
 }

@@ -3,7 +3,7 @@ import type { Life, StoredEvent } from '../store.ts'
 import { RowsMoved, type Batch } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { Tally } from '../records.ts'
-import { duplicateOr, insertJob, reservePlaces } from './save.ts'
+import { duplicateOr, insertDoc, insertJob, reservePlaces } from './save.ts'
 import type { Session } from './session.ts'
 import type { Statements } from './statements.ts'
 
@@ -35,6 +35,7 @@ export function restoreBatch(session: Session, batch: Batch, more: boolean): voi
     const values = checkpointValues(checkpoint)
     adding('checkpoint of', checkpoint.jobId, () => statements.restoreCheckpoint.run(values))
   }
+  for (const doc of batch.docs) insertDoc(statements, doc, doc.version)
   for (const id of batch.tombstones) statements.insertTombstone.run(++numbers.tombstone, id)
   restoreEvents(session, batch.events)
   if (batch.life !== null) restoreLife(session, batch.life)

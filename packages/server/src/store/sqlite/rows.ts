@@ -4,9 +4,9 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import type { Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Doc, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
-import { beatText, json, parsed, toBeat } from '../records.ts'
+import { beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
@@ -74,6 +74,11 @@ export type JobRow = readonly [
   result: string | null,
   given: string,
   life: string,
+  owner: string | null,
+  step: string | null,
+  uniqueKey: string | null,
+  limitKey: string | null,
+  tenant: string | null,
 ]
 
 export function toJob(row: JobRow, texts: Texts): Job {
@@ -123,6 +128,10 @@ export function toJob(row: JobRow, texts: Texts): Job {
     result: row[44],
     given: row[45],
     life: row[46],
+    owner: row[47] === null ? null : ownerOf(row[47], row[48]),
+    uniqueKey: row[49],
+    limitKey: row[50],
+    tenant: row[51],
   }
 }
 
@@ -151,6 +160,11 @@ export function firstValues(job: Job, version: number, seq: number, texts: Texts
     json(job.traceId),
     job.given,
     job.life,
+    ownerText(job.owner),
+    job.owner?.step ?? null,
+    job.uniqueKey,
+    job.limitKey,
+    job.tenant,
   ]
 }
 
@@ -202,6 +216,8 @@ export function otherValues(job: Job, texts: Texts): unknown[] {
     job.error,
     job.errors,
     job.given,
+    ownerText(job.owner),
+    job.owner?.step ?? null,
   ]
 }
 
@@ -249,6 +265,14 @@ export function toCheckpoint([jobId, sequence, state, stepIndex, metadata, creat
 export function checkpointValues(checkpoint: Checkpoint): CheckpointRow {
   const { jobId, sequence, state, stepIndex, metadata, createdAt } = checkpoint
   return [jobId, sequence, state, stepIndex, metadata, createdAt]
+}
+
+// ---- Documents ----
+
+export type DocRow = readonly [kind: string, id: string, version: number, wakeAt: Instant | null, body: string]
+
+export function toDoc([kind, id, version, wakeAt, body]: DocRow): Doc {
+  return { kind, id, version, wakeAt, body }
 }
 
 // ---- Workers ----
@@ -405,9 +429,10 @@ export type SizesRow = readonly [
   checkpoints: number,
   tombstones: number,
   events: number,
+  docs: number,
 ]
 
 export function toSizes(row: SizesRow): Sizes {
-  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events] = row
-  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox: 0, refused: 0 }
+  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events, docs] = row
+  return { queues, types, workers, notices, jobs, checkpoints, docs, tombstones, events, inbox: 0, refused: 0 }
 }

@@ -1,6 +1,6 @@
 /** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
 import Database from 'better-sqlite3'
-import { broken, eventData, TAIL, type Job, type NewEvent, type Worker } from '@curfew/core'
+import { broken, eventData, TAIL, type Doc, type Job, type NewEvent, type Worker } from '@curfew/core'
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { onlyBegins, onlyMoves, Tally } from '../records.ts'
@@ -27,6 +27,7 @@ export function saveChanges(session: Session, retention: EventRetention, changes
     if (checkpoint === null) statements.deleteCheckpoint.run(jobId)
     else statements.putCheckpoint.run(checkpointValues(checkpoint))
   }
+  for (const change of changes.docs) saveDoc(session, change)
   for (const { workerId, jobId, lease } of changes.told) {
     if (jobId === null) statements.deleteNotices.run(exact(workerId))
     else statements.deleteNotice.run(exact(workerId), jobId, lease)
@@ -116,6 +117,30 @@ function saveWorker({ statements, texts }: Session, { before, after }: Change<Wo
       ? statements.deleteWorker.run(exact(before.id), before.version)
       : statements.updateWorker.run(workerValues(after, texts), exact(before.id), before.version)
   if (changes !== 1) throw movedOn('worker', before)
+}
+
+// ---- Documents ----
+
+function saveDoc({ statements }: Session, { before, after }: Change<Doc>): void {
+  if (before === null) {
+    if (after === null) throw broken('a change of nothing into nothing')
+    insertDoc(statements, after, 1)
+    return
+  }
+  const { kind, id, version } = before
+  const { changes } =
+    after === null
+      ? statements.deleteDoc.run(kind, id, version)
+      : statements.updateDoc.run(after.wakeAt, after.body, kind, id, version)
+  if (changes !== 1) throw movedOn(kind, before)
+}
+
+export function insertDoc({ insertDoc: insert }: Statements, doc: Doc, version: number): void {
+  try {
+    insert.run(doc.wakeAt, doc.body, doc.kind, doc.id, version)
+  } catch (error) {
+    throw duplicateOr(error, doc.kind, doc)
+  }
 }
 
 function movedOn(what: string, { id, version }: { id: string; version: number }): Error {

@@ -10,7 +10,17 @@
  */
 import type { Database } from 'better-sqlite3'
 import type { Instant, JobState } from '@curfew/core'
-import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, SizesRow, TypeRow, WorkerRow } from './rows.ts'
+import type {
+  CheckpointRow,
+  DocRow,
+  EventRow,
+  JobRow,
+  NoticeRow,
+  QueueRow,
+  SizesRow,
+  TypeRow,
+  WorkerRow,
+} from './rows.ts'
 import { WideRows } from './wide-rows.ts'
 
 // ---- Jobs ----
@@ -28,6 +38,77 @@ FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
 WHERE j.state = 'available' AND j.queue = ?
 ORDER BY j.priority DESC, j.seq
 LIMIT +?`
+
+/** Null: any tenant; an empty list: whatever limiter it waits for. */
+const WANTED = `(@tenant IS NULL OR j.tenant = @tenant)
+  AND (j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM json_each(@without)))`
+
+export const FIND_CLAIMABLE_OF = `
+-- Finds the available jobs of a queue and a tenant, without those of some limiters, in the order in which they are handed out.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.queue = @queue
+  AND ${WANTED}
+ORDER BY j.priority DESC, j.seq
+LIMIT +@limit`
+
+export const FIND_DEADLINED = `
+-- Finds the available jobs of a queue that have a deadline, by priority and then the nearest first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_deadline CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.wake_at IS NOT NULL AND j.queue = @queue
+  AND ${WANTED}
+ORDER BY j.priority DESC, j.wake_at, j.seq
+LIMIT +@limit`
+
+export const FIND_UNDATED = `
+-- Finds the available jobs of a queue that have no deadline, above a priority, in the order in which they are handed out.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.queue = @queue AND j.wake_at IS NULL
+  AND j.priority > @above
+  AND ${WANTED}
+ORDER BY j.priority DESC, j.seq
+LIMIT +@limit`
+
+export const FIND_OLDEST_AVAILABLE = `
+-- Finds the available jobs of a queue that have waited longest. Sorts all that wait.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.queue = ?
+ORDER BY j.seq
+LIMIT +?`
+
+export const FIND_OWNED = `
+-- Finds the jobs of an owner whose ids are above this one, by id.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_owner CROSS JOIN bodies b ON b.place = j.place
+WHERE j.owner = @owner AND j.id > @after
+ORDER BY j.id
+LIMIT +@limit`
+
+export const FIND_OWNED_OPEN = `
+-- Finds the jobs of an owner that are not over, by id.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_owner CROSS JOIN bodies b ON b.place = j.place
+WHERE j.owner = @owner AND j.id > @after
+  AND j.state <> 'completed' AND j.state <> 'cancelled' AND j.state <> 'discarded'
+ORDER BY j.id
+LIMIT +@limit`
+
+export const FIND_UNIQUE = `
+-- Finds the jobs with a fingerprint that are in one of these states, newest first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_unique CROSS JOIN bodies b ON b.place = j.place
+WHERE j.unique_key = @key AND j.state IN (SELECT value FROM json_each(@states))
+ORDER BY j.created_at DESC, j.place DESC
+LIMIT +@limit`
+
+export const COUNT_LIMITED = `
+-- Counts the jobs in a state that wait for, or hold, a limiter.
+SELECT count(*)
+FROM jobs INDEXED BY jobs_limited
+WHERE limit_key = @key AND state = @state`
 
 export const FIND_HELD_BY = `
 -- Finds the active jobs whose reservation names this worker.
@@ -58,11 +139,13 @@ INSERT INTO jobs (
   id, version, state, queue, type, priority, seq, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
   limits, retry, ceiling, parent, trace_id, given, life,
+  owner, step, unique_key, limit_key, tenant,
   dead_letter, attempt, lease, interruptions, error_count, checkpoint_seq, errors
 ) VALUES (
   ?, ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?,
   0, 0, 0, 0, 0, 0, ''
 )`
 
@@ -77,7 +160,7 @@ UPDATE jobs SET
   hold = ?, closed_by = ?, progress = ?, result = ?, life = ?,
   priority = ?, dead_letter = ?, interruptions = ?, anchor_at = ?, limits_set_at = ?, scheduled_at = ?, expires_at = ?, activated_at = ?, cancelled_at = ?,
   discarded_at = ?, reenqueued_at = ?, next_retry_at = ?, retry_delay_ms = ?, result_ttl_ms = ?, error_count = ?, checkpoint_seq = ?, limits = ?, retry = ?,
-  ceiling = ?, cancel_reason = ?, error = ?, errors = ?, given = ?,
+  ceiling = ?, cancel_reason = ?, error = ?, errors = ?, given = ?, owner = ?, step = ?,
   version = version + 1
 WHERE id = ? AND version = ?`
 
@@ -194,6 +277,12 @@ SELECT queue, state, n
 FROM counts
 WHERE state <> 'dead_letter'`
 
+export const COUNTS_OF = `
+-- Finds the numbers of jobs of a queue by state, dead letters apart.
+SELECT state, n
+FROM counts
+WHERE queue = ? AND state <> 'dead_letter'`
+
 export const DEAD_LETTER_COUNTS = `
 -- Finds how many dead letters each queue has.
 SELECT queue, n AS count
@@ -253,6 +342,53 @@ INSERT INTO checkpoints (job_id, sequence, state, step_index, metadata, created_
 export const DELETE_CHECKPOINT = `
 -- Removes a job's checkpoint.
 DELETE FROM checkpoints WHERE job_id = ?`
+
+// ---- Documents ----
+
+export const FIND_DOC = `
+-- Finds the document of this kind and id.
+SELECT * FROM docs WHERE kind = ? AND id = ?`
+
+export const FIND_DUE_DOCS = `
+-- Finds the documents to which something must happen by this instant, earliest first.
+SELECT *
+FROM docs INDEXED BY docs_wake
+WHERE wake_at IS NOT NULL AND wake_at <= ?
+ORDER BY wake_at, kind, id
+LIMIT +?`
+
+export const FIND_DOCS_BETWEEN = `
+-- Finds the documents of a kind from one id (or above another) up to a third, by id.
+SELECT *
+FROM docs
+WHERE kind = @kind AND id >= @from AND id > @after AND id < @to
+ORDER BY id
+LIMIT +@limit`
+
+export const DOCS_AFTER = `
+-- Finds every document above this kind and id, by kind and id.
+SELECT * FROM docs WHERE (kind, id) > (?, ?) ORDER BY kind, id LIMIT +?`
+
+export const INSERT_DOC = `
+-- Adds a document in this version.
+INSERT INTO docs (wake_at, body, kind, id, version) VALUES (?, ?, ?, ?, ?)`
+
+export const UPDATE_DOC = `
+-- Rewrites the document of this kind and id, if it is still in the version that was read.
+UPDATE docs SET wake_at = ?, body = ?, version = version + 1
+WHERE kind = ? AND id = ? AND version = ?`
+
+export const DELETE_DOC = `
+-- Removes the document of this kind and id, if it is still in the version that was read.
+DELETE FROM docs WHERE kind = ? AND id = ? AND version = ?`
+
+export const NEXT_DOC_WAKE = `
+-- Finds the nearest instant at which something must happen to a document.
+SELECT wake_at
+FROM docs INDEXED BY docs_wake
+WHERE wake_at IS NOT NULL
+ORDER BY wake_at
+LIMIT 1`
 
 // ---- Workers ----
 
@@ -435,7 +571,7 @@ export const SIZES = `
 SELECT
   (SELECT count(*) FROM queues), (SELECT count(*) FROM types), (SELECT count(*) FROM workers),
   (SELECT count(*) FROM notices), (SELECT count(*) FROM jobs), (SELECT count(*) FROM checkpoints),
-  (SELECT count(*) FROM tombstones), (SELECT count(*) FROM events)`
+  (SELECT count(*) FROM tombstones), (SELECT count(*) FROM events), (SELECT count(*) FROM docs)`
 
 export const LAST_TOMBSTONE = `
 -- Finds the place of the newest tombstone.
@@ -453,6 +589,7 @@ DELETE FROM bodies;
 DELETE FROM counts;
 DELETE FROM tombstones;
 DELETE FROM checkpoints;
+DELETE FROM docs;
 DELETE FROM workers;
 DELETE FROM notices;
 DELETE FROM queues;
@@ -495,6 +632,14 @@ export function prepare(db: Database) {
 
     findJob: jobs<[id: string]>(FIND_JOB),
     findClaimable: jobs<[queue: string, limit: number]>(FIND_CLAIMABLE),
+    findClaimableOf: jobs<[Wanted]>(FIND_CLAIMABLE_OF),
+    findDeadlined: jobs<[Wanted]>(FIND_DEADLINED),
+    findUndated: jobs<[Wanted & { above: number }]>(FIND_UNDATED),
+    findOldestAvailable: jobs<[queue: string, limit: number]>(FIND_OLDEST_AVAILABLE),
+    findOwned: jobs<[Owned]>(FIND_OWNED),
+    findOwnedOpen: jobs<[Owned]>(FIND_OWNED_OPEN),
+    findUnique: jobs<[{ key: string; states: string; limit: number }]>(FIND_UNIQUE),
+    countLimited: valueBy<{ key: string; state: JobState }>(COUNT_LIMITED),
     findHeldBy: jobs<[workerId: string]>(FIND_HELD_BY),
     findDueJobs: jobs<[now: Instant, limit: number]>(FIND_DUE_JOBS),
     findOldestDeadLetters: jobs<[limit: number]>(FIND_OLDEST_DEAD_LETTERS),
@@ -516,6 +661,7 @@ export function prepare(db: Database) {
 
     addToCount: write(ADD_TO_COUNT),
     allCounts: rows<readonly [queue: string, state: JobState, n: number]>(ALL_COUNTS),
+    countsOf: rows<readonly [state: JobState, n: number]>(COUNTS_OF),
     deadLetterCounts: rows<readonly [queue: string, count: number]>(DEAD_LETTER_COUNTS),
     countJobs: valueBy<Pick<JobsAsked, 'queue' | 'state'>>(COUNT_JOBS),
     countDeadLetters: valueBy<Pick<JobsAsked, 'queue'>>(COUNT_DEAD_LETTERS),
@@ -529,6 +675,15 @@ export function prepare(db: Database) {
     putCheckpoint: write(PUT_CHECKPOINT),
     restoreCheckpoint: write(RESTORE_CHECKPOINT),
     deleteCheckpoint: write(DELETE_CHECKPOINT),
+
+    findDoc: rows<DocRow>(FIND_DOC),
+    findDueDocs: rows<DocRow>(FIND_DUE_DOCS),
+    findDocsBetween: rows<DocRow>(FIND_DOCS_BETWEEN),
+    docsAfter: rows<DocRow>(DOCS_AFTER),
+    insertDoc: write(INSERT_DOC),
+    updateDoc: write(UPDATE_DOC),
+    deleteDoc: write(DELETE_DOC),
+    nextDocWake: value<Instant>(NEXT_DOC_WAKE),
 
     findWorker: rows<WorkerRow>(FIND_WORKER),
     findDueWorkers: rows<WorkerRow>(FIND_DUE_WORKERS),
@@ -572,6 +727,20 @@ export function prepare(db: Database) {
     lastTombstone: value<number | null>(LAST_TOMBSTONE),
     sqliteVersion: value<string>(SQLITE_VERSION),
   }
+}
+
+interface Wanted {
+  queue: string
+  /** JSON: names of limiters. */
+  without: string
+  tenant: string | null
+  limit: number
+}
+
+interface Owned {
+  owner: string
+  after: string
+  limit: number
 }
 
 interface JobsAsked {

@@ -118,6 +118,16 @@ describe('the file', () => {
     const db = new Database(file)
     db.exec(`
       DROP INDEX jobs_aside;
+      DROP INDEX jobs_owner;
+      DROP INDEX jobs_unique;
+      DROP INDEX jobs_limited;
+      DROP INDEX jobs_deadline;
+      DROP TABLE docs;
+      ALTER TABLE jobs DROP COLUMN owner;
+      ALTER TABLE jobs DROP COLUMN step;
+      ALTER TABLE jobs DROP COLUMN unique_key;
+      ALTER TABLE jobs DROP COLUMN limit_key;
+      ALTER TABLE jobs DROP COLUMN tenant;
       DROP TABLE notices;
       ALTER TABLE workers DROP COLUMN beat;
       ALTER TABLE workers ADD COLUMN notices TEXT NOT NULL DEFAULT '[{"jobId":"j","lease":2,"reason":"lost","at":7}]';

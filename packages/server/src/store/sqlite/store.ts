@@ -10,8 +10,8 @@
  * of its transaction remains, and the next call tries again, on a fresh connection if SQLite needs one.
  */
 import type { Database as Connection } from 'better-sqlite3'
-import { JOB_STATES, type Checkpoint, type Instant, type Job, type JobState } from '@curfew/core'
-import type { TypePolicy, Worker } from '@curfew/core'
+import { earliest, type Checkpoint, type Doc, type DocName, type Instant, type Job, type JobState } from '@curfew/core'
+import type { Owner, TypePolicy, Worker } from '@curfew/core'
 import { NO_CHANGES, StoreUnavailable } from '../store.ts'
 import type {
   Batch,
@@ -30,12 +30,24 @@ import type {
 } from '../store.ts'
 import type { StoreHealth, Transaction } from '../store.ts'
 import { connect, IN_MEMORY, lockFile, troubleOf, unavailable, type Durability } from './connection.ts'
-import { exact, toCheckpoint, toEvent, toJob, toNotice, toQueue, toSizes, toTypePolicy, toWorker } from './rows.ts'
+import { noJobs, ownerText } from '../records.ts'
+import {
+  exact,
+  toCheckpoint,
+  toDoc,
+  toEvent,
+  toJob,
+  toNotice,
+  toQueue,
+  toSizes,
+  toTypePolicy,
+  toWorker,
+} from './rows.ts'
 import { isHalfRestored, restoreBatch } from './restore.ts'
 import { Session, type OpenSync } from './session.ts'
 import { RESET, type Statements } from './statements.ts'
 import { LogSync } from './sync.ts'
-import { SqliteTransaction } from './transaction.ts'
+import { docsUnder, SqliteTransaction } from './transaction.ts'
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -165,7 +177,7 @@ export class SqliteStore implements Store {
     return this.#read(({ allCounts, listQueues }) => {
       const counts = new Map<string, Record<JobState, number>>()
       const of = (queue: string): Record<JobState, number> => {
-        const known = counts.get(queue) ?? { ...NO_JOBS }
+        const known = counts.get(queue) ?? noJobs()
         counts.set(queue, known)
         return known
       }
@@ -201,6 +213,34 @@ export class SqliteStore implements Store {
     return this.#read(({ listTypes }) => listTypes.all().map(toTypePolicy))
   }
 
+  // ---- Documents, and what ties jobs to others ----
+
+  doc(kind: string, id: string): Promise<Doc | null> {
+    return this.#read(({ findDoc }) => one(findDoc.get(kind, id), toDoc))
+  }
+
+  docs(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]> {
+    return this.#read((statements) => docsUnder(statements, kind, prefix, after, limit))
+  }
+
+  owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]> {
+    const asked = { owner: ownerText(owner) ?? '', after: after ?? '', limit }
+    return this.#read(({ findOwned }, { texts }) => findOwned.all(asked).map((row) => toJob(row, texts)))
+  }
+
+  limited(key: string): Promise<{ available: number; active: number }> {
+    return this.#read(({ countLimited }) => ({
+      available: countLimited.get({ key, state: 'available' }) ?? 0,
+      active: countLimited.get({ key, state: 'active' }) ?? 0,
+    }))
+  }
+
+  deadlined(queue: string, limit: number): Promise<Job[]> {
+    return this.#read(({ findDeadlined }, { texts }) =>
+      findDeadlined.all({ queue, tenant: null, without: '[]', limit }).map((row) => toJob(row, texts)),
+    )
+  }
+
   // ---- Events, and the server's own life ----
 
   eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]> {
@@ -225,7 +265,7 @@ export class SqliteStore implements Store {
   // ---- Everything, for a copy ----
 
   sizes(): Promise<Sizes> {
-    return this.#read(({ sizes }) => toSizes(sizes.get() ?? [0, 0, 0, 0, 0, 0, 0, 0]))
+    return this.#read(({ sizes }) => toSizes(sizes.get() ?? [0, 0, 0, 0, 0, 0, 0, 0, 0]))
   }
 
   jobsAfter(id: string | null, limit: number): Promise<Job[]> {
@@ -234,6 +274,10 @@ export class SqliteStore implements Store {
 
   checkpointsAfter(jobId: string | null, limit: number): Promise<Checkpoint[]> {
     return this.#read(({ checkpointsAfter }) => checkpointsAfter.all(jobId ?? '', limit).map(toCheckpoint))
+  }
+
+  docsAfter(name: DocName | null, limit: number): Promise<Doc[]> {
+    return this.#read(({ docsAfter }) => docsAfter.all(name?.kind ?? '', name?.id ?? '', limit).map(toDoc))
   }
 
   noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { place: number })[]> {
@@ -388,8 +432,6 @@ class Turns {
 
 const DONE = Promise.resolve()
 
-const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
-
 /** The way to the jobs of a state that passes the fewest others. */
 function listFor(
   state: JobState | null,
@@ -411,14 +453,10 @@ function listFor(
   }
 }
 
-function nextWakeOf({ nextJobWake, nextWorkerWake }: Statements): Instant | null {
-  return earlier(nextJobWake.get(), nextWorkerWake.get())
+function nextWakeOf({ nextJobWake, nextWorkerWake, nextDocWake }: Statements): Instant | null {
+  return earliest(nextJobWake.get() ?? null, nextWorkerWake.get() ?? null, nextDocWake.get() ?? null)
 }
 
 function one<Row, Found>(row: Row | undefined, to: (row: Row) => Found): Found | null {
   return row === undefined ? null : to(row)
-}
-
-function earlier(a: Instant | undefined, b: Instant | undefined): Instant | null {
-  return a === undefined || b === undefined ? (a ?? b ?? null) : a < b ? a : b
 }

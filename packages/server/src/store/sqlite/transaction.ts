@@ -1,10 +1,22 @@
 /** One transaction's view of the store: finds, and the save. It is over when it ends, or with the first error. */
-import type { Checkpoint, Instant, Job, TypePolicy, Worker } from '@curfew/core'
-import { isNothing } from '../store.ts'
-import type { Changes, EventRetention, Life, Queue, StoredEvent, Transaction, WorkerNotice } from '../store.ts'
+import type { Checkpoint, Doc, DocName, Instant, Job, JobState, Owner, TypePolicy, Worker } from '@curfew/core'
+import { datedFirst, isNothing } from '../store.ts'
+import type {
+  Changes,
+  Claimable,
+  EventRetention,
+  Life,
+  Queue,
+  StateCounts,
+  StoredEvent,
+  Transaction,
+  WorkerNotice,
+} from '../store.ts'
+import { above, noJobs, ownerText } from '../records.ts'
 import {
   exact,
   toCheckpoint,
+  toDoc,
   toJob,
   toNotice,
   toQueue,
@@ -47,8 +59,74 @@ export class SqliteTransaction implements Transaction {
     return this.findJobs(ids)
   }
 
-  async findClaimable(queue: string, limit: number): Promise<Job[]> {
-    return this.#jobs(({ findClaimable }) => findClaimable.all(queue, limit))
+  /** One writer: a name is locked with everything else. */
+  async lockNames(): Promise<void> {}
+
+  async findClaimable({ queue, limit, order, tenant, without }: Claimable): Promise<Job[]> {
+    if (order === 'fifo' && tenant === null && without.length === 0)
+      return this.#jobs(({ findClaimable }) => findClaimable.all(queue, limit))
+    const wanted = { queue, tenant, without: JSON.stringify(without), limit }
+    if (order === 'fifo') return this.#jobs(({ findClaimableOf }) => findClaimableOf.all(wanted))
+    const dated = this.#jobs(({ findDeadlined }) => findDeadlined.all(wanted))
+    const lowest = dated.length < limit ? -Infinity : (dated.at(-1)?.priority ?? -Infinity)
+    return datedFirst(
+      dated,
+      this.#jobs(({ findUndated }) => findUndated.all({ ...wanted, above: Math.max(lowest, LOWEST) })),
+      limit,
+    )
+  }
+
+  async findOldestAvailable(queue: string, limit: number): Promise<Job[]> {
+    return this.#jobs(({ findOldestAvailable }) => findOldestAvailable.all(queue, limit))
+  }
+
+  async findOwned(owner: Pick<Owner, 'kind' | 'id'>, open: boolean, limit: number): Promise<Job[]> {
+    const asked = { owner: ownerText(owner) ?? '', after: '', limit }
+    return this.#jobs(({ findOwned, findOwnedOpen }) => (open ? findOwnedOpen : findOwned).all(asked))
+  }
+
+  async findUnique(key: string, states: readonly JobState[], limit: number): Promise<Job[]> {
+    return this.#jobs(({ findUnique }) => findUnique.all({ key, states: JSON.stringify(states), limit }))
+  }
+
+  async findDueDocs(now: Instant, limit: number): Promise<Doc[]> {
+    return this.#use(({ statements }) => statements.findDueDocs.all(now, limit).map(toDoc))
+  }
+
+  async findDocs(names: readonly DocName[]): Promise<Doc[]> {
+    return this.#use(({ statements }) => each(names, ({ kind, id }) => statements.findDoc.get(kind, id)).map(toDoc))
+  }
+
+  seeDocs(names: readonly DocName[]): Promise<Doc[]> {
+    return this.findDocs(names)
+  }
+
+  async seeDocsUnder(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]> {
+    return this.#use(({ statements }) => docsUnder(statements, kind, prefix, after, limit))
+  }
+
+  async seeCounts(queues: readonly string[]): Promise<Map<string, StateCounts>> {
+    return this.#use(
+      ({ statements }) =>
+        new Map(
+          queues.map((queue) => {
+            const counts = noJobs()
+            for (const [state, n] of statements.countsOf.all(queue)) counts[state] = n
+            return [queue, counts]
+          }),
+        ),
+    )
+  }
+
+  async seeLimited(keys: readonly string[]): Promise<Map<string, number>> {
+    return this.#use(({ statements }) => {
+      const held = new Map<string, number>()
+      for (const key of keys) {
+        const n = statements.countLimited.get({ key, state: 'active' }) ?? 0
+        if (n > 0) held.set(key, n)
+      }
+      return held
+    })
   }
 
   async findHeldBy(workerId: string): Promise<Job[]> {
@@ -140,6 +218,19 @@ export class SqliteTransaction implements Transaction {
       throw this.#over
     }
   }
+}
+
+/** Below every priority a job can have. */
+const LOWEST = -1_000
+
+export function docsUnder(
+  { findDocsBetween }: Statements,
+  kind: string,
+  prefix: string,
+  after: string | null,
+  limit: number,
+): Doc[] {
+  return findDocsBetween.all({ kind, from: prefix, after: after ?? '', to: above(prefix), limit }).map(toDoc)
 }
 
 /** In the order of asking, each once. */

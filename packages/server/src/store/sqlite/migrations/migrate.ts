@@ -7,8 +7,9 @@ import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
 import { jobsAside } from './0002-jobs-aside.ts'
 import { notices } from './0003-notices.ts'
 import { jobsAsidePlainly } from './0004-jobs-aside-plainly.ts'
+import { documents } from './0005-documents.ts'
 
-const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside, notices, jobsAsidePlainly]
+const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside, notices, jobsAsidePlainly, documents]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 

@@ -1,0 +1,38 @@
+/**
+ * Documents: every record of ours that is neither a job nor a worker (cron entries, workflows and their steps, limiters,
+ * subscriptions, schemas). To a store they are all alike: a kind, a name within it, an instant at which something must
+ * happen to it, and JSON that only the rules of its kind read. So a new kind needs no new table, and one loop wakes all.
+ *
+ * A kind is declared once, beside its rules. Its record is plain data: what JSON.parse gives back for what JSON.stringify
+ * made of it.
+ */
+import type { Instant } from './clock.ts'
+import type { Json } from './job.ts'
+
+export interface DocName {
+  readonly kind: string
+  /** Anything that sorts: lower-case letters, digits, dots, dashes and slashes are safe everywhere. */
+  readonly id: string
+}
+
+/** A document as it is stored. */
+export interface Doc extends DocName {
+  readonly version: number
+  readonly wakeAt: Instant | null
+  readonly body: Json
+}
+
+export interface DocKind<T> {
+  readonly kind: string
+  /** When something must happen to it if nobody speaks. */
+  wakeAt(record: T): Instant | null
+}
+
+/** A kind to which nothing happens by itself. */
+export function docKind<T>(kind: string, wakeAt: (record: T) => Instant | null = () => null): DocKind<T> {
+  return { kind, wakeAt }
+}
+
+export function readDoc<T>({ body }: Doc): T {
+  return JSON.parse(body) as T
+}

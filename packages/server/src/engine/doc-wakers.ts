@@ -1,0 +1,18 @@
+/**
+ * What happens to a document when its `wakeAt` has come, by kind. It is called after the workers and the jobs that are
+ * due, in the same transaction with the same now, and must leave the document with a later `wakeAt`, or none, or gone:
+ * one that stays due would be woken for ever.
+ */
+import { broken, type DocName } from '@curfew/core'
+import type { Engine } from './engine.ts'
+import type { Unit } from './unit.ts'
+
+export type DocWaker = (engine: Engine, unit: Unit, id: string) => void | Promise<void>
+
+const WAKERS: ReadonlyMap<string, DocWaker> = new Map<string, DocWaker>([])
+
+export async function wakeDoc(engine: Engine, unit: Unit, { kind, id }: DocName): Promise<void> {
+  const wake = WAKERS.get(kind)
+  if (wake === undefined) throw broken(`nobody knows what to do with ${kind} ${id}, which is due`)
+  await wake(engine, unit, id)
+}
