@@ -1,6 +1,6 @@
-/** Jobs and workers with any value at all in their fields, for what must hold whatever comes. */
+/** Jobs, workers and documents with any value at all in their fields, for what must hold whatever comes. */
 import fc from 'fast-check'
-import { instant, JOB_STATES, millis, minutes, type Job, type Worker } from '@curfew/core'
+import { instant, JOB_STATES, millis, minutes, type Doc, type Job, type Worker } from '@curfew/core'
 import { admitted } from './builders.suite.ts'
 
 /** Any sixteen-bit units: NUL, control characters and half surrogate pairs among them. */
@@ -123,6 +123,17 @@ export function anyJob(): fc.Arbitrary<Job> {
     life: anyJson,
     wakeAt: maybe(anyInstant),
     version: fc.constant(0),
+  })
+}
+
+/** Of a few kinds, under any name. */
+export function anyDoc(): fc.Arbitrary<Doc> {
+  return fc.record({
+    kind: fc.constantFrom('cron', 'workflow', 'limiter'),
+    id: anyName,
+    version: fc.constant(1),
+    wakeAt: maybe(anyInstant),
+    body: anyJson,
   })
 }
 

@@ -10,6 +10,7 @@ import {
   start,
   uuidV7,
   type Checkpoint,
+  type Doc,
   type Instant,
   type Job,
   type Moment,
@@ -20,7 +21,8 @@ import {
   type TypePolicy,
   type Worker,
 } from '@curfew/core'
-import { NO_CHANGES, type Changes, type Queue, type Store, type StoredEvent, type Transaction } from './store.ts'
+import { NO_CHANGES, type Changes, type Claimable, type Queue, type Store } from './store.ts'
+import type { StoredEvent, Transaction } from './store.ts'
 
 const NOON = Date.UTC(2026, 0, 1, 12)
 const random = seededRandom(2026)
@@ -113,6 +115,15 @@ export function aTypePolicy(given: Partial<TypePolicy> = {}): TypePolicy {
 
 export function aCheckpoint(jobId: string, given: Partial<Checkpoint> = {}): Checkpoint {
   return { jobId, sequence: 1, state: '{"frame":400}', stepIndex: null, metadata: null, createdAt: at(0), ...given }
+}
+
+export function aDoc(given: Partial<Doc> = {}): Doc {
+  return { kind: 'cron', id: 'nightly', version: 1, wakeAt: null, body: '{"n":1}', ...given }
+}
+
+/** Asks for what is to be handed out, as most fetches do. */
+export function claimable(queue = 'default', limit = 100, given: Partial<Claimable> = {}): Claimable {
+  return { queue, limit, order: 'fifo', tenant: null, without: [], ...given }
 }
 
 export function anEvent(given: Partial<NewEvent> = {}): NewEvent {

@@ -69,9 +69,20 @@ export function onlyMoves(before: Job, after: Job): boolean {
   )
 }
 
+/** What a job keeps for life. */
+export function isStillItself(before: Job, after: Job): boolean {
+  return (
+    before.queue === after.queue &&
+    before.type === after.type &&
+    before.body === after.body &&
+    before.uniqueKey === after.uniqueKey &&
+    before.limitKey === after.limitKey &&
+    before.tenant === after.tenant
+  )
+}
+
 /** An owner as one text: `workflow/0190…`. Kinds have no slash. */
-export const ownerText = (owner: Pick<Owner, 'kind' | 'id'> | null): string | null =>
-  owner === null ? null : `${owner.kind}/${owner.id}`
+export const ownerText = ({ kind, id }: Pick<Owner, 'kind' | 'id'>): string => `${kind}/${id}`
 
 export function ownerOf(text: string, step: string | null): Owner {
   const slash = text.indexOf('/')
@@ -80,8 +91,17 @@ export function ownerOf(text: string, step: string | null): Owner {
 
 // ---- Documents ----
 
-/** The first text that sorts (by its bytes) above all that begin with this one. */
-export const above = (prefix: string): string => `${prefix}\u{10ffff}`
+const LAST_CHARACTER = 0x10ffff
+
+/** The first text that sorts (by its bytes) above all that begin with this one; null: there is none above them. */
+export function above(prefix: string): string | null {
+  const characters = Array.from(prefix, (character) => character.codePointAt(0) ?? 0)
+  while (characters.at(-1) === LAST_CHARACTER) characters.pop()
+  const last = characters.pop()
+  if (last === undefined) return null
+  // What is between these two is no character but half of one.
+  return String.fromCodePoint(...characters, last === 0xd7ff ? 0xe000 : last + 1)
+}
 
 // ---- Beats ----
 
@@ -125,6 +145,11 @@ export class Tally {
     if (!deadLetter) return
     numbers[DEAD_LETTER_INDEX]! += n
     this.deadLetters += n
+  }
+
+  /** By how much the number of a queue's jobs in a state will change. */
+  added(queue: string, state: JobState): number {
+    return this.#queues.get(queue)?.[STATE_INDEX[state]] ?? 0
   }
 
   rows(): [counted: string, queue: string, n: number][] {

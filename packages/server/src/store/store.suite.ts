@@ -37,10 +37,12 @@ import {
   changes,
   changesOf,
 } from './builders.suite.ts'
-import { claimed, momentAt, saveIn, within } from './builders.suite.ts'
-import { anyJob, anyWorker, FIELDS } from './any-record.suite.ts'
+import { aDoc, claimable, claimed, momentAt, saveIn, within } from './builders.suite.ts'
+import { anyDoc, anyJob, anyWorker, FIELDS } from './any-record.suite.ts'
+import { docsSuite } from './docs.suite.ts'
+import { findsSuite } from './finds.suite.ts'
 import { NOTHING, RowsMoved } from './store.ts'
-import type { Batch, Changes, Claimable, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
+import type { Batch, Changes, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
 
 export type Open = (events?: EventRetention) => Promise<Store>
 export type Reopen = (store: Store) => Promise<Store>
@@ -50,14 +52,6 @@ const FIRST_PAGE = { limit: 100, offset: 0 }
 
 /** Properties are tried a hundred times, which takes long where every commit goes to a busy disk. */
 const SLOW = { timeout: 60_000 }
-
-const inOrder = (queue: string, limit: number): Claimable => ({
-  queue,
-  limit,
-  order: 'fifo',
-  tenant: null,
-  without: [],
-})
 
 export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
   describe(`${name} keeps the contract of a store:`, () => {
@@ -86,7 +80,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       save(changes({ jobs: jobs.map((before) => ({ before, after: null })) }))
 
     const claimableIds = (queue = 'default', limit = 100): Promise<string[]> =>
-      within(store, async (tx) => idsOf(await tx.findClaimable(inOrder(queue, limit))))
+      within(store, async (tx) => idsOf(await tx.findClaimable(claimable(queue, limit))))
     const numbers = async (queue = 'default'): Promise<Partial<StateCounts> | undefined> => {
       const counts = (await store.counts()).get(queue)
       return counts && Object.fromEntries(Object.entries(counts).filter(([, n]) => n !== 0))
@@ -168,9 +162,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         await expect(remove(before)).rejects.toBeInstanceOf(RowsMoved)
       })
 
-      test('keeps its queue, type and body for life', async () => {
-        const before = await savedOne(admitted())
-        for (const change of [{ queue: 'other' }, { type: 'other' }, { body: '' }]) {
+      test('keeps its queue, type, body, fingerprint, limiter and tenant for life', async () => {
+        const before = await savedOne(admitted({ limitKey: 'a' }))
+        const lasting = [{ queue: 'other' }, { type: 'other' }, { body: '' }, { uniqueKey: 'b' }, { tenant: 'b' }]
+        for (const change of [...lasting, { limitKey: 'b' }, { limitKey: null }]) {
           const step = { before, job: { ...before, ...change }, events: [] }
           await expect(save(changesOf(step))).rejects.toThrow('broken promise')
         }
@@ -230,6 +225,9 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(held.map(({ id, hold }) => [id, hold?.workerId])).toEqual([[a.id, 'w\ud800']])
       })
     })
+
+    findsSuite(() => store)
+    docsSuite(() => store)
 
     describe('places in the queue', () => {
       test('at the tail follow the order of the changes, within a save and across saves', async () => {
@@ -572,7 +570,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
     })
 
     describe('waking', () => {
-      test('is due at the nearest instant of any job or worker', async () => {
+      test('is due at the nearest instant of any job, worker or document', async () => {
         expect(await store.nextWakeAt()).toBeNull()
         await save(changes({ workers: [{ before: null, after: aWorker({ wakeAt: at(500) }) }] }))
         expect(await store.nextWakeAt()).toBe(at(500))
@@ -580,6 +578,14 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await store.nextWakeAt()).toBe(at(100))
         await remove(job)
         expect(await store.nextWakeAt()).toBe(at(200))
+        const docs = [300, 150].map((ms) => ({ before: null, after: aDoc({ id: String(ms), wakeAt: at(ms) }) }))
+        await save(changes({ docs }))
+        expect(await store.nextWakeAt()).toBe(at(150))
+        const [, before = null] = docs.map(({ after }) => after)
+        const { nextWakeAt } = await store.transaction(() =>
+          Promise.resolve({ value: null, changes: changes({ docs: [{ before, after: null }] }) }),
+        )
+        expect([nextWakeAt, await store.nextWakeAt()]).toEqual([at(200), at(200)])
       })
 
       test('happens anew at the instant a job was re-armed to', async () => {
@@ -662,10 +668,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         await within(store, async (tx) => {
           const step = admitted()
           await tx.save(changesOf(step))
-          const [job] = (await tx.findClaimable(inOrder('default', 1))) as [Job]
+          const [job] = (await tx.findClaimable(claimable('default', 1))) as [Job]
           expect(job).toEqual({ ...step.job, seq: job.seq, version: 1 })
           await tx.save(changesOf(claimed(job, 'worker-1')))
-          expect(await tx.findClaimable(inOrder('default', 1))).toEqual([])
+          expect(await tx.findClaimable(claimable('default', 1))).toEqual([])
           const [held] = await tx.findHeldBy('worker-1')
           expect([held?.id, held?.version]).toEqual([job.id, 2])
         })
@@ -697,6 +703,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
             notices: [{ workerId: 'worker-1', notice: aNotice() }],
             types: [{ type: 'lost', policy: aTypePolicy({ type: 'lost' }) }],
             checkpoints: [{ jobId: kept.id, checkpoint: aCheckpoint(kept.id) }],
+            docs: [{ before: null, after: aDoc({ wakeAt: at(1) }) }],
             aliveAt: at(1),
             outages: { before: [], after: [{ from: at(1), to: at(2) }] },
           })
@@ -715,7 +722,8 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           await store.queues(),
           await store.types(),
           await store.checkpoint(kept.id),
-        ]).toEqual([[], [], [], null])
+          await store.doc('cron', 'nightly'),
+        ]).toEqual([[], [], [], null, null])
         expect(await store.life()).toEqual({ aliveAt: null, outages: [] })
         expect(await within(store, (tx) => tx.findNotices(['worker-1'], 9))).toEqual([])
         // The log goes on as if nothing had been, and what comes next refers to nothing that was lost.
@@ -740,7 +748,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
 
       test('cannot be used when it is over', async () => {
         const tx = await within(store, (it) => Promise.resolve(it))
-        await expect(tx.findClaimable(inOrder('default', 1))).rejects.toThrow('over')
+        await expect(tx.findClaimable(claimable('default', 1))).rejects.toThrow('over')
         await expect(tx.save(changesOf(admitted()))).rejects.toThrow('over')
         expect(await claimableIds()).toEqual([])
       })
@@ -751,7 +759,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const claim = (worker: string) =>
           within(store, async (tx) => {
             order.push(`${worker} begins`)
-            const [found] = await tx.findClaimable(inOrder('default', 1))
+            const [found] = await tx.findClaimable(claimable('default', 1))
             await Promise.resolve()
             if (found !== undefined) await tx.save(changesOf(claimed(found, worker)))
             order.push(`${worker} ends`)
@@ -789,11 +797,13 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           queues: [{ before: null, after: aQueue() }],
           workers: [{ before: null, after: aWorker() }],
           notices: [{ workerId: 'worker-1', notice: aNotice() }],
+          docs: [{ before: null, after: aDoc({ wakeAt: at(1) }) }],
           aliveAt: at(1),
         })
         await store.reset()
         expect((await store.jobs(ANY, null, FIRST_PAGE)).total).toBe(0)
         expect([await store.counts(), await store.queues(), await store.workers()]).toEqual([new Map(), [], []])
+        expect([await store.doc('cron', 'nightly'), await store.nextWakeAt()]).toEqual([null, null])
         expect(await store.wasPurged(job.id)).toBe(false)
         expect(await store.eventBounds()).toEqual({ first: 0, last: 0 })
         expect(await store.life()).toEqual({ aliveAt: null, outages: [] })
@@ -832,8 +842,8 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           admitted(),
           admitted({ scheduledAt: at(60_000) }),
           admitted({ pending: true }),
-          ...[1, 2, 3, 4].map(() => admitted({ queue: 'other', traceId: 'a\u0000\ud800' })),
-          admitted({ queue: 'other', retry }),
+          ...[1, 2, 3, 4].map(() => admitted({ queue: 'other', traceId: 'a\u0000\ud800', limitKey: 'api' })),
+          admitted({ queue: 'other', retry, owner: { kind: 'workflow', id: 'w', step: 'a' }, uniqueKey: 'u' }),
         )
         const [, , , active, completed, failed, cancelled, dead] = jobs as [Job, Job, Job, Job, Job, Job, Job, Job]
         const running = await saved(...[active, completed, failed, dead].map((job) => claimed(job, 'w\ud800', 5)))
@@ -864,6 +874,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           })),
           notices: ['b', 'a', 'c'].map((jobId) => ({ workerId: 'worker-1', notice: aNotice({ jobId }) })),
           checkpoints: [active, completed, failed].map(({ id }) => ({ jobId: id, checkpoint: aCheckpoint(id) })),
+          docs: ['cron', 'step', 'step'].map((kind, n) => ({
+            before: null,
+            after: aDoc({ kind, id: `w/${String(n)}`, wakeAt: n === 0 ? at(9) : null }),
+          })),
           aliveAt: at(7),
           outages: { before: [], after: [{ from: at(1), to: at(2) }] },
         })
@@ -882,6 +896,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         bounds: await store.eventBounds(),
         wakeAt: await store.nextWakeAt(),
         held: await within(store, (tx) => tx.findHeldBy('w\ud800')),
+        owned: await within(store, (tx) => tx.findOwned({ kind: 'workflow', id: 'w' }, false, 9)),
+        unique: await within(store, (tx) => tx.findUnique('u', JOB_STATES, 9)),
+        limited: await store.limited('api'),
+        due: await within(store, (tx) => tx.findDueDocs(at(9), 9)),
         told: await within(store, (tx) => tx.findNotices(['worker-1', 'worker-2'], 9)),
       })
 
@@ -896,12 +914,14 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           notices: 3,
           jobs: 8,
           checkpoints: 3,
-          docs: 0,
+          docs: 3,
           tombstones: 2,
           events: before.bounds.last,
           inbox: 0,
           refused: 0,
         })
+        expect([before.owned.length, before.unique.length, before.due.length]).toEqual([1, 1, 1])
+        expect(before.limited).toEqual({ available: 0, active: 1 })
         await store.reset()
         expect(await store.sizes()).toEqual(EMPTY_SIZES)
         await store.restore(before.batch, false)
@@ -948,6 +968,19 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         )
       })
 
+      test('keeps a document in the version it had, whatever it holds', SLOW, async () => {
+        await fc.assert(
+          fc.asyncProperty(anyDoc(), fc.integer({ min: 1, max: 1_000_000 }), async (any, version) => {
+            await store.reset()
+            const doc = { ...any, version }
+            await store.restore({ ...NOTHING, docs: [doc] }, false)
+            expect(await store.docsAfter(null, 9)).toEqual([doc])
+            await save(changes({ docs: [{ before: doc, after: { ...doc, body: '{}' } }] }))
+            expect(await store.doc(doc.kind, doc.id)).toEqual({ ...doc, body: '{}', version: version + 1 })
+          }),
+        )
+      })
+
       test('gives no place in the queue or in the log a second time', async () => {
         const seq = 123_456
         const early = { ...admitted().job, seq, version: 4 }
@@ -970,9 +1003,9 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       test('refuses what is there already, and then leaves nothing of its batch', async () => {
         await aFullStore()
         const before = await shownBy()
-        const { queues, types, workers, jobs, checkpoints, events } = before.batch
+        const { queues, types, workers, jobs, checkpoints, docs, events } = before.batch
         const fresh = { ...admitted().job, seq: 99, version: 1 }
-        const twice = [{ queues }, { types }, { workers }, { jobs }, { checkpoints }, { events }]
+        const twice = [{ queues }, { types }, { workers }, { jobs }, { checkpoints }, { docs }, { events }]
         for (const again of twice) {
           const restoring = store.restore({ ...NOTHING, jobs: [fresh], ...again }, true)
           await expect(restoring).rejects.toBeInstanceOf(RowsMoved)
@@ -1017,6 +1050,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           notices: [{ workerId: 'worker-1', notice: aNotice() }],
           types: [{ type: 'email.send', policy: aTypePolicy() }],
           checkpoints: [{ jobId: a.id, checkpoint: aCheckpoint(a.id) }],
+          docs: [{ before: null, after: aDoc({ wakeAt: at(3) }) }],
           aliveAt: at(5),
           outages: { before: [], after: [{ from: at(1), to: at(2) }] },
         })
@@ -1028,6 +1062,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           queues: await store.queues(),
           types: await store.types(),
           checkpoint: await store.checkpoint(a.id),
+          docs: await store.docsAfter(null, 9),
           notices: await within(store, (tx) => tx.findNotices(['worker-1'], 9)),
           life: await store.life(),
           events: await store.eventsAfter(0, 100),
@@ -1124,7 +1159,7 @@ async function everythingIn(store: Store): Promise<Batch> {
       ({ jobId }) => jobId,
     ),
     docs: await all(
-      (after: DocName | null, limit) => store.docsAfter(after, limit),
+      (after: DocName | null, n) => store.docsAfter(after, n),
       null,
       ({ kind, id }) => ({ kind, id }),
     ),

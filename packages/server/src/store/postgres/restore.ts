@@ -2,9 +2,9 @@
  * Writes the records of another store as they are: nothing is decided, numbered, told or pruned. What is there already
  * is refused by the database itself, but for the log, which only ever grows at its end.
  */
-import type { Job, TypePolicy, Worker } from '@curfew/core'
+import type { Doc, Job, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, type Batch, type Queue, type StoredEvent } from '../store.ts'
-import { checkpointValues, columnsOf, eventValues, exact, firstValues, listOf, livedValues } from './rows.ts'
+import { checkpointValues, columnsOf, docValues, eventValues, exact, firstValues, listOf, livedValues } from './rows.ts'
 import { noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { Tally } from '../records.ts'
 import { countRows, outagesText, type Send } from './save.ts'
@@ -16,6 +16,7 @@ export async function restoreBatch(send: Send, session: Session, batch: Batch, m
   const { texts } = session
   restoreWorkers(send, batch.workers, texts)
   restoreJobs(send, batch.jobs, texts)
+  restoreDocs(send, batch.docs)
   restoreQueues(send, batch.queues)
   restoreTypes(send, batch.types)
   if (batch.checkpoints.length > 0)
@@ -38,9 +39,14 @@ function restoreWorkers(send: Send, workers: readonly Worker[], texts: Session['
 function restoreJobs(send: Send, jobs: readonly Job[], texts: Session['texts']): void {
   if (jobs.length === 0) return
   const rows = jobs.map((job) => [...firstValues(job, job.version, texts), ...livedValues(job, texts)])
-  void send(sql.RESTORE_JOBS, columnsOf(rows, 46))
+  void send(sql.RESTORE_JOBS, columnsOf(rows, 51))
   const last = jobs.reduce((greatest, { seq }) => Math.max(greatest, seq), 0)
   if (last > 0) void send(sql.PUSH_PLACES, [last])
+}
+
+function restoreDocs(send: Send, docs: readonly Doc[]): void {
+  const rows = docs.map((doc) => [...docValues(doc), doc.version])
+  if (rows.length > 0) void send(sql.RESTORE_DOCS, columnsOf(rows, 5))
 }
 
 function restoreQueues(send: Send, queues: readonly Queue[]): void {

@@ -4,10 +4,10 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs and NUL included, which a text of PostgreSQL cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import type { Checkpoint, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Doc, DocName, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import { eventData, type NewEvent } from '@curfew/core'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
-import { beatText, json, parsed, toBeat } from '../records.ts'
+import { above, beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
@@ -26,7 +26,7 @@ export function original(text: string): string {
   return text.startsWith(ESCAPED) ? (JSON.parse(text.slice(1)) as string) : text
 }
 
-const exactOrNull = (id: string | null): string | null => (id === null ? null : exact(id))
+export const exactOrNull = (id: string | null): string | null => (id === null ? null : exact(id))
 const originalOrNull = (text: string | null): string | null => (text === null ? null : original(text))
 
 const ZERO = 48
@@ -115,6 +115,11 @@ export type JobRow = readonly [
   result: string | null,
   given: string,
   life: string,
+  owner: string | null,
+  step: string | null,
+  uniqueKey: string | null,
+  limitKey: string | null,
+  tenant: string | null,
 ]
 
 /** The places of shared texts that these rows refer to and nobody here has seen. */
@@ -133,10 +138,6 @@ export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
 
 export function toJob(row: JobRow, texts: Texts): Job {
   return {
-    owner: null,
-    uniqueKey: null,
-    limitKey: null,
-    tenant: null,
     body: row[0],
     id: original(row[1]),
     version: row[2],
@@ -182,6 +183,10 @@ export function toJob(row: JobRow, texts: Texts): Job {
     result: row[43],
     given: row[44],
     life: row[45],
+    owner: row[46] === null ? null : ownerOf(original(row[46]), originalOrNull(row[47])),
+    uniqueKey: originalOrNull(row[48]),
+    limitKey: originalOrNull(row[49]),
+    tenant: originalOrNull(row[50]),
   }
 }
 
@@ -211,6 +216,10 @@ export function firstValues(job: Job, version: number, texts: Texts): unknown[] 
     job.given,
     job.life,
     job.body,
+    ...ownerValues(job),
+    exactOrNull(job.uniqueKey),
+    exactOrNull(job.limitKey),
+    exactOrNull(job.tenant),
   ]
 }
 
@@ -292,7 +301,12 @@ export function otherValues(job: Job, texts: Texts): unknown[] {
     job.error,
     job.errors,
     job.given,
+    ...ownerValues(job),
   ]
+}
+
+function ownerValues({ owner }: Job): [owner: string | null, step: string | null] {
+  return owner === null ? [null, null] : [exact(ownerText(owner)), exactOrNull(owner.step)]
 }
 
 /** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
@@ -346,6 +360,37 @@ export function toCheckpoint([jobId, sequence, state, stepIndex, metadata, creat
 export function checkpointValues(checkpoint: Checkpoint): CheckpointRow {
   const { jobId, sequence, state, stepIndex, metadata, createdAt } = checkpoint
   return [exact(jobId), sequence, state, stepIndex, metadata, createdAt]
+}
+
+// ---- Documents ----
+
+export type DocRow = readonly [kind: string, id: string, version: number, wakeAt: Instant | null, body: string]
+
+export function toDoc([kind, id, version, wakeAt, body]: DocRow): Doc {
+  return { kind: original(kind), id: original(id), version, wakeAt, body }
+}
+
+export function docName({ kind, id }: DocName): [kind: string, id: string] {
+  return [exact(kind), exact(id)]
+}
+
+/** All but the version, in the order in which the statements that write documents name it. */
+export function docValues(doc: Doc): unknown[] {
+  return [...docName(doc), doc.wakeAt, doc.body]
+}
+
+const FIRST = '\u0001'
+
+/**
+ * Where the ids that begin with this, above `after`, begin and end, in the order of their bytes; an end of null is the
+ * end of all. (NUL is in no text, so what comes next after a text is that text and \u0001. An id that had to be escaped
+ * stands at the beginning of its kind, and is not among those that begin as it did before.)
+ */
+export function rangeUnder(prefix: string, after: string | null): [from: string, below: string | null] {
+  const begin = exact(prefix)
+  const next = after === null ? begin : exact(after) + FIRST
+  const from = Buffer.compare(Buffer.from(next), Buffer.from(begin)) < 0 ? begin : next
+  return [from, above(begin)]
 }
 
 // ---- Workers ----
@@ -528,6 +573,7 @@ export type SizesRow = readonly [
   notices: number,
   jobs: number,
   checkpoints: number,
+  docs: number,
   tombstones: number,
   events: number,
   inbox: number,
@@ -535,6 +581,6 @@ export type SizesRow = readonly [
 ]
 
 export function toSizes(row: SizesRow): Sizes {
-  const [queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused] = row
-  return { queues, types, workers, notices, jobs, checkpoints, tombstones, events, inbox, refused, docs: 0 }
+  const [queues, types, workers, notices, jobs, checkpoints, docs, tombstones, events, inbox, refused] = row
+  return { queues, types, workers, notices, jobs, checkpoints, docs, tombstones, events, inbox, refused }
 }

@@ -8,7 +8,7 @@
  * What many servers want to write in the same place comes at the very end: counts, then the log. Whoever holds those
  * needs nothing more, so nobody waits in a circle for them, and for no longer than a commit takes.
  */
-import { broken, TAIL, type Instant, type Job, type NewEvent } from '@curfew/core'
+import { broken, TAIL, type Doc, type Instant, type Job, type NewEvent } from '@curfew/core'
 import {
   stateChangesOf,
   type Change,
@@ -20,8 +20,9 @@ import {
 import type { Worker } from '@curfew/core'
 import type { Answer, Statement } from './connection.ts'
 import { AFTER_LAST_EVENT, BEFORE_LAST_EVENT, NO_LAST_EVENT, piecesOf } from './news.ts'
-import { checkpointValues, columnsOf, eventValues, exact, listOf, noticeValues, queueValues } from './rows.ts'
-import { onlyBegins, onlyMoves, Tally } from '../records.ts'
+import { checkpointValues, columnsOf, docName, docValues, eventValues, exact, listOf } from './rows.ts'
+import { noticeValues, queueValues } from './rows.ts'
+import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
 import { firstValues, movingValues, otherValues } from './rows.ts'
 import { typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
 import { UNKNOWN, type Logged, type Oldest, type Session } from './session.ts'
@@ -49,13 +50,13 @@ export class Pending {
     return this.events.length === 0 && this.live.length === 0 && this.changes.length === 0 && this.wakeAt === null
   }
 
-  add({ jobs, workers, events, live }: Changes): void {
+  add({ jobs, workers, docs, events, live }: Changes): void {
     for (const { before, after } of jobs) {
       this.tally.count(before, after)
       if (after === null) this.removed++
       else this.#wake(after.wakeAt)
     }
-    for (const { after } of workers) if (after !== null) this.#wake(after.wakeAt)
+    for (const { after } of [...workers, ...docs]) if (after !== null) this.#wake(after.wakeAt)
     for (const event of events) this.events.push(unplaced(event))
     this.live.push(...live)
     this.changes.push(...stateChangesOf(jobs))
@@ -70,6 +71,7 @@ export class Pending {
 export function saveRows(send: Send, { texts }: Session, changes: Changes): void {
   saveWorkers(send, changes.workers, texts)
   saveJobs(send, changes.jobs, texts)
+  saveDocs(send, changes.docs)
   saveQueues(send, changes.queues)
   saveTypes(send, changes.types)
   saveCheckpoints(send, changes.checkpoints)
@@ -92,7 +94,7 @@ export function outagesText(outages: readonly { from: Instant; to: Instant }[]):
 type Kind = 'insert' | 'move' | 'update'
 
 /** How many columns a row of each kind has. */
-const WIDTH: Readonly<Record<Kind, number>> = { insert: 23, move: 17, update: 40 }
+const WIDTH: Readonly<Record<Kind, number>> = { insert: 28, move: 17, update: 42 }
 const STATEMENT: Readonly<Record<Kind, Statement>> = {
   insert: sql.INSERT_JOBS,
   move: sql.MOVE_JOBS,
@@ -145,8 +147,8 @@ function saveJobs(send: Send, changes: Changes['jobs'], texts: Session['texts'])
       batches.add('insert', after.seq, firstValues(after, begins ? 1 : 0, texts))
       if (after.seq !== TAIL) pushed = Math.max(pushed, after.seq)
       if (!begins) lived.push(rewritten(after.id, 0, after, null, texts))
-    } else if (before.queue !== after.queue || before.type !== after.type || before.body !== after.body) {
-      throw broken(`job ${before.id} cannot change its queue, type or body`)
+    } else if (!isStillItself(before, after)) {
+      throw broken(`job ${before.id} cannot change its queue, type, body, fingerprint, limiter or tenant`)
     } else if (onlyMoves(before, after)) {
       const moving = movingValues(after, after.seq, texts)
       batches.add('move', after.seq, [exact(before.id), before.version, ...moving])
@@ -169,6 +171,34 @@ function rewritten(id: string, version: number, after: Job, seq: number | null, 
 /** In the order in which ADD_TO_COUNTS names it. */
 export function countRows(tally: Tally): unknown[][] {
   return tally.rows().map(([counted, queue, n]) => [counted, exact(queue), n])
+}
+
+// ---- Documents ----
+
+/** In the order of their names, in which everybody locks them. */
+function saveDocs(send: Send, changes: readonly Change<Doc>[]): void {
+  if (changes.length === 0) return
+  const [added, changed, removed]: [unknown[][], unknown[][], unknown[][]] = [[], [], []]
+  for (const { before, after } of changes.toSorted(byName)) {
+    if (before === null) {
+      if (after === null) throw broken('a change of nothing into nothing')
+      added.push(docValues(after))
+    } else if (after === null) removed.push([...docName(before), before.version])
+    else changed.push([...docValues({ ...after, kind: before.kind, id: before.id }), before.version])
+  }
+  if (added.length > 0) void send(sql.INSERT_DOCS, columnsOf(added, 4))
+  if (changed.length > 0) void send(sql.UPDATE_DOCS, columnsOf(changed, 5))
+  if (removed.length > 0) void send(sql.DELETE_DOCS, columnsOf(removed, 3))
+}
+
+function byName(one: Change<Doc>, other: Change<Doc>): number {
+  const [a, b] = [nameOf(one), nameOf(other)]
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+const nameOf = ({ before, after }: Change<Doc>): string => {
+  const doc = before ?? after
+  return doc === null ? '' : `${doc.kind}/${doc.id}`
 }
 
 // ---- Workers, queues and the rest ----

@@ -4,10 +4,12 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { Client } from 'pg'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type Job, type NewEvent } from '@curfew/core'
-import { admitted, anEvent, at, aWorker, changes, changesOf, claimed, saveIn, within } from '../builders.suite.ts'
+import { aDoc, admitted, anEvent, at, aWorker, changes, changesOf, claimable, claimed } from '../builders.suite.ts'
+import { saveIn, within } from '../builders.suite.ts'
 import { NO_CHANGES, NOTHING, RowsMoved, StoreUnavailable } from '../store.ts'
 import type { News, Store, StoredEvent, Transaction } from '../store.ts'
 import { openBench, until } from './bench.suite.ts'
+import { MOST_NAMES } from './transaction.ts'
 
 const bench = await openBench()
 
@@ -61,8 +63,8 @@ async function holding<T>(store: Store, work: (tx: Transaction) => Promise<T>) {
 describe('two servers', () => {
   test('share what is to be claimed, without overlap and without waiting', async () => {
     const jobs = await someJobs(6)
-    const first = await holding(a, (tx) => tx.findClaimable('default', 3))
-    const second = await holding(b, (tx) => tx.findClaimable('default', 3))
+    const first = await holding(a, (tx) => tx.findClaimable(claimable('default', 3)))
+    const second = await holding(b, (tx) => tx.findClaimable(claimable('default', 3)))
     expect(idsOf(first.found)).toEqual(idsOf(jobs.slice(0, 3)))
     expect(idsOf(second.found)).toEqual(idsOf(jobs.slice(3)))
     expect([await first.end(), await second.end()]).toEqual([null, null])
@@ -72,7 +74,7 @@ describe('two servers', () => {
     await someJobs(60)
     const claim = (store: Store) =>
       store.transaction(async (tx) => {
-        const found = await tx.findClaimable('default', 4)
+        const found = await tx.findClaimable(claimable('default', 4))
         return { value: idsOf(found), changes: changesOf(...found.map((job) => claimed(job))) }
       })
     const claims = await Promise.all(Array.from({ length: 20 }, (_, n) => claim(n % 2 === 0 ? a : b)))
@@ -161,7 +163,7 @@ describe('two servers', () => {
       await saveIn(n % 3 === 0 ? a : b, changesOf(step))
       ids.push(step.job.id)
     }
-    expect(idsOf(await within(a, (tx) => tx.findClaimable('default', 99)))).toEqual(ids)
+    expect(idsOf(await within(a, (tx) => tx.findClaimable(claimable('default', 99))))).toEqual(ids)
   })
 
   test('give places in the order of the changes, of whatever kind these are', async () => {
@@ -173,7 +175,7 @@ describe('two servers', () => {
     })
     const [p, q] = [admitted(), admitted()]
     await saveIn(a, changesOf(p, back(y), q, back(x, { priority: 0, interruptions: 1 })))
-    const order = idsOf(await within(a, (tx) => tx.findClaimable('default', 99)))
+    const order = idsOf(await within(a, (tx) => tx.findClaimable(claimable('default', 99))))
     expect(order).toEqual([p.job.id, y.id, q.job.id, x.id])
   })
 
@@ -188,8 +190,194 @@ describe('two servers', () => {
       (found) => /^\d+$/.test(found.at(-1)?.retry ?? ''),
     )
     expect(rows[0]?.retry).toBe(JSON.stringify(retry))
-    const found = await within(b, (tx) => tx.findClaimable('default', 999))
+    const found = await within(b, (tx) => tx.findClaimable(claimable('default', 999)))
     expect(found.map((job) => job.retry)).toEqual(rows.map(() => retry))
+  })
+})
+
+/** Whether the second has to wait for the first to end, and what it then has. */
+async function waitsFor<T>(first: Awaited<ReturnType<typeof holding>>, second: () => Promise<T>): Promise<T> {
+  let isOver = false
+  const waited = second().finally(() => (isOver = true))
+  await until(waiting, (n) => n > 0)
+  expect(isOver).toBe(false)
+  expect(await first.end()).toBeNull()
+  return waited
+}
+
+describe('a name', () => {
+  test('that one server has locked is waited for, and others are not', async () => {
+    const first = await holding(a, (tx) => tx.lockNames(['unique/a', 'unique/b']))
+    await within(b, (tx) => tx.lockNames(['unique/c']))
+    await waitsFor(first, () => within(b, (tx) => tx.lockNames(['unique/c', 'unique/b'])))
+  })
+
+  test('is free again when its transaction has failed', async () => {
+    const failed = within(a, async (tx) => {
+      await tx.lockNames(['a'])
+      throw new Error('changed my mind')
+    })
+    await expect(failed).rejects.toThrow('changed my mind')
+    await within(b, (tx) => tx.lockNames(['a']))
+  })
+
+  test('is another one in another schema', async () => {
+    const elsewhere = await bench.open(bench.newSchema())
+    const first = await holding(a, (tx) => tx.lockNames(['a']))
+    await within(elsewhere, (tx) => tx.lockNames(['a']))
+    await first.end()
+  })
+
+  test('is locked with all others by whoever asks for very many', async () => {
+    const many = Array.from({ length: MOST_NAMES }, (_, n) => String(n))
+    const first = await holding(a, (tx) => tx.lockNames(many))
+    await within(b, (tx) => tx.lockNames(['other']))
+    await first.end()
+    const second = await holding(a, async (tx) => {
+      await tx.lockNames(many)
+      await tx.lockNames(['one more'])
+    })
+    await waitsFor(second, () => within(b, (tx) => tx.lockNames(['other'])))
+    const third = await holding(b, (tx) => tx.lockNames(['other']))
+    await waitsFor(third, () => within(a, (tx) => tx.lockNames([...many, 'one more'])))
+  })
+
+  test('lets whoever had to wait for it see what was decided meanwhile', async () => {
+    const first = await holding(a, async (tx) => {
+      await tx.lockNames(['unique/u'])
+      await tx.save(changesOf(admitted({ uniqueKey: 'u', limitKey: 'l' })))
+      const [job] = (await tx.findUnique('u', ['available'], 1)) as [Job]
+      await tx.save(changesOf(claimed(job)))
+    })
+    const seen = () =>
+      within(b, async (tx) => {
+        const [, unique, limited, counts] = await Promise.all([
+          tx.lockNames(['unique/u']),
+          tx.findUnique('u', ['active'], 9),
+          tx.seeLimited(['l']),
+          tx.seeCounts(['default']),
+        ])
+        return [unique.length, limited.get('l'), counts.get('default')?.active]
+      })
+    expect(await waitsFor(first, seen)).toEqual([1, 1, 1])
+  })
+
+  test('of which each waits for the other’s lets one go on, and one try again', async () => {
+    const gates = [gate(), gate()] as const
+    const circle = (store: Store, mine: string, theirs: string, n: 0 | 1) =>
+      within(store, async (tx) => {
+        await tx.lockNames([mine])
+        gates[n].resolve()
+        await gates[n === 0 ? 1 : 0].promise
+        await tx.lockNames([theirs])
+      })
+    const both = await Promise.allSettled([circle(a, 'x', 'y', 0), circle(b, 'y', 'x', 1)])
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(both.find((result) => result.status === 'rejected')?.reason).toBeInstanceOf(RowsMoved)
+  })
+})
+
+describe('a document', () => {
+  const [x, y] = [aDoc({ id: 'x', wakeAt: at(5) }), aDoc({ id: 'y', wakeAt: at(6) })]
+  beforeEach(async () => {
+    await saveIn(a, changes({ docs: [x, y].map((after) => ({ before: null, after })) }))
+  })
+
+  test('that is due is skipped by one server while another has it', async () => {
+    const first = await holding(a, (tx) => tx.findDueDocs(at(9), 1))
+    const second = await holding(b, (tx) => tx.findDueDocs(at(9), 9))
+    expect([first.found, second.found]).toEqual([[x], [y]])
+    expect([await first.end(), await second.end()]).toEqual([null, null])
+    const named = await holding(a, (tx) => tx.findDocs([x]))
+    expect(await within(b, (tx) => tx.findDueDocs(at(9), 9))).toEqual([y])
+    await named.end()
+  })
+
+  test('that is found by name is waited for, and then found as it has become', async () => {
+    const first = await holding(a, async (tx) => {
+      await tx.findDocs([y, x])
+      await tx.save(changes({ docs: [{ before: x, after: { ...x, body: '2' } }] }))
+    })
+    expect(await within(b, (tx) => tx.seeDocs([x]))).toEqual([x])
+    expect(await within(b, (tx) => tx.seeDocsUnder('cron', '', null, 9))).toEqual([x, y])
+    const found = await waitsFor(first, () => within(b, (tx) => tx.findDocs([x])))
+    expect(found).toEqual([{ ...x, body: '2', version: 2 }])
+  })
+
+  test('that was only seen, and has moved on, is not saved over', async () => {
+    const late = a.transaction(async (tx) => {
+      const [seen = null] = await tx.seeDocs([x])
+      await saveIn(b, changes({ docs: [{ before: x, after: { ...x, body: '2' } }] }))
+      return { value: null, changes: { ...changesOf(admitted()), docs: [{ before: seen, after: x }] } }
+    })
+    await expect(late).rejects.toThrow('another server was faster: doc cron, x is gone or no longer in the version')
+    expect([await b.doc('cron', 'x'), (await b.sizes()).jobs]).toEqual([{ ...x, body: '2', version: 2 }, 0])
+  })
+
+  test('cannot be added by both', async () => {
+    const docs = ['new', 'newer'].map((id) => ({ before: null, after: aDoc({ id }) }))
+    const both = await Promise.allSettled([
+      saveIn(a, changes({ docs })),
+      saveIn(b, changes({ docs: docs.toReversed() })),
+    ])
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(both.find((result) => result.status === 'rejected')?.reason).toMatchObject({
+      name: 'RowsMoved',
+      message: 'another server was faster: doc cron, new is there already',
+    })
+  })
+
+  test('and a job of which each waits for the other’s let one go on, and one try again', async () => {
+    const [job] = (await someJobs(1)) as [Job]
+    const gates = [gate(), gate()] as const
+    const finds = [(tx: Transaction) => tx.findJobs([job.id]), (tx: Transaction) => tx.findDocs([x])] as const
+    const circle = (store: Store, n: 0 | 1) =>
+      within(store, async (tx) => {
+        const other = n === 0 ? 1 : 0
+        await finds[n](tx)
+        gates[n].resolve()
+        await gates[other].promise
+        await finds[other](tx)
+      })
+    const both = await Promise.allSettled([circle(a, 0), circle(b, 1)])
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(both.find((result) => result.status === 'rejected')?.reason).toBeInstanceOf(RowsMoved)
+  })
+
+  test('that wants to be woken is told to the other servers', async () => {
+    const heard: (News | null)[] = []
+    onTestFinished(b.follow((news) => heard.push(news)))
+    await saveIn(a, changes({ docs: [{ before: x, after: { ...x, wakeAt: at(3) } }] }))
+    await until(
+      () => heard.length,
+      (n) => n > 0,
+    )
+    expect(heard.map((news) => news?.wakeAt)).toEqual([at(3)])
+  })
+})
+
+describe('what is found by order', () => {
+  test('is shared by deadline, without overlap and without waiting', async () => {
+    const jobs = [7, null, 3, 5, null, 1].map((ms) => ({ ...admitted().job, wakeAt: ms === null ? null : at(ms) }))
+    await saveIn(a, changes({ jobs: jobs.map((after) => ({ before: null, after })) }))
+    const asked = claimable('default', 3, { order: 'edf' })
+    const first = await holding(a, (tx) => tx.findClaimable(asked))
+    const second = await holding(b, (tx) => tx.findClaimable(asked))
+    expect(first.found.map(({ wakeAt }) => wakeAt)).toEqual([at(1), at(3), at(5)])
+    expect(second.found.map(({ wakeAt }) => wakeAt)).toEqual([at(7), null, null])
+    await first.end()
+    await second.end()
+  })
+
+  test('is shared by age, without overlap and without waiting', async () => {
+    const jobs = [...(await someJobs(3, { priority: 1 })), ...(await someJobs(3, { priority: 2 }))]
+    const first = await holding(a, (tx) => tx.findOldestAvailable('default', 1))
+    const second = await holding(b, (tx) => tx.findOldestAvailable('default', 9))
+    expect(idsOf(first.found)).toEqual(idsOf(jobs.slice(0, 1)))
+    // One of the other priority was looked at, and is not to be had either.
+    expect(idsOf(second.found)).toEqual(idsOf([...jobs.slice(1, 3), ...jobs.slice(4)]))
+    await first.end()
+    await second.end()
   })
 })
 
@@ -221,7 +409,7 @@ describe('the log', () => {
   test('gives the events of a save in the middle with those of the end, in their order', async () => {
     const { events } = await a.transaction(async (tx) => {
       await tx.save(changes({ events: [anEvent({ subject: '1' }), anEvent({ subject: '2' })] }))
-      await tx.findClaimable('default', 1)
+      await tx.findClaimable(claimable('default', 1))
       return { value: null, changes: changes({ events: [anEvent({ subject: '3' })] }) }
     })
     expect(events.map(({ sequence, subject }) => [sequence, subject])).toEqual([
@@ -484,7 +672,7 @@ describe('round trips', () => {
       await c.transaction(async (tx) => {
         await tx.seeQueues(['default'])
         await tx.save(changesOf(admitted()))
-        const [found] = (await tx.findClaimable('default', 1)) as [Job]
+        const [found] = (await tx.findClaimable(claimable('default', 1))) as [Job]
         return { value: null, changes: changesOf(claimed(found)) }
       })
     }

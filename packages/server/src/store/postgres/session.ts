@@ -36,6 +36,8 @@ export class Session {
   readonly slot: number
   readonly logLock: string
   readonly pruneLock: string
+  /** Of all names together. */
+  readonly namesLock: string
   readonly texts: Texts
   lastEvent = 0
   /** Of the last that was appended here; others may have appended since. */
@@ -50,7 +52,14 @@ export class Session {
     this.slot = Math.floor(random() * SLOTS)
     this.logLock = lockNumber(schema, 'log')
     this.pruneLock = lockNumber(schema, 'prune')
+    this.namesLock = lockNumber(schema, 'names')
     this.texts = texts
+  }
+
+  /** The locks of these names, in the order in which every server asks for them. */
+  nameLocks(names: Iterable<string>): string[] {
+    const numbers = new Set(Array.from(names, (name) => lockNumber(this.schema, `name/${name}`)))
+    return [...numbers].sort()
   }
 
   forgetLog(): void {

@@ -57,6 +57,179 @@ LIMIT $2
 FOR UPDATE OF j SKIP LOCKED`,
 )
 
+export const LOCK_CLAIMABLE_WITHOUT = statement(
+  'lock_claimable_without',
+  `
+-- Finds and locks the available jobs of a queue in the order in which they are handed out, but for those that wait for
+-- one of these limiters. Skips what others hold.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'available' AND j.queue = $1
+  AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
+ORDER BY j.priority DESC, j.seq
+LIMIT $2
+FOR UPDATE OF j SKIP LOCKED`,
+)
+
+export const LOCK_CLAIMABLE_OF_TENANT = statement(
+  'lock_claimable_of_tenant',
+  `
+-- Finds and locks the available jobs of a tenant in a queue in the order in which they are handed out, but for those that
+-- wait for one of these limiters. Skips what others hold.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'available' AND j.queue = $1
+  AND j.tenant IS NOT NULL AND j.tenant = $4
+  AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
+ORDER BY j.priority DESC, j.seq
+LIMIT $2
+FOR UPDATE OF j SKIP LOCKED`,
+)
+
+export const LOCK_BY_DEADLINE = statement(
+  'lock_by_deadline',
+  `
+-- Finds and locks the available jobs of a queue (of a tenant; null: anybody's), but for those that wait for one of these
+-- limiters: by priority, those with a deadline before those without, by deadline, by sequence. Skips what others hold,
+-- and locks a few more than it gives. When there are enough with a deadline, those without matter only above the lowest
+-- priority among them: so the search for them never passes more with a deadline than were found.
+WITH dated AS MATERIALIZED (
+  SELECT j.*
+  FROM jobs j
+  WHERE j.state = 'available' AND j.queue = $1 AND j.wake_at IS NOT NULL
+    AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
+    AND ($4::text IS NULL OR j.tenant = $4)
+  ORDER BY j.priority DESC, j.wake_at, j.seq
+  LIMIT $2
+  FOR UPDATE OF j SKIP LOCKED
+), undated AS MATERIALIZED (
+  SELECT j.*
+  FROM jobs j
+  WHERE j.state = 'available' AND j.queue = $1 AND j.wake_at IS NULL
+    AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
+    AND ($4::text IS NULL OR j.tenant = $4)
+    AND j.priority > (SELECT CASE WHEN count(*) < $2 THEN -2147483649 ELSE min(priority) END FROM dated)
+  ORDER BY j.priority DESC, j.seq
+  LIMIT $2
+  FOR UPDATE OF j SKIP LOCKED
+)
+SELECT b.body, j.*
+FROM (SELECT * FROM dated UNION ALL SELECT * FROM undated) j JOIN bodies b ON b.id = j.id
+ORDER BY j.priority DESC, j.wake_at, j.seq
+LIMIT $2`,
+)
+
+export const LOCK_OLDEST_AVAILABLE = statement(
+  'lock_oldest_available',
+  `
+-- Finds and locks the available jobs of a queue that have waited longest, oldest first: from each priority there is, the
+-- first so many. Skips what others hold, and locks more than it gives if there are many priorities.
+WITH RECURSIVE bands AS (
+  (SELECT priority FROM jobs WHERE state = 'available' AND queue = $1 ORDER BY priority DESC LIMIT 1)
+  UNION ALL
+  SELECT (
+    SELECT j.priority
+    FROM jobs j
+    WHERE j.state = 'available' AND j.queue = $1 AND j.priority < above.priority
+    ORDER BY j.priority DESC
+    LIMIT 1
+  )
+  FROM bands above
+  WHERE above.priority IS NOT NULL
+)
+SELECT b.body, j.*
+FROM bands
+CROSS JOIN LATERAL (
+  SELECT *
+  FROM jobs
+  WHERE state = 'available' AND queue = $1 AND priority = bands.priority
+  ORDER BY seq
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+) j
+JOIN bodies b ON b.id = j.id
+WHERE bands.priority IS NOT NULL
+ORDER BY j.seq
+LIMIT $2`,
+)
+
+export const LOCK_OWNED = statement(
+  'lock_owned',
+  `
+-- Finds and locks the jobs of an owner, by id.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.owner IS NOT NULL AND j.owner = $1
+ORDER BY j.id
+LIMIT $2
+FOR UPDATE OF j`,
+)
+
+export const LOCK_OWNED_OPEN = statement(
+  'lock_owned_open',
+  `
+-- Finds and locks the jobs of an owner that are not over, by id.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.owner IS NOT NULL AND j.owner = $1 AND j.state <> ALL ('{completed,cancelled,discarded}')
+ORDER BY j.id
+LIMIT $2
+FOR UPDATE OF j`,
+)
+
+export const OWNED_AFTER = statement(
+  'owned_after',
+  `
+-- Finds the jobs of an owner whose id is above this one, by id.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.owner IS NOT NULL AND j.owner = $1 AND j.id > $2
+ORDER BY j.id
+LIMIT $3`,
+)
+
+export const LOCK_UNIQUE = statement(
+  'lock_unique',
+  `
+-- Finds and locks the jobs with this fingerprint in one of these states, newest first.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.unique_key IS NOT NULL AND j.unique_key = $1 AND j.state = ANY ($2::text[])
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT $3
+FOR UPDATE OF j`,
+)
+
+export const COUNT_LIMITED = statement(
+  'count_limited',
+  `
+-- Counts the jobs of these limiters in this state. (Were the state said here, the index of all active jobs would do too.)
+SELECT limit_key, count(*)
+FROM jobs
+WHERE limit_key IS NOT NULL AND limit_key = ANY ($1::text[]) AND state = $2
+GROUP BY limit_key`,
+)
+
+export const COUNT_WAITING_AND_LIMITED = statement(
+  'count_waiting_and_limited',
+  `
+-- Counts the available and the active jobs of a limiter.
+SELECT count(*) FILTER (WHERE state = 'available'), count(*) FILTER (WHERE state = 'active')
+FROM jobs
+WHERE limit_key IS NOT NULL AND limit_key = $1 AND state IN ('available', 'active')`,
+)
+
+export const LIST_DEADLINED = statement(
+  'list_deadlined',
+  `
+-- Finds the available jobs of a queue that have a deadline, by priority, deadline and sequence.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'available' AND j.queue = $1 AND j.wake_at IS NOT NULL
+ORDER BY j.priority DESC, j.wake_at, j.seq
+LIMIT $2`,
+)
+
 export const LOCK_HELD_BY = statement(
   'lock_held_by',
   `
@@ -104,11 +277,13 @@ WITH new AS MATERIALIZED (
   FROM unnest(
     $1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::bigint[],
     $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::double precision[],
-    $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[]
+    $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[],
+    $24::text[], $25::text[], $26::text[], $27::text[], $28::text[]
   ) AS n (
     id, version, state, queue, type, priority, seq, wake_at,
     created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
-    limits, retry, ceiling, parent, trace_id, given, life, body
+    limits, retry, ceiling, parent, trace_id, given, life, body,
+    owner, step, unique_key, limit_key, tenant
   )
 ), with_bodies AS (
   INSERT INTO bodies (id, body) SELECT id, body FROM new
@@ -117,12 +292,14 @@ INSERT INTO jobs (
   id, version, state, queue, type, priority, seq, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
   limits, retry, ceiling, parent, trace_id, given, life,
+  owner, step, unique_key, limit_key, tenant,
   dead_letter, attempt, lease, interruptions, error_count, checkpoint_seq, errors
 )
 SELECT
   id, version, state, queue, type, priority, place, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
   limits, retry, ceiling, parent, trace_id, given, life,
+  owner, step, unique_key, limit_key, tenant,
   false, 0, 0, 0, 0, 0, ''
 FROM new`,
 )
@@ -137,14 +314,16 @@ WITH new AS MATERIALIZED (
     $1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::bigint[],
     $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::double precision[],
     $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[],
-    $24::text[], $25::boolean[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[],
-    $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[], $36::double precision[], $37::bigint[],
-    $38::bigint[], $39::bigint[], $40::text[], $41::text[], $42::text[], $43::text[], $44::text[], $45::text[],
-    $46::text[]
+    $24::text[], $25::text[], $26::text[], $27::text[], $28::text[],
+    $29::text[], $30::boolean[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[],
+    $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::double precision[], $42::bigint[],
+    $43::bigint[], $44::bigint[], $45::text[], $46::text[], $47::text[], $48::text[], $49::text[], $50::text[],
+    $51::text[]
   ) AS n (
     id, version, state, queue, type, priority, seq, wake_at,
     created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
     limits, retry, ceiling, parent, trace_id, given, life, body,
+    owner, step, unique_key, limit_key, tenant,
     worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
     completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
     error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
@@ -157,6 +336,7 @@ INSERT INTO jobs (
   id, version, state, queue, type, priority, seq, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
   limits, retry, ceiling, parent, trace_id, given, life,
+  owner, step, unique_key, limit_key, tenant,
   worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
   completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
   error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
@@ -166,6 +346,7 @@ SELECT
   id, version, state, queue, type, priority, seq, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
   limits, retry, ceiling, parent, trace_id, given, life,
+  owner, step, unique_key, limit_key, tenant,
   worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
   completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
   error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
@@ -223,7 +404,7 @@ WITH new AS MATERIALIZED (
     $18::integer[], $19::boolean[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[],
     $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::double precision[],
     $31::double precision[], $32::bigint[], $33::bigint[],
-    $34::text[], $35::text[], $36::text[], $37::text[], $38::text[], $39::text[], $40::text[]
+    $34::text[], $35::text[], $36::text[], $37::text[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[]
   ) AS n (
     id, version,
     state, seq, wake_at, worker_id, attempt, lease, enqueued_at, started_at,
@@ -231,7 +412,7 @@ WITH new AS MATERIALIZED (
     priority, dead_letter, interruptions, anchor_at, limits_set_at, scheduled_at, expires_at,
     activated_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms,
     result_ttl_ms, error_count, checkpoint_seq,
-    limits, retry, ceiling, cancel_reason, error, errors, given
+    limits, retry, ceiling, cancel_reason, error, errors, given, owner, step
   )
 ), moved AS (
   UPDATE jobs j SET
@@ -244,7 +425,7 @@ WITH new AS MATERIALIZED (
     reenqueued_at = n.reenqueued_at, next_retry_at = n.next_retry_at, retry_delay_ms = n.retry_delay_ms,
     result_ttl_ms = n.result_ttl_ms, error_count = n.error_count, checkpoint_seq = n.checkpoint_seq,
     limits = n.limits, retry = n.retry, ceiling = n.ceiling, cancel_reason = n.cancel_reason,
-    error = n.error, errors = n.errors, given = n.given,
+    error = n.error, errors = n.errors, given = n.given, owner = n.owner, step = n.step,
     version = j.version + 1
   FROM new n
   WHERE j.id = n.id AND j.version = n.version
@@ -390,10 +571,11 @@ LIMIT $1`,
 export const NEXT_WAKE = statement(
   'next_wake',
   `
--- Finds the nearest instant at which something must happen to a job or a worker.
+-- Finds the nearest instant at which something must happen to a job, a worker or a document.
 SELECT least(
   (SELECT wake_at FROM jobs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
-  (SELECT wake_at FROM workers WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1)
+  (SELECT wake_at FROM workers WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+  (SELECT wake_at FROM docs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1)
 )`,
 )
 
@@ -417,6 +599,16 @@ export const ALL_COUNTS = statement(
 SELECT queue, state, sum(n)::bigint
 FROM counts
 WHERE state <> 'dead_letter'
+GROUP BY queue, state`,
+)
+
+export const COUNTS_OF = statement(
+  'counts_of',
+  `
+-- Finds the numbers of jobs of these queues in these states.
+SELECT queue, state, sum(n)::bigint
+FROM counts
+WHERE state = ANY ($2::text[]) AND queue = ANY ($1::text[])
 GROUP BY queue, state`,
 )
 
@@ -662,6 +854,121 @@ DELETE FROM notices n
 USING unnest($1::text[], $2::text[], $3::bigint[]) AS told (worker_id, job_id, lease)
 WHERE n.worker_id = told.worker_id
   AND (told.job_id IS NULL OR (n.job_id = told.job_id AND n.lease = told.lease))`,
+)
+
+// ---- Documents ----
+
+export const LOCK_DOCS = statement(
+  'lock_docs',
+  `
+-- Finds and locks the documents of these names.
+SELECT d.*
+FROM unnest($1::text[], $2::text[]) AS n (kind, id) JOIN docs d ON d.kind = n.kind AND d.id = n.id
+ORDER BY d.kind, d.id
+FOR UPDATE OF d`,
+)
+
+export const SEE_DOCS = statement(
+  'see_docs',
+  `
+-- Finds the documents of these names. Locks nothing.
+SELECT d.*
+FROM unnest($1::text[], $2::text[]) AS n (kind, id) JOIN docs d ON d.kind = n.kind AND d.id = n.id`,
+)
+
+export const LOCK_DUE_DOCS = statement(
+  'lock_due_docs',
+  `
+-- Finds and locks the documents to which something must happen by this instant, earliest first. Skips what others hold.
+SELECT d.*
+FROM docs d
+WHERE d.wake_at IS NOT NULL AND d.wake_at <= $1
+ORDER BY d.wake_at
+LIMIT $2
+FOR UPDATE OF d SKIP LOCKED`,
+)
+
+export const DOCS_FROM = statement(
+  'docs_from',
+  `
+-- Finds the documents of a kind from this id on, by id. Locks nothing.
+SELECT d.* FROM docs d WHERE d.kind = $1 AND d.id >= $2 ORDER BY d.id LIMIT $3`,
+)
+
+export const DOCS_BETWEEN = statement(
+  'docs_between',
+  `
+-- Finds the documents of a kind from one id on and below another, by id. Locks nothing.
+SELECT d.* FROM docs d WHERE d.kind = $1 AND d.id >= $2 AND d.id < $4 ORDER BY d.id LIMIT $3`,
+)
+
+export const DOCS_AFTER = statement(
+  'docs_after',
+  `
+-- Finds every document after this one, by kind and id.
+SELECT d.* FROM docs d WHERE (d.kind, d.id) > ($1, $2) ORDER BY d.kind, d.id LIMIT $3`,
+)
+
+export const INSERT_DOCS = statement(
+  'insert_docs',
+  `
+-- Adds documents in their first version.
+INSERT INTO docs (kind, id, wake_at, body, version)
+SELECT n.*, 1 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS n`,
+)
+
+export const RESTORE_DOCS = statement(
+  'restore_docs',
+  `
+-- Adds documents in the versions they have.
+INSERT INTO docs (kind, id, wake_at, body, version)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])`,
+)
+
+export const UPDATE_DOCS = statement(
+  'update_docs',
+  `
+-- Rewrites documents that are still in the version that was read.
+WITH moved AS (
+  UPDATE docs d SET wake_at = n.wake_at, body = n.body, version = d.version + 1
+  FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) AS n (kind, id, wake_at, body, version)
+  WHERE d.kind = n.kind AND d.id = n.id AND d.version = n.version
+  RETURNING d.kind || ', ' || d.id AS name
+), asked AS (
+  SELECT array_agg(n.kind || ', ' || n.id) AS names FROM unnest($1::text[], $2::text[]) AS n (kind, id)
+)
+SELECT expect_all('doc', (SELECT names FROM asked), array_agg(name)) FROM moved`,
+)
+
+export const DELETE_DOCS = statement(
+  'delete_docs',
+  `
+-- Removes documents that are still in the version that was read.
+WITH gone AS (
+  DELETE FROM docs d
+  USING unnest($1::text[], $2::text[], $3::bigint[]) AS n (kind, id, version)
+  WHERE d.kind = n.kind AND d.id = n.id AND d.version = n.version
+  RETURNING d.kind || ', ' || d.id AS name
+), asked AS (
+  SELECT array_agg(n.kind || ', ' || n.id) AS names FROM unnest($1::text[], $2::text[]) AS n (kind, id)
+)
+SELECT expect_all('doc', (SELECT names FROM asked), array_agg(name)) FROM gone`,
+)
+
+// ---- Names ----
+
+export const LOCK_NAMES = statement(
+  'lock_names',
+  `
+-- Waits for the right to these names (as numbers), one after the other; it lasts until the transaction has ended.
+SELECT pg_advisory_xact_lock(number) FROM unnest($1::bigint[]) AS number`,
+)
+
+export const SHARE_NAMES = statement(
+  'share_names',
+  `
+-- Waits until nobody has the right to all names, and keeps others from it until the transaction has ended.
+SELECT pg_advisory_xact_lock_shared($1::bigint)`,
 )
 
 // ---- Queues and types ----
@@ -1007,7 +1314,8 @@ export const SIZES = statement(
 SELECT
   (SELECT count(*) FROM queues), (SELECT count(*) FROM types), (SELECT count(*) FROM workers),
   (SELECT count(*) FROM notices), (SELECT coalesce(sum(n), 0)::bigint FROM counts WHERE state <> 'dead_letter'),
-  (SELECT count(*) FROM checkpoints), (SELECT count(*) FROM tombstones), (SELECT count(*) FROM events),
+  (SELECT count(*) FROM checkpoints), (SELECT count(*) FROM docs), (SELECT count(*) FROM tombstones),
+  (SELECT count(*) FROM events),
   (SELECT count(*) FROM inbox), (SELECT count(*) FROM inbox_refused)`,
 )
 
@@ -1030,7 +1338,8 @@ export const RESET_TABLES = statement(
   'reset_tables',
   `
 -- Empties all tables.
-TRUNCATE jobs, bodies, counts, tombstones, checkpoints, workers, notices, queues, types, events, inbox, inbox_refused`,
+TRUNCATE
+  jobs, bodies, counts, tombstones, checkpoints, docs, workers, notices, queues, types, events, inbox, inbox_refused`,
 )
 
 export const RESET_LIFE = statement(

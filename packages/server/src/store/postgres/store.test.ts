@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { Client } from 'pg'
 import { FakeClock, type Host } from '@curfew/core'
 import { nodeHost, systemRandom } from '../../host.ts'
-import { admitted, anEvent, changes, changesOf, saveIn, within } from '../builders.suite.ts'
+import { admitted, anEvent, changes, changesOf, claimable, saveIn, within } from '../builders.suite.ts'
 import type { EventRetention, Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
 import { KEPT, openBench, until } from './bench.suite.ts'
@@ -127,6 +127,30 @@ describe('the schema', () => {
     await expect(open(schema)).rejects.toThrow('belongs to a newer version of Curfew: it has seen 9-contract')
   })
 
+  test('that an older server still writes to is read by a newer one', async () => {
+    const schema = newSchema()
+    await migrateTo(schema, MIGRATIONS.slice(0, 2))
+    const older = (id: string) =>
+      bench.ask(
+        `WITH body AS (INSERT INTO ${schema}.bodies (id, body) VALUES ($1, ''))
+         INSERT INTO ${schema}.jobs (
+           id, version, state, queue, type, priority, seq, dead_letter, attempt, lease, interruptions, created_at,
+           anchor_at, limits_set_at, error_count, checkpoint_seq, limits, retry, errors, given, life)
+         VALUES ($1, 1, 'available', 'default', 't', 0, 1, false, 0, 0, 0, 0, 0, 0, 0, 0, '{}', '{}', '', '', '')`,
+        [id],
+      )
+    await older('a')
+    const store = await open(schema)
+    await older('b')
+    const found = await within(store, (tx) => tx.findClaimable(claimable()))
+    expect(found.map(({ id, owner, uniqueKey, limitKey, tenant }) => [id, owner, uniqueKey, limitKey, tenant])).toEqual(
+      [
+        ['a', null, null, null, null],
+        ['b', null, null, null, null],
+      ],
+    )
+  })
+
   test('may be expanded while it is served', async () => {
     const schema = newSchema()
     const store = await open(schema)
@@ -217,6 +241,18 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['LOCK_JOBS', 'jobs_pkey', 'bodies_pkey'],
     ['SEE_JOBS', 'jobs_pkey', 'bodies_pkey'],
     ['LOCK_CLAIMABLE', 'jobs_claim', 'bodies_pkey'],
+    ['LOCK_CLAIMABLE_WITHOUT', 'jobs_claim', 'bodies_pkey'],
+    ['LOCK_CLAIMABLE_OF_TENANT', 'bodies_pkey'],
+    ['LOCK_BY_DEADLINE', 'jobs_deadline', 'jobs_claim', 'bodies_pkey'],
+    ['LOCK_OLDEST_AVAILABLE', 'jobs_claim', 'bodies_pkey'],
+    ['LOCK_OWNED', 'jobs_owner', 'bodies_pkey'],
+    ['LOCK_OWNED_OPEN', 'jobs_owner', 'bodies_pkey'],
+    ['OWNED_AFTER', 'jobs_owner', 'bodies_pkey'],
+    ['LOCK_UNIQUE', 'jobs_unique', 'bodies_pkey'],
+    ['COUNT_LIMITED', 'jobs_limit'],
+    ['COUNT_WAITING_AND_LIMITED', 'jobs_limit'],
+    ['LIST_DEADLINED', 'jobs_deadline', 'bodies_pkey'],
+    ['COUNTS_OF', 'counts_pkey'],
     ['LOCK_HELD_BY', 'jobs_held', 'bodies_pkey'],
     ['LOCK_DUE_JOBS', 'jobs_wake', 'bodies_pkey'],
     ['LOCK_DEAD_LETTERS_BEYOND', 'jobs_dead_letter', 'bodies_pkey'],
@@ -231,6 +267,15 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['DELETE_WORKERS', 'workers_pkey', 'notices_worker'],
     ['FIND_NOTICES', 'notices_worker'],
     ['DELETE_NOTICES', 'notices_worker'],
+    ['LOCK_DOCS', 'docs_pkey'],
+    ['SEE_DOCS', 'docs_pkey'],
+    ['LOCK_DUE_DOCS', 'docs_wake'],
+    ['DOCS_FROM', 'docs_pkey'],
+    ['DOCS_BETWEEN', 'docs_pkey'],
+    ['DOCS_AFTER', 'docs_pkey'],
+    ['UPDATE_DOCS', 'docs_pkey'],
+    ['DELETE_DOCS', 'docs_pkey'],
+    ['NEXT_WAKE', 'jobs_wake', 'workers_wake', 'docs_wake'],
     ['FIND_QUEUES', 'queues_pkey'],
     ['UPDATE_QUEUES', 'queues_pkey'],
     ['FIND_TYPES', 'types_pkey'],
@@ -257,7 +302,23 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     const plan = await planOf(sql[name].text)
     for (const index of indexes) expect(plan).toMatch(new RegExp(`Index.* (using|on) ${index}`))
     expect(plan).not.toMatch(/Seq Scan/)
-    if (/^LOCK_(CLAIMABLE|DUE|INBOX)|DEAD_LETTERS|_AFTER$/.test(name)) expect(plan).not.toMatch(/Sort/)
+    const sorts = plan.match(/Sort {2}\(/g)?.length ?? 0
+    if (/^LOCK_(CLAIMABLE|DUE|INBOX|OWNED)|DEAD_LETTERS|DEADLINED|_AFTER$|^DOCS_/.test(name)) expect(sorts).toBe(0)
+    // Only the few that were found are sorted.
+    if (/BY_DEADLINE|OLDEST/.test(name)) expect(sorts).toBe(1)
+  })
+
+  test('that of the tenant, once it is known that there are many', async () => {
+    await planOf(sql.LOCK_JOBS.text)
+    await client?.query(
+      `INSERT INTO jobs (
+         id, version, state, queue, type, priority, seq, dead_letter, attempt, lease, interruptions, created_at,
+         anchor_at, limits_set_at, error_count, checkpoint_seq, limits, retry, errors, given, life, tenant)
+       SELECT n, 1, 'available', 'default', 't', 0, n, false, 0, 0, 0, 0, 0, 0, 0, 0, '{}', '{}', '', '', '', n % 100
+       FROM generate_series(1, 5000) n`,
+    )
+    await client?.query('ANALYZE jobs')
+    expect(await planOf(sql.LOCK_CLAIMABLE_OF_TENANT.text)).toContain('using jobs_tenant')
   })
 
   let client: Client | null = null

@@ -9,8 +9,8 @@
  * transaction remains, and the next call tries again, on a fresh connection if need be. Only when the connection is lost
  * while committing is the outcome unknown, and the reason says so.
  */
-import { JOB_STATES, type Checkpoint, type Host, type Instant, type Job, type JobState } from '@curfew/core'
-import type { Random, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Doc, DocName, Host, Instant } from '@curfew/core'
+import type { Job, JobState, Owner, Random, TypePolicy, Worker } from '@curfew/core'
 import { StoreUnavailable } from '../store.ts'
 import type {
   Batch,
@@ -36,14 +36,18 @@ import { DatabaseClock } from './clock.ts'
 import { addressOf, closedError, connect, Link, openingError, told, type Address } from './connection.ts'
 import { wantsRenewal, wasIdle } from './connection.ts'
 import type { Answer, Statement, Wire } from './connection.ts'
+import { noJobs, ownerText } from '../records.ts'
 import { Line } from './line.ts'
 import { migrate, type Migrated, type Migrating } from './migrations/migrate.ts'
 import {
   columnsOf,
+  docName,
   exact,
+  exactOrNull,
   listOf,
   original,
   toCheckpoint,
+  toDoc,
   toEvent,
   toJob,
   toNotice,
@@ -53,11 +57,12 @@ import {
   toWorker,
 } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
-import type { CheckpointRow, EventRow, JobRow, NoticeRow, QueueRow, SizesRow, TypeRow, WorkerRow } from './rows.ts'
+import type { CheckpointRow, DocRow, EventRow, JobRow, NoticeRow, QueueRow, SizesRow } from './rows.ts'
+import type { TypeRow, WorkerRow } from './rows.ts'
 import { Session } from './session.ts'
 import * as sql from './statements.ts'
 import { MOST, Texts } from './texts.ts'
-import { PostgresTransaction, toLife, type LifeRow } from './transaction.ts'
+import { docsUnder, PostgresTransaction, toLife, type LifeRow } from './transaction.ts'
 
 export interface PostgresOptions {
   /** `postgresql://user:password@host:port/database?schema=…` */
@@ -125,18 +130,7 @@ const MOST_PATIENCE_MS = 8_000
 /** Above every job id: a list without a cursor begins here. */
 const ABOVE_ALL_IDS = '~'
 
-const pending = (): never => {
-  throw new Error('not yet')
-}
-
 export class PostgresStore implements Store {
-  doc = pending
-  docs = pending
-  owned = pending
-  limited = pending
-  deadlined = pending
-  // prettier-ignore
-  async docsAfter(): Promise<[]> { return [] }
   readonly shared = true
   readonly clock: SharedClock | null
   readonly inbox: Inbox
@@ -264,6 +258,19 @@ export class PostgresStore implements Store {
     return this.#jobs(sql.LIST_ACTIVE_JOBS, [limit])
   }
 
+  owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]> {
+    return this.#jobs(sql.OWNED_AFTER, [exact(ownerText(owner)), exact(after ?? ''), limit])
+  }
+
+  async limited(key: string): Promise<{ available: number; active: number }> {
+    const { rows } = await this.#read<readonly [number, number]>(sql.COUNT_WAITING_AND_LIMITED, [exact(key)])
+    return { available: rows[0]?.[0] ?? 0, active: rows[0]?.[1] ?? 0 }
+  }
+
+  deadlined(queue: string, limit: number): Promise<Job[]> {
+    return this.#jobs(sql.LIST_DEADLINED, [exact(queue), limit])
+  }
+
   async counts(): Promise<Map<string, StateCounts>> {
     const [queues, numbers] = await Promise.all([
       this.queues(),
@@ -271,7 +278,7 @@ export class PostgresStore implements Store {
     ])
     const counts = new Map<string, Record<JobState, number>>()
     const of = (queue: string): Record<JobState, number> => {
-      const known = counts.get(queue) ?? { ...NO_JOBS }
+      const known = counts.get(queue) ?? noJobs()
       counts.set(queue, known)
       return known
     }
@@ -283,6 +290,17 @@ export class PostgresStore implements Store {
   async nextWakeAt(): Promise<Instant | null> {
     const { rows } = await this.#read<readonly [Instant | null]>(sql.NEXT_WAKE)
     return rows[0]?.[0] ?? null
+  }
+
+  // ---- Documents ----
+
+  async doc(kind: string, id: string): Promise<Doc | null> {
+    const [doc] = await this.#docs(sql.SEE_DOCS, columnsOf([docName({ kind, id })], 2))
+    return doc ?? null
+  }
+
+  docs(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]> {
+    return this.#docs(...docsUnder(kind, prefix, after, limit))
   }
 
   // ---- Workers, queues, types ----
@@ -337,7 +355,7 @@ export class PostgresStore implements Store {
 
   async sizes(): Promise<Sizes> {
     const { rows } = await this.#read<SizesRow>(sql.SIZES)
-    return toSizes(rows[0] ?? [0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    return toSizes(rows[0] ?? [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
   }
 
   jobsAfter(id: string | null, limit: number): Promise<Job[]> {
@@ -347,6 +365,10 @@ export class PostgresStore implements Store {
   async checkpointsAfter(jobId: string | null, limit: number): Promise<Checkpoint[]> {
     const { rows } = await this.#read<CheckpointRow>(sql.CHECKPOINTS_AFTER, [exact(jobId ?? ''), limit])
     return rows.map(toCheckpoint)
+  }
+
+  docsAfter(name: DocName | null, limit: number): Promise<Doc[]> {
+    return this.#docs(sql.DOCS_AFTER, [...docName(name ?? { kind: '', id: '' }), limit])
   }
 
   async noticesAfter(place: number, limit: number): Promise<(WorkerNotice & { place: number })[]> {
@@ -475,6 +497,11 @@ export class PostgresStore implements Store {
     return rows.map((row) => toWorker(row, texts))
   }
 
+  async #docs(statement: Statement, values: readonly unknown[]): Promise<Doc[]> {
+    const { rows } = await this.#read<DocRow>(statement, values)
+    return rows.map(toDoc)
+  }
+
   async #learn(places: readonly number[]): Promise<void> {
     if (places.length === 0) return
     const { rows } = await this.#read<readonly [number, string]>(sql.FIND_TEXTS, [listOf(places)])
@@ -506,10 +533,6 @@ class Turns {
 
 /** A commit is answered when it is on the disk. */
 const DONE = Promise.resolve()
-
-const NO_JOBS = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
-
-const exactOrNull = (id: string | null): string | null => (id === null ? null : exact(id))
 
 /** The way to the jobs of a state that passes the fewest others. */
 function listFor(state: JobState | null): Statement {

@@ -4,27 +4,24 @@
  * It begins with what is asked first, and what is asked for together travels together. A save does not wait: whatever
  * comes after it, the commit included, is executed after it, or not at all if it failed.
  */
-import type { Checkpoint, Instant, Job, Outage, TypePolicy, Worker } from '@curfew/core'
+import { JOB_STATES } from '@curfew/core'
+import type { Checkpoint, Doc, DocName, Instant, Job, JobState, Outage, Owner, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store.ts'
-import type {
-  Batch,
-  Changes,
-  Claimable,
-  Ended,
-  EventRetention,
-  Life,
-  Queue,
-  Transaction,
-  WorkerNotice,
-} from '../store.ts'
+import type { Batch, Changes, Claimable, Ended, EventRetention, Life, Queue, StateCounts } from '../store.ts'
+import type { Transaction, WorkerNotice } from '../store.ts'
 import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
-import { exact, listOf, toCheckpoint, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
+import { columnsOf, docName, exact, exactOrNull, listOf, original, rangeUnder } from './rows.ts'
+import { toCheckpoint, toDoc, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
-import type { CheckpointRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import type { CheckpointRow, DocRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import { noJobs, ownerText } from '../records.ts'
 import { restoreBatch } from './restore.ts'
 import { Pending, saveRest, saveRows } from './save.ts'
 import type { Session } from './session.ts'
 import * as sql from './statements.ts'
+
+/** So many names are locked one by one. Whoever needs more locks them all: locks have to fit into the database's memory. */
+export const MOST_NAMES = 500
 
 export class PostgresTransaction implements Transaction {
   readonly #wire: Wire
@@ -32,6 +29,7 @@ export class PostgresTransaction implements Transaction {
   readonly #retention: EventRetention
   readonly #pending = new Pending()
   readonly #patienceMs: number | null
+  readonly #names = new Set<string>()
   #begun = false
   /** What went wrong first; what went wrong after it only tells that something had. */
   #failure: Error | null = null
@@ -43,6 +41,19 @@ export class PostgresTransaction implements Transaction {
     this.#wire = wire
     this.#session = session
     this.#retention = retention
+  }
+
+  async lockNames(names: readonly string[]): Promise<void> {
+    const fresh = names.filter((name) => !this.#names.has(name))
+    if (fresh.length === 0) return
+    for (const name of fresh) this.#names.add(name)
+    const { namesLock } = this.#session
+    if (this.#names.size > MOST_NAMES) {
+      await this.#ask(sql.LOCK_NAMES, [listOf([namesLock])])
+      return
+    }
+    const shared = this.#ask(sql.SHARE_NAMES, [namesLock])
+    await Promise.all([shared, this.#ask(sql.LOCK_NAMES, [listOf(this.#session.nameLocks(fresh))])])
   }
 
   async seeLife(): Promise<Life> {
@@ -74,20 +85,25 @@ export class PostgresTransaction implements Transaction {
     return this.#jobs(sql.LOCK_HELD_BY, [exact(workerId)])
   }
 
-  // prettier-ignore
-  async findDueDocs(): Promise<[]> { return [] }
-  lockNames = pending
-  findOldestAvailable = pending
-  findOwned = pending
-  findUnique = pending
-  findDocs = pending
-  seeDocs = pending
-  seeDocsUnder = pending
-  seeCounts = pending
-  seeLimited = pending
+  async findClaimable({ queue, limit, order, tenant, without }: Claimable): Promise<Job[]> {
+    const values = [exact(queue), limit]
+    if (order === 'fifo' && tenant === null && without.length === 0) return this.#jobs(sql.LOCK_CLAIMABLE, values)
+    const filtered = [...values, listOf(without.map(exact))]
+    if (order === 'edf') return this.#jobs(sql.LOCK_BY_DEADLINE, [...filtered, exactOrNull(tenant)])
+    if (tenant === null) return this.#jobs(sql.LOCK_CLAIMABLE_WITHOUT, filtered)
+    return this.#jobs(sql.LOCK_CLAIMABLE_OF_TENANT, [...filtered, exact(tenant)])
+  }
 
-  async findClaimable({ queue, limit }: Claimable): Promise<Job[]> {
-    return this.#jobs(sql.LOCK_CLAIMABLE, [exact(queue), limit])
+  async findOldestAvailable(queue: string, limit: number): Promise<Job[]> {
+    return this.#jobs(sql.LOCK_OLDEST_AVAILABLE, [exact(queue), limit])
+  }
+
+  async findOwned(owner: Pick<Owner, 'kind' | 'id'>, open: boolean, limit: number): Promise<Job[]> {
+    return this.#jobs(open ? sql.LOCK_OWNED_OPEN : sql.LOCK_OWNED, [exact(ownerText(owner)), limit])
+  }
+
+  async findUnique(key: string, states: readonly JobState[], limit: number): Promise<Job[]> {
+    return this.#jobs(sql.LOCK_UNIQUE, [exact(key), listOf(states), limit])
   }
 
   async findDueJobs(now: Instant, limit: number): Promise<Job[]> {
@@ -96,6 +112,47 @@ export class PostgresTransaction implements Transaction {
 
   async findDueWorkers(now: Instant, limit: number): Promise<Worker[]> {
     return this.#workers(sql.LOCK_DUE_WORKERS, [now, limit])
+  }
+
+  async findDueDocs(now: Instant, limit: number): Promise<Doc[]> {
+    return this.#docs(sql.LOCK_DUE_DOCS, [now, limit])
+  }
+
+  async findDocs(names: readonly DocName[]): Promise<Doc[]> {
+    return this.#docsNamed(sql.LOCK_DOCS, names)
+  }
+
+  async seeDocs(names: readonly DocName[]): Promise<Doc[]> {
+    return this.#docsNamed(sql.SEE_DOCS, names)
+  }
+
+  async seeDocsUnder(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]> {
+    const [statement, values] = docsUnder(kind, prefix, after, limit)
+    return this.#docs(statement, values)
+  }
+
+  /** What it has saved itself is counted at its end, and so not there yet. */
+  async seeCounts(queues: readonly string[]): Promise<Map<string, StateCounts>> {
+    if (queues.length === 0) return new Map()
+    const { tally } = this.#pending
+    const counts = new Map(queues.map((queue) => [queue, noJobs()]))
+    for (const [queue, numbers] of counts) {
+      for (const state of JOB_STATES) numbers[state] = tally.added(queue, state)
+    }
+    const values = [listOf(queues.map(exact)), listOf(JOB_STATES)]
+    const { rows } = await this.#ask<readonly [string, JobState, number]>(sql.COUNTS_OF, values)
+    for (const [queue, state, n] of rows) {
+      const numbers = counts.get(original(queue))
+      if (numbers !== undefined) numbers[state] += n
+    }
+    return counts
+  }
+
+  async seeLimited(keys: readonly string[]): Promise<Map<string, number>> {
+    if (keys.length === 0) return new Map()
+    const values = [listOf(keys.map(exact)), 'active']
+    const { rows } = await this.#ask<readonly [string, number]>(sql.COUNT_LIMITED, values)
+    return new Map(rows.map(([key, n]) => [original(key), n]))
   }
 
   async findDeadLettersBeyond(keep: number, limit: number): Promise<Job[]> {
@@ -252,11 +309,36 @@ export class PostgresTransaction implements Transaction {
     return rows.map((row) => toWorker(row, texts))
   }
 
+  async #docs(statement: Statement, values: readonly unknown[]): Promise<Doc[]> {
+    const { rows } = await this.#ask<DocRow>(statement, values)
+    return rows.map(toDoc)
+  }
+
+  async #docsNamed(statement: Statement, names: readonly DocName[]): Promise<Doc[]> {
+    if (names.length === 0) return []
+    const keyOf = ({ kind, id }: DocName): string => `${kind}/${id}`
+    const once = new Map(names.map((name) => [keyOf(name), name]))
+    const docs = await this.#docs(statement, columnsOf([...once.values()].map(docName), 2))
+    return inOrder([...once.keys()], docs, keyOf)
+  }
+
   async #learn(places: readonly number[]): Promise<void> {
     if (places.length === 0) return
     const { rows } = await this.#ask<readonly [number, string]>(sql.FIND_TEXTS, [listOf(places)])
     this.#session.texts.learn(rows)
   }
+}
+
+/** How the documents of a kind whose ids begin with this are asked for. */
+export function docsUnder(
+  kind: string,
+  prefix: string,
+  after: string | null,
+  limit: number,
+): [statement: Statement, values: readonly unknown[]] {
+  const [from, below] = rangeUnder(prefix, after)
+  const values = [exact(kind), from, limit]
+  return below === null ? [sql.DOCS_FROM, values] : [sql.DOCS_BETWEEN, [...values, below]]
 }
 
 /** The connection went without a word: whether the last thing sent was done, nobody knows. */
@@ -278,8 +360,4 @@ function inOrder<Row>(keys: readonly string[], rows: Row[], keyOf: (row: Row) =>
   if (rows.length < 2) return rows
   const found = new Map(rows.map((row) => [keyOf(row), row]))
   return [...new Set(keys)].map((key) => found.get(key)).filter((row) => row !== undefined)
-}
-
-const pending = (): never => {
-  throw new Error('not yet')
 }

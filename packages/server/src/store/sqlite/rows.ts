@@ -160,7 +160,7 @@ export function firstValues(job: Job, version: number, seq: number, texts: Texts
     json(job.traceId),
     job.given,
     job.life,
-    ownerText(job.owner),
+    job.owner === null ? null : ownerText(job.owner),
     job.owner?.step ?? null,
     job.uniqueKey,
     job.limitKey,
@@ -216,7 +216,7 @@ export function otherValues(job: Job, texts: Texts): unknown[] {
     job.error,
     job.errors,
     job.given,
-    ownerText(job.owner),
+    job.owner === null ? null : ownerText(job.owner),
     job.owner?.step ?? null,
   ]
 }

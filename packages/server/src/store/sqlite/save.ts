@@ -3,7 +3,7 @@ import Database from 'better-sqlite3'
 import { broken, eventData, TAIL, type Doc, type Job, type NewEvent, type Worker } from '@curfew/core'
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
-import { onlyBegins, onlyMoves, Tally } from '../records.ts'
+import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
 import { firstValues, movingValues, otherValues } from './rows.ts'
 import type { Numbers, Session } from './session.ts'
 import type { Statements } from './statements.ts'
@@ -81,8 +81,8 @@ export function insertJob({ statements, texts }: Session, job: Job, seq: number,
 }
 
 function updateJob({ statements, texts, numbers }: Session, before: Job, after: Job): void {
-  if (before.queue !== after.queue || before.type !== after.type || before.body !== after.body) {
-    throw broken(`job ${before.id} cannot change its queue, type or body`)
+  if (!isStillItself(before, after)) {
+    throw broken(`job ${before.id} cannot change its queue, type, body, fingerprint, limiter or tenant`)
   }
   const moving = movingValues(after, placeOf(after, numbers), texts)
   const { changes } = onlyMoves(before, after)

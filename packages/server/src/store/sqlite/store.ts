@@ -224,7 +224,7 @@ export class SqliteStore implements Store {
   }
 
   owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]> {
-    const asked = { owner: ownerText(owner) ?? '', after: after ?? '', limit }
+    const asked = { owner: ownerText(owner), after: after ?? '', limit }
     return this.#read(({ findOwned }, { texts }) => findOwned.all(asked).map((row) => toJob(row, texts)))
   }
 

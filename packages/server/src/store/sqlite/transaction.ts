@@ -81,7 +81,7 @@ export class SqliteTransaction implements Transaction {
   }
 
   async findOwned(owner: Pick<Owner, 'kind' | 'id'>, open: boolean, limit: number): Promise<Job[]> {
-    const asked = { owner: ownerText(owner) ?? '', after: '', limit }
+    const asked = { owner: ownerText(owner), after: '', limit }
     return this.#jobs(({ findOwned, findOwnedOpen }) => (open ? findOwnedOpen : findOwned).all(asked))
   }
 
@@ -94,7 +94,8 @@ export class SqliteTransaction implements Transaction {
   }
 
   async findDocs(names: readonly DocName[]): Promise<Doc[]> {
-    return this.#use(({ statements }) => each(names, ({ kind, id }) => statements.findDoc.get(kind, id)).map(toDoc))
+    const once = new Map(names.map((name) => [`${name.kind}/${name.id}`, name])).values()
+    return this.#use(({ statements }) => each([...once], ({ kind, id }) => statements.findDoc.get(kind, id)).map(toDoc))
   }
 
   seeDocs(names: readonly DocName[]): Promise<Doc[]> {
@@ -223,6 +224,9 @@ export class SqliteTransaction implements Transaction {
 /** Below every priority a job can have. */
 const LOWEST = -1_000
 
+/** To SQLite every text is less than any bytes. */
+const ABOVE_ALL_TEXT = Buffer.alloc(0)
+
 export function docsUnder(
   { findDocsBetween }: Statements,
   kind: string,
@@ -230,7 +234,8 @@ export function docsUnder(
   after: string | null,
   limit: number,
 ): Doc[] {
-  return findDocsBetween.all({ kind, from: prefix, after: after ?? '', to: above(prefix), limit }).map(toDoc)
+  const to = above(prefix) ?? ABOVE_ALL_TEXT
+  return findDocsBetween.all({ kind, from: prefix, after: after ?? '', to, limit }).map(toDoc)
 }
 
 /** In the order of asking, each once. */

@@ -10,6 +10,7 @@
 import type { Client } from 'pg'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
 import { inbox } from './0002-inbox.ts'
+import { docsOwners } from './0003-docs-owners.ts'
 
 export interface Migration {
   readonly name: string
@@ -17,7 +18,7 @@ export interface Migration {
   readonly sql: string
 }
 
-export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox]
+export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox, docsOwners]
 
 export interface Migrating {
   readonly schema: string
