@@ -62,6 +62,8 @@ export default defineConfig(
         clearTimeout: 'readonly',
         setImmediate: 'readonly',
         AbortController: 'readonly',
+        AbortSignal: 'readonly',
+        URLSearchParams: 'readonly',
         setInterval: 'readonly',
         clearInterval: 'readonly',
       },

@@ -16,7 +16,10 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['packages/*/src/**/*.test.ts', 'tests/scenarios/**/*.test.ts'] },
+        test: {
+          name: 'unit',
+          include: ['packages/*/src/**/*.test.ts', 'tests/scenarios/**/*.test.ts', 'tests/conformance/**/*.test.ts'],
+        },
       },
       {
         extends: true,
