@@ -1,7 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { at, NOON } from './builders.suite.ts'
 import { iso } from './clock.ts'
-import { givenLimits, patchGiven, readBatch, readEnqueue, withoutExpiry, type EnqueueRequest } from './envelope.ts'
+import {
+  givenLimits,
+  patchGiven,
+  readBatch,
+  readEnqueue,
+  withoutExpiry,
+  withSchedule,
+  type EnqueueRequest,
+} from './envelope.ts'
 import type { OjsError } from './errors.ts'
 import { DEFAULT_RETRY } from './retry.ts'
 
@@ -41,6 +49,8 @@ describe('what must be there', () => {
       resultTtlMs: null,
       parent: null,
       inheritDeadline: false,
+      rateLimit: null,
+      tenant: null,
       traceId: null,
       body: '"args":[1,"a",null],"meta":{}',
       given: '',
@@ -112,7 +122,7 @@ describe('what must be there', () => {
     expect(refusal(() => readEnqueue(JSON.stringify(body), body, NOON)).code).toBe('invalid_request')
   })
 
-  test.each(['unique', 'rate_limit'])('%s is refused as unsupported, at the top and in options', (key) => {
+  test.each(['unique'])('%s is refused as unsupported, at the top and in options', (key) => {
     expect(refusal(() => job({ [key]: {} })).code).toBe('unsupported')
     expect(refusal(() => job({ options: { [key]: {} } })).code).toBe('unsupported')
     expect(refusal(() => job({ [key]: null })).code).toBe('taken')
@@ -403,4 +413,30 @@ test('a manual retry reads the published limits back, and drops expires_at', () 
     scheduled_at: '2030-01-01T00:00:00Z',
   })
   expect(withoutExpiry('')).toBe('')
+})
+
+describe('rate_limit', () => {
+  test('is read at the top or in options, and kept with what was given', () => {
+    const asked = { key: 'stripe', concurrency: 2 }
+    for (const request of [job({ rate_limit: asked }), job({ options: { rate_limit: asked } })]) {
+      expect(request.rateLimit).toMatchObject({ key: 'stripe', terms: { concurrency: 2 }, onLimit: 'wait' })
+      expect(givenOf(request)).toEqual({ rate_limit: asked })
+    }
+    expect(job({ rate_limit: null }).rateLimit).toBeNull()
+  })
+
+  test('a PATCH leaves it alone and cannot change it', () => {
+    const { given } = job({ timeout: 5, rate_limit: { key: 'stripe' } })
+    expect(givenOf(patchGiven(given, { timeout: 7 }, NOON))).toEqual({ timeout: 7, rate_limit: { key: 'stripe' } })
+    expect(refusal(() => patchGiven(given, { rate_limit: { key: 'other' } }, NOON)).field).toBe('rate_limit')
+  })
+
+  test('a limiter that puts a job off changes only its schedule', () => {
+    const { given } = job({ timeout: 5, rate_limit: { key: 'stripe' }, scheduled_at: '2026-01-01T12:00:00Z' })
+    expect(givenOf({ given: withSchedule(given, at('12:30')) })).toEqual({
+      timeout: 5,
+      rate_limit: { key: 'stripe' },
+      scheduled_at: iso(at('12:30')),
+    })
+  })
 })

@@ -5,12 +5,14 @@
  * What the server does not need to understand is not taken apart: it is cut out of the text as the client wrote it.
  */
 import { badField, OjsError } from './errors.ts'
-import { seconds, type Instant, type Millis } from './clock.ts'
+import { iso, seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Json, Parent } from './job.ts'
 import { DEEPEST, depthExceeds, elementsOf, membersOf } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
+import { RATE_LIMIT_SHAPE, readRateLimit, type RateLimit } from './rate-limit.ts'
+import { tenantOf } from './tenant.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
 import {
   anyList,
@@ -73,6 +75,7 @@ const OPTION_SHAPES = {
   tags: list(text()),
   pending: flag(),
   result_ttl: policy(whole(1, 315_360_000)),
+  rate_limit: RATE_LIMIT_SHAPE,
   x_parent: anyObject(),
   x_inherit_deadline: flag(),
 } as const satisfies Record<string, Shape<unknown>>
@@ -103,7 +106,7 @@ const SYSTEM_FIELDS = new Set(
 )
 const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES), 'options', ...SYSTEM_FIELDS])
 /** Not offered yet, and refused rather than silently ignored. */
-const NOT_OFFERED = ['unique', 'rate_limit']
+const NOT_OFFERED = ['unique']
 const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
 const LARGEST_META = 65_536
 export const MOST_IN_BATCH = 10_000
@@ -122,6 +125,8 @@ export interface EnqueueRequest {
   readonly resultTtlMs: Millis | null
   readonly parent: Parent | null
   readonly inheritDeadline: boolean
+  readonly rateLimit: RateLimit | null
+  readonly tenant: string | null
   readonly traceId: string | null
   readonly body: Fragment
   readonly given: Fragment
@@ -138,8 +143,13 @@ export function parseBody(source: string): unknown {
   }
 }
 
-/** `source` is the request's text, `fields` the same parsed. */
-export function readEnqueue(source: string, fields: unknown, now: Instant): EnqueueRequest {
+/** `source` is the request's text, `fields` the same parsed; `tenant` the one the call speaks for. */
+export function readEnqueue(
+  source: string,
+  fields: unknown,
+  now: Instant,
+  tenant: string | null = null,
+): EnqueueRequest {
   const top = anyObject().read(fields, '')
   const members = membersOf(source)
   const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
@@ -177,6 +187,8 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
   const retryField = isGiven(merged['retry']) ? 'retry' : 'retry_policy'
   const retry = isGiven(merged[retryField]) ? readRetryPolicy(merged[retryField], retryField) : null
   const resultTtl = read<number>(OPTION_SHAPES, merged, 'result_ttl')
+  const rateLimit = isGiven(merged['rate_limit']) ? readRateLimit(merged['rate_limit']) : null
+  const whose = tenantOf(tenant, meta?.['tenant_id'] ?? metadata?.['tenant_id'])
   const parent = isGiven(merged['x_parent']) ? readParent(merged['x_parent']) : null
   const inheritDeadline = read<boolean>(OPTION_SHAPES, merged, 'x_inherit_deadline') ?? false
   if (inheritDeadline && parent === null) {
@@ -191,10 +203,11 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
 
   const rawOption = (key: string): string | undefined =>
     (isGiven(top[key]) ? members : membersOf(members.get('options')?.value ?? '{}')).get(key)?.value
-  const metaText = mergedText(
+  const sentMeta = mergedText(
     isGiven(merged['metadata']) ? rawOption('metadata') : undefined,
     meta === undefined ? undefined : members.get('meta')?.value,
   )
+  const metaText = tenant === null ? sentMeta : mergedText(sentMeta, `{"tenant_id":${JSON.stringify(tenant)}}`)
   if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
     throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, {
       details: { field: 'meta' },
@@ -224,6 +237,8 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
     resultTtlMs: resultTtl === undefined ? null : seconds(resultTtl),
     parent,
     inheritDeadline,
+    rateLimit,
+    tenant: whose,
     traceId: typeof traceId === 'string' ? traceId.slice(0, 256) : null,
     body: parts.join(','),
     given: writeGiven(merged, scheduled, expires),
@@ -231,12 +246,17 @@ export function readEnqueue(source: string, fields: unknown, now: Instant): Enqu
 }
 
 /** The entries of a batch, each as its own request. A refusal names the entry. */
-export function readBatch(source: string, fields: unknown, now: Instant): EnqueueRequest[] {
+export function readBatch(
+  source: string,
+  fields: unknown,
+  now: Instant,
+  tenant: string | null = null,
+): EnqueueRequest[] {
   const entries = list(anything(), 1, MOST_IN_BATCH).read(jobsIn(fields), 'jobs')
   const texts = textsOfJobs(source)
   return entries.map((entry, index) => {
     try {
-      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
+      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now, tenant)
     } catch (error) {
       throw atIndex(error, index)
     }
@@ -244,7 +264,12 @@ export function readBatch(source: string, fields: unknown, now: Instant): Enqueu
 }
 
 /** The entries of a bulk enqueue, each by itself: a request, or why it is none. */
-export function readBulk(source: string, fields: unknown, now: Instant): (EnqueueRequest | OjsError)[] {
+export function readBulk(
+  source: string,
+  fields: unknown,
+  now: Instant,
+  tenant: string | null = null,
+): (EnqueueRequest | OjsError)[] {
   const entries = list(anything(), 1, Infinity).read(jobsIn(fields), 'jobs')
   if (entries.length > MOST_IN_BULK) {
     throw new OjsError(
@@ -259,7 +284,7 @@ export function readBulk(source: string, fields: unknown, now: Instant): (Enqueu
   const texts = textsOfJobs(source)
   return entries.map((entry, index) => {
     try {
-      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now)
+      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now, tenant)
     } catch (error) {
       if (error instanceof OjsError) return error
       throw error
@@ -369,7 +394,14 @@ function writeGiven(fields: Fields, scheduled: NamedMoment | null, expires: Name
   }
   if (scheduled !== null) parts.push(`"scheduled_at":${JSON.stringify(scheduled.text)}`)
   if (expires !== null) parts.push(`"expires_at":${JSON.stringify(expires.text)}`)
+  if (isGiven(fields['rate_limit'])) parts.push(`"rate_limit":${JSON.stringify(fields['rate_limit'])}`)
   return parts.join(',')
+}
+
+/** What was given, with another `scheduled_at` (a limiter put it off). */
+export function withSchedule(given: Fragment, at: Instant): Fragment {
+  const fields = JSON.parse(`{${given}}`) as Record<string, unknown>
+  return JSON.stringify({ ...fields, scheduled_at: iso(at) }).slice(1, -1)
 }
 
 function readMoment(fields: Fields, key: string, now: Instant, allowBareDuration = false): NamedMoment | null {

@@ -5,6 +5,7 @@
  *   admit            → scheduled | pending | available
  *   release          scheduled, pending, retryable → available
  *   start            available → active                  the lease grows, the attempt counts
+ *   putOff, drop     available → scheduled, discarded    turned away by a limiter
  *   complete         active → completed
  *   fail             active → retryable | available | discarded
  *   interrupt        active → available                  handed back, not counted
@@ -232,6 +233,28 @@ export function start(job: Job, claim: Claim, moment: Moment): Step {
     job: active,
     events: [jobEvent('job.started', active, now, { worker_id: claim.workerId, attempt })],
   }
+}
+
+/** Its limiter turns it away until then, and it did not want to wait in line. It joins the tail when its time comes. */
+export function putOff(job: Job, until: Instant, given: string, { now }: Moment): Step {
+  const later = moved(
+    job,
+    { at: now, to: 'scheduled', why: 'rate_limited' },
+    { scheduledAt: until, given, enqueuedAt: null },
+  )
+  return { before: job, job: later, events: scheduledEvent(later, now) }
+}
+
+/** Its limiter turns it away, and it would rather not run than run late. Never dead-lettered: nothing went wrong. */
+export function drop(job: Job, key: string, moment: Moment): Step {
+  const error = {
+    type: 'rate_limited',
+    message: 'The limiter of the job was spent when its turn came',
+    details: { key },
+  }
+  const failure = reportedFailure(job, error, false, moment.now)
+  const gone = discarded(withFailure(job, failure), job, false, moment)
+  return { before: job, job: gone, events: discardEvents(gone, failure, moment.now) }
 }
 
 // ---- The fence ----

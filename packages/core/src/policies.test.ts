@@ -1,7 +1,18 @@
 import { describe, expect, test } from 'vitest'
 import { NOON } from './builders.suite.ts'
 import type { OjsError } from './errors.ts'
-import { mergeQueueConfig, queueLimits, readHandlerLimits, readTypePolicy } from './policies.ts'
+import { seconds } from './clock.ts'
+import {
+  hasKeyedLimits,
+  mergeQueueConfig,
+  queueLimits,
+  queueOrder,
+  queueTerms,
+  readHandlerLimits,
+  readTypePolicy,
+  withKeyedLimits,
+  withQueueRate,
+} from './policies.ts'
 
 function refusal(read: () => unknown): { code: string; field: unknown } {
   try {
@@ -138,5 +149,39 @@ describe('queue configuration', () => {
       visibility: 7,
       onTimeout: 'discard',
     })
+  })
+})
+
+describe('order and limiter of a queue', () => {
+  test('order is fifo unless it was set', () => {
+    expect(queueOrder({})).toBe('fifo')
+    expect(queueOrder(mergeQueueConfig({}, { order: 'edf' }))).toBe('edf')
+    expect(mergeQueueConfig({ order: 'edf' }, { order: null })).toEqual({})
+    expect(refusal(() => mergeQueueConfig({}, { order: 'lifo' }))).toEqual({ code: 'validation_error', field: 'order' })
+  })
+
+  test('rate_limit is replaced as a whole, and null removes it', () => {
+    const stored = mergeQueueConfig({}, { rate_limit: { concurrency: 2 } })
+    expect(queueTerms(stored)).toEqual({ concurrency: 2, rate: null, throttle: null })
+    const replaced = mergeQueueConfig(stored, { rate_limit: { rate: 5, period: 'minute' } })
+    expect(queueTerms(replaced)).toEqual({ concurrency: null, rate: { limit: 5, periodMs: 60_000 }, throttle: null })
+    expect(queueTerms(mergeQueueConfig(replaced, { rate_limit: null }))).toBeNull()
+    expect(refusal(() => mergeQueueConfig({}, { rate_limit: { key: 'a' } })).field).toBe('rate_limit.key')
+  })
+
+  test('a job that speaks for its queue sets the rate and leaves the rest', () => {
+    const terms = { concurrency: null, rate: { limit: 3, periodMs: seconds(1) }, throttle: null }
+    const config = withQueueRate({ order: 'edf', rate_limit: { concurrency: 2 } }, terms)
+    expect(queueTerms(config)).toEqual({ ...terms, concurrency: 2 })
+    expect(withQueueRate(config, terms)).toBe(config)
+    expect(config['order']).toBe('edf')
+  })
+
+  test('that a queue has jobs with limiters of their own is noted once, and nobody can send it', () => {
+    const noted = withKeyedLimits({})
+    expect([hasKeyedLimits({}), hasKeyedLimits(noted)]).toEqual([false, true])
+    expect(withKeyedLimits(noted)).toBe(noted)
+    expect(mergeQueueConfig(noted, { order: 'edf' })).toEqual({ ...noted, order: 'edf' })
+    expect(refusal(() => mergeQueueConfig({}, noted)).code).toBe('invalid_request')
   })
 })

@@ -15,7 +15,9 @@ import {
   type KeptFor,
   type LimitName,
 } from './limits.ts'
-import { object, policy, type Fields, type Shape } from './shape.ts'
+import { NO_TERMS, sameTerms, type LimiterTerms } from './limiter.ts'
+import { QUEUE_RATE_LIMIT_SHAPE, writeTerms } from './rate-limit.ts'
+import { object, oneOf, policy, type Fields, type Shape } from './shape.ts'
 
 export interface TypePolicy {
   readonly type: string
@@ -86,9 +88,15 @@ export function readHandlerLimits(fields: Fields, at: string): AskedLimits {
   return readLimits(fields, '', `${at}.`)
 }
 
+/** Which of several jobs of one priority is handed out first: the one that came first, or whose deadline is nearest. */
+export const ORDERS = ['fifo', 'edf'] as const
+export type Order = (typeof ORDERS)[number]
+
 /** What a queue can be told besides the limits of its jobs, key by key. */
 const QUEUE_SETTINGS = {
   retention: RETENTION_SHAPE,
+  order: policy(oneOf(...ORDERS)),
+  rate_limit: QUEUE_RATE_LIMIT_SHAPE,
 } as const satisfies Record<string, Shape<unknown>>
 
 const QUEUE_KEYS = [...limitKeys('default_', LIMIT_NAMES), ...Object.keys(QUEUE_SETTINGS)]
@@ -121,6 +129,27 @@ export function queueLimits(config: Fields): AskedLimits & { readonly kept?: Kep
   const kept = readRetention(config['retention'])
   return kept === null ? asked : { ...asked, kept }
 }
+
+export function queueOrder(config: Fields): Order {
+  return config['order'] === 'edf' ? 'edf' : 'fifo'
+}
+
+/** The terms of the queue's own limiter; null: it has none. */
+export function queueTerms(config: Fields): LimiterTerms | null {
+  return config['rate_limit'] === undefined ? null : QUEUE_RATE_LIMIT_SHAPE.read(config['rate_limit'], 'rate_limit')
+}
+
+/** A job spoke for the whole queue: so many starts a second. What else limits the queue stays. */
+export function withQueueRate(config: Fields, { rate }: LimiterTerms): Fields {
+  const terms = queueTerms(config) ?? NO_TERMS
+  return sameTerms(terms, { ...terms, rate }) ? config : { ...config, rate_limit: writeTerms({ ...terms, rate }) }
+}
+
+/** Set by the first job that brings a limiter of its own, so that other queues need not be searched for such jobs. */
+const KEYED = 'keyed_limits'
+export const hasKeyedLimits = (config: Fields): boolean => config[KEYED] === true
+export const withKeyedLimits = (config: Fields): Fields =>
+  hasKeyedLimits(config) ? config : { ...config, [KEYED]: true }
 
 function refuseUnknown(fields: Fields, known: readonly string[], prefix: string): void {
   for (const key of Object.keys(fields)) {

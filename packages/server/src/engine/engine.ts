@@ -104,6 +104,10 @@ export class Engine {
   readonly clock: Clock
   readonly upAt: Instant
   readonly polls = new Polls()
+  /** Queues that were seen with limiters. */
+  readonly limitedQueues = new Set<string>()
+  /** How many active jobs have ended, as far as this server has heard. */
+  endings = 0
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log
@@ -209,6 +213,12 @@ export class Engine {
     }
   }
 
+  /** Calls `fire` when this instant has come. A clock that is turned by hand sets no timers: who turns it wakes all. */
+  timerAt(at: Instant, fire: () => void): Timer {
+    if (this.#manual !== null) return { cancel: () => {} }
+    return this.host.setTimer(Math.max(0, at - this.clock.now()), fire)
+  }
+
   get outages(): readonly Outage[] {
     return this.#outages
   }
@@ -278,6 +288,8 @@ export class Engine {
     }
     clock.set(target)
     await this.#corridor.settled()
+    // Windows of limiters may have opened; nothing else tells, where real timers mean nothing.
+    this.polls.wakeAll()
     return target
   }
 
@@ -387,9 +399,20 @@ export class Engine {
   }
 
   #wakePolls(changes: readonly StateChange[]): void {
-    const ready = new Map<string, number>()
-    for (const { to, queue } of changes) if (to === 'available') ready.set(queue, (ready.get(queue) ?? 0) + 1)
-    for (const [queue, jobs] of ready) this.polls.wake(queue, jobs)
+    const ready = new Map<string, { queue: string; tenant: string | null; jobs: number }>()
+    let ended = 0
+    for (const { from, to, queue, tenant } of changes) {
+      if (from === 'active' && to !== 'active') ended += 1
+      if (to !== 'available') continue
+      const key = tenant === null ? queue : `${queue} ${tenant}`
+      const known = ready.get(key)
+      if (known === undefined) ready.set(key, { queue, tenant, jobs: 1 })
+      else known.jobs += 1
+    }
+    for (const { queue, jobs, tenant } of ready.values()) this.polls.wake(queue, jobs, tenant)
+    if (ended === 0) return
+    this.endings += ended
+    this.polls.wakeAfterEnd()
   }
 
   #troubled(error: unknown): void {
@@ -473,6 +496,7 @@ function changeOf({ before, job }: Transition): StateChange {
     type: row?.type ?? '',
     from: before?.state ?? null,
     to: job?.state ?? null,
+    tenant: row?.tenant ?? null,
   }
 }
 

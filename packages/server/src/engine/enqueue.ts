@@ -23,6 +23,7 @@ import {
 } from '@curfew/core'
 import { decideEach, type Command, type Outcome } from './corridor.ts'
 import type { Engine } from './engine.ts'
+import { isLimited, limitedBy, limitersOf } from './limiters.ts'
 import type { Needs, Unit } from './unit.ts'
 
 export function enqueue(engine: Engine, request: EnqueueRequest): Command<Job> {
@@ -79,6 +80,7 @@ export function needsOf(requests: readonly EnqueueRequest[]): Needs {
     jobs: requests.map(({ id }) => id).filter((id) => id !== null),
     queues: requests.map(({ queue }) => queue),
     types: requests.map(({ type }) => type),
+    docs: limitersOf(requests),
   }
 }
 
@@ -104,6 +106,9 @@ export function admitJob(
   request: EnqueueRequest,
   more: Admission = NOTHING_MORE,
 ): Job | Promise<Job> {
+  const docs = limitersOf([request])
+  if (docs.length > 0 && unit.misses({ docs }))
+    return unit.load({ docs }).then(() => admitJob(engine, unit, request, more))
   if (request.parent === null) return admitUnder(engine, unit, request, NO_PARENT, more)
   return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(engine, unit, request, parent, more))
 }
@@ -119,9 +124,11 @@ function admitUnder(
   if (request.id !== null && unit.job(asked.id) !== null) {
     throw new OjsError('duplicate', 'A job with this id exists already.', { details: { existing_job_id: asked.id } })
   }
-  if (unit.queue(asked.queue) === null) {
-    unit.putQueue({ name: asked.queue, version: 0, createdAt: unit.now, pausedAt: null, config: {} })
-  }
+  const known = unit.queue(asked.queue)
+  const queue = known ?? { name: asked.queue, version: 0, createdAt: unit.now, pausedAt: null, config: {} }
+  const limited = limitedBy(unit, queue, request)
+  if (known === null || limited !== queue) unit.putQueue(limited)
+  if (isLimited(limited)) engine.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
   const told = [...warnings, ...impossibilities(step.job)]
   const job =
@@ -155,8 +162,8 @@ function resolve(
     parent: request.parent,
     owner: more.owner ?? null,
     uniqueKey: null,
-    limitKey: null,
-    tenant: more.tenant ?? null,
+    limitKey: request.rateLimit?.key ?? null,
+    tenant: more.tenant ?? request.tenant,
     scheduledAt: request.scheduled?.at ?? null,
     expiresAt: request.expires?.at ?? null,
     resultTtlMs: request.resultTtlMs,

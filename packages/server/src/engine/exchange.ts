@@ -82,7 +82,7 @@ function together(engine: Engine, asked: Exchange): Command<Exchanged> {
       const told = beats === null ? null : await certain(unit, beats)
       const runs = told === null || told.state === 'running'
       const handed = claims === null || !runs ? null : await certain(unit, claims)
-      return { ...reported, beat: told, handed: handed ?? [] }
+      return { ...reported, beat: told, handed: handed?.handed ?? [] }
     },
   }
 }

@@ -1,8 +1,15 @@
-/** FETCH: hands out jobs, highest priority and oldest first; with `waitMs` it waits for some. */
-import { isDue, start, type Checkpoint, type Claim, type Job, type Millis, type Worker } from '@curfew/core'
+/**
+ * FETCH: hands out jobs in the order of their queues, as far as limiters let them start; with `waitMs` it waits for some.
+ *
+ * A fetch that waits and was turned away by a limiter watches it: it tries again when the window opens, or when an active
+ * job ends. One such poll is enough for a queue; when it leaves, another takes over (`polls.ts`).
+ */
+import { isDue, queueOrder, start, type Checkpoint, type Claim, type Job, type Millis, type Worker } from '@curfew/core'
+import type { Queue } from '../store/store.ts'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { follow } from './followers.ts'
+import { Gate, isLimited, LIMITERS, type TurnedAway } from './limiters.ts'
 import type { Unit } from './unit.ts'
 import { livingWorker, seen, touch } from './workers.ts'
 
@@ -12,6 +19,16 @@ export interface FetchRequest {
   readonly workerId: string | null
   readonly visibilityMs: Millis | null
   readonly waitMs: number
+  /** Only this tenant's jobs; null: anybody's. */
+  readonly tenant: string | null
+}
+
+export interface Claimed {
+  readonly handed: readonly Handed[]
+  /** Limiters held jobs back. */
+  readonly turnedAway: TurnedAway | null
+  /** It was turned away by so many that it has not seen all there is. */
+  readonly hasMore: boolean
 }
 
 export interface Handed {
@@ -20,9 +37,9 @@ export interface Handed {
 }
 
 /** `gone` is aborted when the asker hangs up. */
-export async function fetchJobs(engine: Engine, request: FetchRequest, gone: AbortSignal): Promise<Handed[]> {
-  if (request.waitMs === 0 || engine.closing.aborted) return (await engine.run(claim(engine, request))) ?? []
-  const poll = engine.polls.enter(request.queues, request.workerId)
+export async function fetchJobs(engine: Engine, request: FetchRequest, gone: AbortSignal): Promise<readonly Handed[]> {
+  if (request.waitMs === 0 || engine.closing.aborted) return claimAtOnce(engine, request)
+  const poll = engine.polls.enter(request.queues, request.workerId, request.tenant)
   let over = false
   const end = (): void => {
     over = true
@@ -37,15 +54,35 @@ export async function fetchJobs(engine: Engine, request: FetchRequest, gone: Abo
         return []
       }
       if (poll.dismissed) return []
-      const handed = await engine.run(claim(engine, request))
-      if (handed === null) return []
+      const { endings } = engine
+      const claimed = await engine.run(claim(engine, request))
+      if (claimed === null) return []
+      const { handed, turnedAway, hasMore } = claimed
+      // Who watched and got something does not know whether there is more: another looks.
+      poll.watch(turnedAway ?? (handed.length > 0 && poll.watches !== null ? NOTHING_KNOWN : null))
       if (handed.length > 0 || over) return handed
+      // An end it has not seen may have come while it was looking.
+      if (hasMore || (turnedAway?.awaitsEnd === true && engine.endings !== endings)) continue
+      const opening = turnedAway?.opensAt == null ? null : engine.timerAt(turnedAway.opensAt, () => poll.wake())
       await poll.woken()
+      opening?.cancel()
     }
   } finally {
     timer.cancel()
     gone.removeEventListener('abort', end)
     poll.leave()
+  }
+}
+
+const NOTHING_KNOWN: TurnedAway = { opensAt: null, awaitsEnd: false }
+/** So often a fetch that does not wait goes on behind jobs that limiters held back. */
+const MOST_TRIES = 20
+
+async function claimAtOnce(engine: Engine, request: FetchRequest): Promise<readonly Handed[]> {
+  for (let tries = 1; ; tries += 1) {
+    const claimed = await engine.run(claim(engine, request))
+    if (claimed === null) return []
+    if (claimed.handed.length > 0 || !claimed.hasMore || tries === MOST_TRIES) return claimed.handed
   }
 }
 
@@ -58,36 +95,80 @@ function signOfLife(workerId: string | null): Command<void> {
 }
 
 /** Null: this worker is not to be given anything, however long it waits. */
-export function claim(engine: Engine, request: FetchRequest): Command<Handed[] | null> {
+export function claim(engine: Engine, request: FetchRequest): Command<Claimed | null> {
   return {
     name: 'fetch',
-    needs: { workers: request.workerId === null ? [] : [request.workerId], queues: request.queues },
+    needs: {
+      workers: request.workerId === null ? [] : [request.workerId],
+      queues: request.queues,
+      // Names are locked first. Which queues need it is learnt from their rows.
+      ...(request.queues.some((name) => engine.limitedQueues.has(name)) ? { names: [LIMITERS] } : {}),
+    },
     run: async (unit) => {
       const worker = request.workerId === null ? null : meet(unit, request.workerId)
       if (worker !== null && (worker.state !== 'running' || worker.directive !== 'continue')) return null
       // What ended just now may have made the next step available.
       await follow(engine, unit)
+      const gate = new Gate(engine, unit)
       const handed: Handed[] = []
+      let hasMore = false
       for (const name of request.queues) {
         const left = request.count - handed.length
         if (left <= 0) break
         const queue = unit.queue(name)
         if (queue === null || queue.pausedAt !== null) continue
-        for (const job of await unit.claimable({
-          queue: name,
-          limit: left,
-          order: 'fifo',
-          tenant: null,
-          without: [],
-        })) {
-          // Another server may have had it locked when what is due was settled.
-          const ready = isDue(job.wakeAt, unit.now) ? await unit.settle(job) : job
-          if (ready?.state === 'available') handed.push(await handOut(unit, ready, worker, request))
-        }
+        const take = async (job: Job): Promise<void> => void handed.push(await handOut(unit, job, worker, request))
+        if (await takeFrom(unit, gate, queue, left, request.tenant, take)) hasMore = true
       }
-      return handed
+      return { handed, turnedAway: gate.turnedAway, hasMore }
     },
   }
+}
+
+/** Behind jobs that wait for a spent limiter others may be free. So often one looks further, at so many jobs. */
+const MOST_ROUNDS = 20
+const JOBS_A_ROUND = 100
+
+/** Takes up to so many jobs of a queue; true when there may be more behind those that limiters held back. */
+async function takeFrom(
+  unit: Unit,
+  gate: Gate,
+  queue: Queue,
+  count: number,
+  tenant: string | null,
+  take: (job: Job) => Promise<void>,
+): Promise<boolean> {
+  const room = isLimited(queue) ? await gate.enter(queue) : Infinity
+  let left = Math.min(count, room)
+  for (let rounds = 0; left > 0; rounds += 1) {
+    if (rounds === MOST_ROUNDS) return true
+    const jobs = await unit.claimable({
+      queue: queue.name,
+      // Nobody else claims from a limited queue meanwhile: to look at more jobs than are taken is no harm there.
+      limit: rounds === 0 ? left : Math.max(left, JOBS_A_ROUND),
+      order: queueOrder(queue.config),
+      tenant,
+      without: gate.spent,
+    })
+    if (jobs.some(({ limitKey }) => limitKey !== null)) await gate.load(queue, jobs)
+    let heldBack = 0
+    for (const job of jobs) {
+      if (left === 0) break
+      // Another server may have had it locked when what is due was settled.
+      const ready = isDue(job.wakeAt, unit.now) ? await unit.settle(job) : job
+      if (ready?.state !== 'available') continue
+      if (!gate.lets(ready)) {
+        heldBack += 1
+        continue
+      }
+      await take(ready)
+      gate.started(queue, ready)
+      left -= 1
+    }
+    if (heldBack === 0) break
+  }
+  if (count > room) await gate.left(queue)
+  return false
 }
 
 function meet(unit: Unit, workerId: string): Worker {

@@ -41,12 +41,22 @@ export async function resume(engine: Engine, name: string): Promise<Queue> {
       return resumed
     },
   })
-  engine.polls.wake(name, Number.MAX_SAFE_INTEGER)
+  engine.polls.wakeQueue(name)
   return queue
 }
 
-/** Touches no job that is already stored. */
-export function configure(name: string, sent: Readonly<Record<string, unknown>>): Command<Queue> {
+/** Touches no job that is already stored; those who wait for jobs of the queue look again, as its limits may be wider now. */
+export async function configureQueue(
+  engine: Engine,
+  name: string,
+  sent: Readonly<Record<string, unknown>>,
+): Promise<Queue> {
+  const queue = await engine.run(configure(name, sent))
+  engine.polls.wakeQueue(name)
+  return queue
+}
+
+function configure(name: string, sent: Readonly<Record<string, unknown>>): Command<Queue> {
   return {
     name: 'configure',
     needs: { queues: [name] },

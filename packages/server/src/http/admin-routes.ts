@@ -19,7 +19,7 @@ import {
 } from '@curfew/core'
 import { cancel } from '../engine/cancel.ts'
 import { deleteJob, retryDead } from '../engine/dead-letter.ts'
-import { configure } from '../engine/queue.ts'
+import { configureQueue } from '../engine/queue.ts'
 import { direct, forgetWorker, type DirectiveWord } from '../engine/registry.ts'
 import { listJobs, findJob } from './jobs.ts'
 import { type Answer } from './message.ts'
@@ -113,7 +113,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
     body: { shape: QUEUE_CONFIG_SHAPE },
     handle: async (call) => {
       const name = QUEUE_SHAPE.read(param(call, 'name'), 'queue')
-      const queue = await call.engine.run(configure(name, anyObject().read(call.json, '')))
+      const queue = await configureQueue(call.engine, name, anyObject().read(call.json, ''))
       return { body: JSON.stringify({ name, queue: name, config: queue.config, ...queue.config }) }
     },
   },

@@ -14,6 +14,7 @@ import { JOB_ROUTES } from './jobs.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer, type Handler, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
+import { RATE_LIMIT_ROUTES } from './rate-limit-routes.ts'
 import { REGISTRY_ROUTES } from './registry-routes.ts'
 import type { Route, ServerInfo } from './route.ts'
 import { Router } from './router.ts'
@@ -40,6 +41,7 @@ export const ROUTES: readonly Route[] = [
   ...EXCHANGE_ROUTES,
   ...SIGN_ROUTES,
   ...QUEUE_ROUTES,
+  ...RATE_LIMIT_ROUTES,
   ...DEAD_LETTER_ROUTES,
   ...EVENT_ROUTES,
   ...TYPE_ROUTES,

@@ -18,7 +18,7 @@ import type { Outcome } from '../engine/corridor.ts'
 import { enqueueEach } from '../engine/enqueue.ts'
 import { errorView } from './errors.ts'
 import { arrayOf, objectOf } from './message.ts'
-import { bodyOf, type Call, type Route } from './route.ts'
+import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
 const FIELDS = { atomicity: oneOf('partial', 'atomic'), idempotency_key: text({ maxBytes: 1024 }) } as const
 const BULK_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BULK), ...FIELDS }, { required: ['jobs'] })
@@ -40,7 +40,7 @@ export const BULK_ROUTES: readonly Route[] = [
     },
     handle: async (call) => {
       refuseWhatIsNotOffered(call)
-      const entries = readBulk(call.text, call.json, call.engine.now())
+      const entries = readBulk(call.text, call.json, call.engine.now(), tenantOf(call))
       const requests = entries.filter((entry): entry is EnqueueRequest => !(entry instanceof OjsError))
       const outcomes = requests.length === 0 ? [] : await call.engine.run(enqueueEach(call.engine, requests))
       const all = inOrder(entries, outcomes)

@@ -30,7 +30,7 @@ import {
   memberText,
   NACK_FIELDS,
 } from './report-shapes.ts'
-import { bodyOf, type Call, type Route } from './route.ts'
+import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
 export const MOST_REPORTS = 1_000
 
@@ -105,7 +105,7 @@ function exchangeOf(call: Call): Exchange {
     acks: each('acks', read.acks, (_, source) => ({ result: memberText(source, 'result') ?? null })),
     nacks: each('nacks', read.nacks, failureOf),
     beat: read.beat === undefined ? null : beatReport(workerId, read.beat),
-    fetch: read.fetch === undefined ? null : fetchRequest(workerId, read.fetch),
+    fetch: read.fetch === undefined ? null : fetchRequest(workerId, read.fetch, tenantOf(call)),
   }
 }
 

@@ -35,13 +35,14 @@ interface FetchFields {
   readonly wait_ms?: number
 }
 
-export function fetchRequest(workerId: string | null, read: FetchFields): FetchRequest {
+export function fetchRequest(workerId: string | null, read: FetchFields, tenant: string | null): FetchRequest {
   return {
     queues: read.queues,
     count: read.count ?? 1,
     workerId,
     visibilityMs: visibilityOf(read.visibility_timeout_ms),
     waitMs: Math.min(read.wait_ms ?? 0, LONGEST_WAIT_MS),
+    tenant,
   }
 }
 

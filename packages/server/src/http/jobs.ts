@@ -28,7 +28,8 @@ import { enqueue, enqueueBatch, plan } from '../engine/enqueue.ts'
 import { patch } from '../engine/patch.ts'
 import type { Engine } from '../engine/engine.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { pagingOf, paginationOf, param, queryText, queryWhole, type Call, type Route } from './route.ts'
+import { limitHeaders } from './rate-limit-routes.ts'
+import { pagingOf, paginationOf, param, queryText, queryWhole, tenantOf, type Call, type Route } from './route.ts'
 
 const BATCH_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BATCH) }, { required: ['jobs'] })
 
@@ -41,8 +42,15 @@ export const JOB_ROUTES: readonly Route[] = [
     body: { shape: ENQUEUE_SHAPE },
     answers: { 201: 'The job as stored' },
     handle: async (call) => {
-      const job = await call.engine.run(enqueue(call.engine, readEnqueue(call.text, call.json, call.engine.now())))
-      return { status: 201, headers: { Location: `/ojs/v1/jobs/${job.id}` }, body: `{"job":${renderJob(job)}}` }
+      const { engine } = call
+      const job = await engine.run(enqueue(engine, readEnqueue(call.text, call.json, engine.now(), tenantOf(call))))
+      const limited =
+        job.limitKey !== null || engine.limitedQueues.has(job.queue) ? await limitHeaders(engine, job) : {}
+      return {
+        status: 201,
+        headers: { Location: `/ojs/v1/jobs/${job.id}`, ...limited },
+        body: `{"job":${renderJob(job)}}`,
+      }
     },
   },
   {
@@ -53,7 +61,9 @@ export const JOB_ROUTES: readonly Route[] = [
     body: { shape: BATCH_SHAPE },
     answers: { 201: 'The jobs in the order of the request' },
     handle: async (call) => {
-      const jobs = await call.engine.run(enqueueBatch(call.engine, readBatch(call.text, call.json, call.engine.now())))
+      const jobs = await call.engine.run(
+        enqueueBatch(call.engine, readBatch(call.text, call.json, call.engine.now(), tenantOf(call))),
+      )
       return {
         status: 201,
         body: objectOf({ jobs: arrayOf(jobs.map((job) => renderJob(job))), count: String(jobs.length) }),
@@ -67,7 +77,9 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'Show what an enqueue would mean: every limit, which wins, which attempts fit. Nothing is stored',
     body: { shape: ENQUEUE_SHAPE },
     handle: async (call) => {
-      const planned = await call.engine.run(plan(call.engine, readEnqueue(call.text, call.json, call.engine.now())))
+      const planned = await call.engine.run(
+        plan(call.engine, readEnqueue(call.text, call.json, call.engine.now(), tenantOf(call))),
+      )
       return { body: JSON.stringify(planned) }
     },
   },

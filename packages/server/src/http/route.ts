@@ -1,5 +1,5 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
-import { badField, OjsError, whole, type Fields, type Shape } from '@curfew/core'
+import { badField, OjsError, readTenantHeader, whole, type Fields, type Shape } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import type { Answer, HttpRequest } from './message.ts'
 
@@ -47,6 +47,11 @@ export function param(call: Call, name: string): string {
   const value = call.params[name]
   if (value === undefined) throw new OjsError('internal_error', `route without :${name}`)
   return value
+}
+
+/** The tenant this call speaks for; null: for none in particular. */
+export function tenantOf(call: Call): string | null {
+  return readTenantHeader(call.request.headers['x-ojs-tenant'])
 }
 
 export function queryText(call: Call, name: string): string | null {

@@ -7,7 +7,7 @@ import { BEAT_SHAPE, beatReport, beatView } from './beat-shape.ts'
 import { FETCH_SHAPE, fetchRequest, handedOut } from './fetch-shape.ts'
 import { arrayOf, objectOf } from './message.ts'
 import { ACK_FIELDS, failureOf, FENCE_SHAPES, fenceOf, JOB_ID, memberText, NACK_FIELDS } from './report-shapes.ts'
-import { bodyOf, type Call, type Route } from './route.ts'
+import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
 const ACK_SHAPE = object({ job_id: JOB_ID, ...FENCE_SHAPES, ...ACK_FIELDS })
 const NACK_SHAPE = object({ job_id: JOB_ID, ...FENCE_SHAPES, ...NACK_FIELDS })
@@ -23,7 +23,7 @@ export const WORKER_ROUTES: readonly Route[] = [
     handle: async (call) => {
       const askedAt = call.engine.now()
       const read = bodyOf(call, FETCH_SHAPE)
-      const request = fetchRequest(read.worker_id ?? null, read)
+      const request = fetchRequest(read.worker_id ?? null, read, tenantOf(call))
       const handed = await fetchJobs(call.engine, request, call.request.signal)
       const answeredAt = call.engine.now()
       const jobs = handedOut(handed, request, answeredAt)

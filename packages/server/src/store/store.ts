@@ -370,6 +370,7 @@ export interface StateChange {
   readonly type: string
   readonly from: JobState | null
   readonly to: JobState | null
+  readonly tenant: string | null
 }
 
 export function stateChangesOf(jobs: readonly Change<Job>[]): StateChange[] {
@@ -383,6 +384,7 @@ export function stateChangesOf(jobs: readonly Change<Job>[]): StateChange[] {
       type: job.type,
       from: before?.state ?? null,
       to: after?.state ?? null,
+      tenant: job.tenant,
     })
   }
   return changes

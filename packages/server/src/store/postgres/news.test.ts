@@ -16,6 +16,7 @@ const anyChange: fc.Arbitrary<StateChange> = fc.record({
   type: fc.oneof(fc.constant('email.send'), anyText),
   from: maybeState,
   to: maybeState,
+  tenant: fc.option(anyText, { nil: null }),
 })
 const anyLive: fc.Arbitrary<NewEvent> = anyText.map((text) => anEvent({ data: { text } }))
 
@@ -52,6 +53,7 @@ describe('news', () => {
       type: 'email.send',
       from: 'available' as const,
       to: 'active' as const,
+      tenant: null,
     }))
     expect(piecesOf('me', changes, [], null).length).toBeLessThanOrEqual(6)
   })

@@ -8,7 +8,14 @@ import type { News, StateChange } from '../store.ts'
 /** The pieces without their end, which the database has to add (`ending`): it knows the last place in the log. */
 const MOST_BYTES = 7_850
 
-type Group = readonly [queue: string, type: string, from: JobState | null, to: JobState | null, ids: string[]]
+type Group = readonly [
+  queue: string,
+  type: string,
+  from: JobState | null,
+  to: JobState | null,
+  tenant: string | null,
+  ids: string[],
+]
 
 interface Payload {
   /** Who told it. */
@@ -63,8 +70,8 @@ export function piecesOf(
 /** Changes that have all but the id in common are written once, in as many texts as it takes. */
 function* groupTexts(changes: readonly StateChange[], room: number): Generator<string> {
   const groups = new Map<string, string[]>()
-  for (const { id, queue, type, from, to } of changes) {
-    const head = JSON.stringify([queue, type, from, to]).slice(0, -1)
+  for (const { id, queue, type, from, to, tenant } of changes) {
+    const head = JSON.stringify([queue, type, from, to, tenant]).slice(0, -1)
     const ids = groups.get(head)
     if (ids === undefined) groups.set(head, [id])
     else ids.push(id)
@@ -92,7 +99,9 @@ function* groupTexts(changes: readonly StateChange[], room: number): Generator<s
 export function newsFrom(payload: string, me: string): News | null {
   const { w, c, l, a, e } = JSON.parse(payload) as Payload
   if (w === me) return null
-  const changes = c.flatMap(([queue, type, from, to, ids]) => ids.map((id) => ({ id, queue, type, from, to })))
+  const changes = c.flatMap(([queue, type, from, to, tenant, ids]) =>
+    ids.map((id) => ({ id, queue, type, from, to, tenant })),
+  )
   return { changes, live: l, lastEvent: e, wakeAt: a, inbox: false }
 }
 
