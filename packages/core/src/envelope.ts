@@ -310,7 +310,7 @@ export function atIndex(error: unknown, index: number): unknown {
 }
 
 /** Two objects in one, as written; what the second says wins. */
-function mergedText(under: string | undefined, over: string | undefined): Json {
+export function mergedText(under: string | undefined, over: string | undefined): Json {
   if (under === undefined) return over ?? '{}'
   const members = new Map([...membersOf(under), ...(over === undefined ? [] : membersOf(over))])
   return `{${[...members.values()].map(({ rawKey, value }) => `${rawKey}:${value}`).join(',')}}`

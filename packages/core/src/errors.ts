@@ -57,9 +57,10 @@ export function badPolicy(field: string, message: string): OjsError {
 }
 
 export function notFound(what: string, id: string): OjsError {
-  return new OjsError('not_found', `There is no ${what} with this ${what === 'queue' ? 'name' : 'id'}.`, {
-    details: { resource_type: what, resource_id: id },
-    hint: `Check the ${what === 'queue' ? 'name' : 'id'}; finished jobs are removed after their retention time.`,
+  const key = what === 'queue' || what === 'cron entry' ? 'name' : 'id'
+  return new OjsError('not_found', `There is no ${what} with this ${key}.`, {
+    details: { resource_type: what === 'cron entry' ? 'cron' : what, resource_id: id },
+    hint: `Check the ${key}; finished jobs are removed after their retention time.`,
   })
 }
 

@@ -34,6 +34,8 @@ export const EVENT_TYPES = [
   'worker.quiet',
   'worker.died',
   'worker.heartbeat',
+  'cron.triggered',
+  'cron.skipped',
   'dead_letter.added',
   'dead_letter.retried',
   'dead_letter.deleted',
@@ -45,7 +47,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 export interface NewEvent {
   readonly type: EventType
   readonly at: Instant
-  /** The job, queue or worker it is about. */
+  /** The job, queue, worker or cron entry it is about. */
   readonly subject: string
   readonly queue: string | null
   readonly jobType: string | null

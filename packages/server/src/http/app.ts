@@ -6,6 +6,7 @@ import { OjsError, parseBody, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
 import { BULK_ROUTES } from './bulk-routes.ts'
+import { CRON_ROUTES } from './cron-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
 import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from './exchange-routes.ts'
@@ -43,6 +44,7 @@ export const ROUTES: readonly Route[] = [
   ...QUEUE_ROUTES,
   ...RATE_LIMIT_ROUTES,
   ...DEAD_LETTER_ROUTES,
+  ...CRON_ROUTES,
   ...EVENT_ROUTES,
   ...TYPE_ROUTES,
   ...ADMIN_ROUTES,

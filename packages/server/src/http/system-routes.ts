@@ -50,7 +50,7 @@ function manifest({ engine, info }: Call): Answer {
       backend: info.backend,
       capabilities: {
         batch_enqueue: true,
-        cron_jobs: false,
+        cron_jobs: true,
         dead_letter: true,
         delayed_jobs: true,
         job_ttl: true,

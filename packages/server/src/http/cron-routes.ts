@@ -1,0 +1,156 @@
+/** Cron entries, in both dialects: every answer has `cron` and `cron_job`, and lists have `crons` and `cron_jobs`. */
+import {
+  badField,
+  CRON,
+  CRON_NAME_SHAPE,
+  CRON_PATCH_SHAPE,
+  CRON_SHAPE,
+  iso,
+  notFound,
+  oneOf,
+  preview,
+  readCron,
+  readDoc,
+  renderCron,
+  renderJob,
+  text,
+  whole,
+  type Cron,
+  type Json,
+} from '@curfew/core'
+import { calendar } from '../engine/calendar.ts'
+import { deleteCron, patchCron, registerCron, triggerCron } from '../engine/cron.ts'
+import type { Engine } from '../engine/engine.ts'
+import { arrayOf, objectOf } from './message.ts'
+import { pagingOf, paginationOf, param, queryText, queryWhole, type Call, type Route } from './route.ts'
+
+const PAGE = 500
+const MOST_PREVIEWED = 100
+
+const nameOf = (call: Call): string => CRON_NAME_SHAPE.read(param(call, 'name'), 'name')
+
+function view(cron: Cron, more: Readonly<Record<string, Json>> = {}): Json {
+  const rendered = renderCron(cron)
+  return objectOf({ ...more, cron: rendered, cron_job: rendered })
+}
+
+async function find(call: Call): Promise<Cron> {
+  const name = nameOf(call)
+  const doc = await call.engine.read((reads) => reads.doc(CRON.kind, name))
+  if (doc === null) throw notFound('cron entry', name)
+  return readDoc<Cron>(doc)
+}
+
+/** All of them by name. There are as many as somebody has written down, so they need no index to be filtered by. */
+async function all(engine: Engine): Promise<Cron[]> {
+  return engine.read(async (reads) => {
+    const found: Cron[] = []
+    for (let after: string | null = null, more = true; more;) {
+      const page = await reads.docs(CRON.kind, '', after, PAGE)
+      found.push(...page.map((doc) => readDoc<Cron>(doc)))
+      more = page.length === PAGE
+      after = page.at(-1)?.id ?? null
+    }
+    return found
+  })
+}
+
+export const CRON_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/cron',
+    tag: 'cron',
+    summary: 'Register a cron entry, or change the one with this name',
+    body: { shape: CRON_SHAPE },
+    answers: { 201: 'The entry, which is new' },
+    handle: async (call) => {
+      const asked = readCron(call.text, call.json, call.engine.now())
+      const { cron, isNew } = await call.engine.run(registerCron(asked))
+      if (!isNew) return { body: view(cron) }
+      return { status: 201, headers: { Location: `/ojs/v1/cron/${cron.name}` }, body: view(cron) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/cron',
+    tag: 'cron',
+    summary: 'All cron entries, by name',
+    query: { enabled: oneOf('true', 'false'), limit: whole(1, 200), offset: whole(0), cursor: text() },
+    handle: async (call) => {
+      const paging = pagingOf(call, 50)
+      const wanted = queryText(call, 'enabled')
+      if (wanted !== null && wanted !== 'true' && wanted !== 'false')
+        throw badField('enabled', 'enabled must be true or false.')
+      const entries = (await all(call.engine)).filter(
+        ({ enabled }) => wanted === null || enabled === (wanted === 'true'),
+      )
+      const { cursor, limit, offset } = paging
+      const rest = cursor === null ? entries.slice(offset) : entries.filter(({ name }) => name > cursor)
+      const shown = rest.slice(0, limit)
+      const next = rest.length > limit ? (shown.at(-1)?.name ?? null) : null
+      const rendered = arrayOf(shown.map(renderCron))
+      return {
+        body: objectOf({
+          crons: rendered,
+          cron_jobs: rendered,
+          count: String(shown.length),
+          pagination: JSON.stringify(paginationOf(paging, entries.length, shown.length, next)),
+        }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/cron/:name',
+    tag: 'cron',
+    summary: 'A cron entry',
+    handle: async (call) => ({ body: view(await find(call)) }),
+  },
+  {
+    method: 'PATCH',
+    path: '/ojs/v1/cron/:name',
+    tag: 'cron',
+    summary: 'Switch a cron entry on or off, or change its schedule, its job or its overlap policy',
+    body: { shape: CRON_PATCH_SHAPE },
+    handle: async (call) => ({ body: view(await call.engine.run(patchCron(nameOf(call), call.text, call.json))) }),
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/cron/:name',
+    tag: 'cron',
+    summary: 'Remove a cron entry; jobs it has fired go on',
+    handle: async (call) => {
+      const cron = await call.engine.run(deleteCron(nameOf(call)))
+      return { body: view(cron, { deleted: 'true', name: JSON.stringify(cron.name) }) }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/cron/:name/trigger',
+    tag: 'cron',
+    summary: 'Fire a cron entry now, beside its schedule',
+    answers: { 201: 'The job', 202: 'It fires when the job before it has ended (overlap_policy enqueue)' },
+    handle: async (call) => {
+      const { cron, job } = await call.engine.run(triggerCron(call.engine, nameOf(call)))
+      if (job === null) return { status: 202, body: view(cron, { waiting: 'true' }) }
+      return {
+        status: 201,
+        headers: { Location: `/ojs/v1/jobs/${job.id}` },
+        body: view(cron, { job: renderJob(job) }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/cron/:name/next',
+    tag: 'cron',
+    summary: 'When a cron entry fires next, or would if it was on',
+    query: { count: whole(1, MOST_PREVIEWED) },
+    handle: async (call) => {
+      const cron = await find(call)
+      const count = queryWhole(call, 'count', 1, MOST_PREVIEWED) ?? 5
+      const next = preview(cron, calendar, call.engine.now(), count)
+      return { body: JSON.stringify({ name: cron.name, timezone: cron.timezone, next_run_times: next.map(iso) }) }
+    },
+  },
+]
