@@ -51,7 +51,7 @@ const BAD: [string, unknown, string, string | undefined][] = [
   ['a bad limit', { ...GOOD, timeout: 0 }, 'validation_error', 'timeout'],
   ['an unknown parent', { ...GOOD, x_parent: { job_id: V7 } }, 'validation_error', 'x_parent'],
   ['too much meta', { ...GOOD, meta: { a: 'x'.repeat(70_000) } }, 'payload_too_large', 'meta'],
-  ['something not offered', { ...GOOD, unique: {} }, 'unsupported', 'unique'],
+  ['a bad unique policy', { ...GOOD, unique: { keys: ['x'] } }, 'validation_error', 'unique.keys[0]'],
   ['a number', 5, 'invalid_request', 'jobs[1]'],
   ['nothing', null, 'invalid_request', 'jobs[1]'],
 ]

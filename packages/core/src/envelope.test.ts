@@ -51,6 +51,7 @@ describe('what must be there', () => {
       inheritDeadline: false,
       rateLimit: null,
       tenant: null,
+      unique: null,
       traceId: null,
       body: '"args":[1,"a",null],"meta":{}',
       given: '',
@@ -122,10 +123,17 @@ describe('what must be there', () => {
     expect(refusal(() => readEnqueue(JSON.stringify(body), body, NOON)).code).toBe('invalid_request')
   })
 
-  test.each(['unique'])('%s is refused as unsupported, at the top and in options', (key) => {
-    expect(refusal(() => job({ [key]: {} })).code).toBe('unsupported')
-    expect(refusal(() => job({ options: { [key]: {} } })).code).toBe('unsupported')
-    expect(refusal(() => job({ [key]: null })).code).toBe('taken')
+  test('a unique policy is read with the job it is about, at the top or in options, and echoed as written', () => {
+    const body = '{"type":"a","args":[ {"b" : 1.0} ],"options":{"unique": {"key" : ["b"]}, "queue":"q"}}'
+    const request = read(body)
+    expect(request.unique).toMatchObject({ text: '{"args":{"b":1},"type":"a"}', policy: { onConflict: 'reject' } })
+    expect(request.body).toContain('"unique":{"key" : ["b"]}')
+    const top = read('{"type":"a","args":[],"unique":{"keys":["queue"]},"options":{"unique":{"keys":["meta"]}}}')
+    expect(top.unique?.text).toBe('{"queue":"default","type":"a"}')
+    expect(refusal(() => read('{"type":"a","args":[],"unique":{"keys":["meta"]}}'))).toMatchObject({
+      code: 'validation_error',
+      field: 'unique.meta_keys',
+    })
   })
 
   test('an underscore, a hyphen and 255 bytes are fine in a type', () => {

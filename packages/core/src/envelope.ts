@@ -8,12 +8,13 @@ import { badField, OjsError } from './errors.ts'
 import { iso, seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
-import type { Fragment, Json, Parent } from './job.ts'
+import type { Fragment, Job, Json, Parent } from './job.ts'
 import { DEEPEST, depthExceeds, elementsOf, membersOf } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
 import { RATE_LIMIT_SHAPE, readRateLimit, type RateLimit } from './rate-limit.ts'
 import { tenantOf } from './tenant.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
+import { readUnique, UNIQUE_SHAPE, type Unique } from './unique.ts'
 import {
   anyList,
   anyObject,
@@ -76,6 +77,7 @@ const OPTION_SHAPES = {
   pending: flag(),
   result_ttl: policy(whole(1, 315_360_000)),
   rate_limit: RATE_LIMIT_SHAPE,
+  unique: UNIQUE_SHAPE,
   x_parent: anyObject(),
   x_inherit_deadline: flag(),
 } as const satisfies Record<string, Shape<unknown>>
@@ -105,8 +107,6 @@ const SYSTEM_FIELDS = new Set(
   ).split(' '),
 )
 const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES), 'options', ...SYSTEM_FIELDS])
-/** Not offered yet, and refused rather than silently ignored. */
-const NOT_OFFERED = ['unique']
 const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
 const LARGEST_META = 65_536
 export const MOST_IN_BATCH = 10_000
@@ -127,6 +127,8 @@ export interface EnqueueRequest {
   readonly inheritDeadline: boolean
   readonly rateLimit: RateLimit | null
   readonly tenant: string | null
+  /** Null: it may be enqueued however often. */
+  readonly unique: Unique | null
   readonly traceId: string | null
   readonly body: Fragment
   readonly given: Fragment
@@ -157,13 +159,6 @@ export function readEnqueue(
   for (const from of [options, top]) {
     for (const key of Object.keys(from))
       if (Object.hasOwn(OPTION_SHAPES, key) && isGiven(from[key])) merged[key] = from[key]
-  }
-  for (const key of NOT_OFFERED) {
-    if (isGiven(top[key]) || isGiven(options[key])) {
-      throw new OjsError('unsupported', `${key} is not supported by this server; remove it.`, {
-        details: { field: key },
-      })
-    }
   }
   for (const key of ['type', 'args']) if (!isGiven(top[key])) throw badField(key, `${key} is required.`)
   const read = <T>(shapes: Readonly<Record<string, Shape<unknown>>>, from: Fields, key: string): T | undefined =>
@@ -213,11 +208,17 @@ export function readEnqueue(
       details: { field: 'meta' },
     })
   }
-  const parts = [`"args":${members.get('args')?.value ?? '[]'}`, `"meta":${metaText}`]
+  const queue = read<string>(OPTION_SHAPES, merged, 'queue') ?? 'default'
+  const argsText = members.get('args')?.value ?? '[]'
+  const unique = isGiven(merged['unique'])
+    ? readUnique(merged['unique'], { type, queue, args: argsText, meta: metaText })
+    : null
+  const parts = [`"args":${argsText}`, `"meta":${metaText}`]
   if (tags !== undefined) parts.push(`"tags":${rawOption('tags') ?? '[]'}`)
   if (isGiven(top['schema'])) parts.push(`"schema":${members.get('schema')?.value ?? 'null'}`)
   if (retry !== null) parts.push(`"retry":${JSON.stringify(writeRetryPolicy(retry))}`)
   if (resultTtl !== undefined) parts.push(`"result_ttl":${String(resultTtl)}`)
+  if (unique !== null) parts.push(`"unique":${rawOption('unique') ?? '{}'}`)
   if (parent !== null) parts.push(`"x_parent":${JSON.stringify({ [`${parent.kind}_id`]: parent.id })}`)
   if (inheritDeadline) parts.push('"x_inherit_deadline":true')
   for (const [key, member] of members) {
@@ -227,7 +228,7 @@ export function readEnqueue(
   return {
     id,
     type,
-    queue: read<string>(OPTION_SHAPES, merged, 'queue') ?? 'default',
+    queue,
     priority: read<number>(OPTION_SHAPES, merged, 'priority') ?? 0,
     pending: read<boolean>(OPTION_SHAPES, merged, 'pending') ?? false,
     asked,
@@ -239,6 +240,7 @@ export function readEnqueue(
     inheritDeadline,
     rateLimit,
     tenant: whose,
+    unique,
     traceId: typeof traceId === 'string' ? traceId.slice(0, 256) : null,
     body: parts.join(','),
     given: writeGiven(merged, scheduled, expires),
@@ -383,6 +385,18 @@ export function givenLimits(given: Fragment): AskedLimits {
 export function withoutExpiry(given: Fragment): Fragment {
   const { expires_at: _dropped, ...rest } = JSON.parse(`{${given}}`) as Record<string, unknown>
   return JSON.stringify(rest).slice(1, -1)
+}
+
+/** The request as if it had asked for the moment of this job, byte for byte. */
+export function scheduledLike(request: EnqueueRequest, job: Job): EnqueueRequest {
+  const { scheduled_at: _own, ...rest } = JSON.parse(`{${request.given}}`) as Record<string, unknown>
+  const { scheduled_at: written } = JSON.parse(`{${job.given}}`) as Record<string, unknown>
+  if (job.scheduledAt === null || typeof written !== 'string') return request
+  return {
+    ...request,
+    scheduled: { at: job.scheduledAt, text: written },
+    given: JSON.stringify({ ...rest, scheduled_at: written }).slice(1, -1),
+  }
 }
 
 function writeGiven(fields: Fields, scheduled: NamedMoment | null, expires: NamedMoment | null): Fragment {

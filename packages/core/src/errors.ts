@@ -21,6 +21,7 @@ export const ERROR_CODES = [
   'unsupported',
   'queue_paused',
   'rate_limited',
+  'QUEUE_FULL',
   'backend_error',
   'internal_error',
   'unavailable',

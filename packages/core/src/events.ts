@@ -29,6 +29,10 @@ export const EVENT_TYPES = [
   'rate_limit.exceeded',
   'rate_limit.released',
   'rate_limit.dropped',
+  'queue.draining',
+  'backpressure.warning',
+  'backpressure.rejected',
+  'backpressure.dropped',
   'worker.started',
   'worker.stopped',
   'worker.quiet',
@@ -79,8 +83,8 @@ export function jobEvent(type: EventType, job: Job, at: Instant, data: Record<st
   }
 }
 
-export function queueEvent(type: EventType, queue: string, at: Instant): NewEvent {
-  return { type, at, subject: queue, queue, jobType: null, data: { queue } }
+export function queueEvent(type: EventType, queue: string, at: Instant, data: Record<string, unknown> = {}): NewEvent {
+  return { type, at, subject: queue, queue, jobType: null, data: { queue, ...data } }
 }
 
 export function workerEvent(

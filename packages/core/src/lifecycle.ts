@@ -10,6 +10,7 @@
  *   fail             active → retryable | available | discarded
  *   interrupt        active → available                  handed back, not counted
  *   cancel           anything not terminal → cancelled
+ *   makeRoom         available → discarded               the queue is full
  *   expire           whatever is due: see deadlines.nextDue
  *   retryByHand      discarded, cancelled → available    attempts and anchor begin anew, the lease does not
  */
@@ -394,6 +395,20 @@ export function cancel(job: Job, { now, retention }: Moment, why: { by?: string;
     ...(why.reason === undefined ? {} : { reason: why.reason }),
   })
   return { before: job, job: cancelled, events: [event], ...told(job, 'cancelled', now) }
+}
+
+/** It waited longest, and makes room for another (OJS backpressure §5.3). Never dead-lettered: nothing went wrong with it. */
+export function makeRoom(job: Job, moment: Moment): Step {
+  const { now } = moment
+  if (job.state !== 'available') throw broken(`job ${job.id} is ${job.state} and cannot make room`)
+  const error = { type: 'queue_full', message: 'The queue was full: the oldest job made room for a new one' }
+  const failure = reportedFailure(job, error, false, now)
+  const dropped = discarded(withFailure(job, failure), job, false, moment)
+  return {
+    before: job,
+    job: dropped,
+    events: [jobEvent('backpressure.dropped', dropped, now), ...discardEvents(dropped, failure, now)],
+  }
 }
 
 // ---- Endings time brings ----

@@ -1,4 +1,5 @@
 /** Type policies: the limits an operator lays down for every job of a type, and the caps no publisher may exceed. */
+import { BACKPRESSURE_SHAPE, readBound, type Bound } from './backpressure.ts'
 import { badField, badPolicy } from './errors.ts'
 import { seconds, type Instant, type Millis } from './clock.ts'
 import { LONGEST_MS, parseIsoDuration } from './durations.ts'
@@ -94,6 +95,7 @@ export type Order = (typeof ORDERS)[number]
 
 /** What a queue can be told besides the limits of its jobs, key by key. */
 const QUEUE_SETTINGS = {
+  backpressure: BACKPRESSURE_SHAPE,
   retention: RETENTION_SHAPE,
   order: policy(oneOf(...ORDERS)),
   rate_limit: QUEUE_RATE_LIMIT_SHAPE,
@@ -150,6 +152,11 @@ const KEYED = 'keyed_limits'
 export const hasKeyedLimits = (config: Fields): boolean => config[KEYED] === true
 export const withKeyedLimits = (config: Fields): Fields =>
   hasKeyedLimits(config) ? config : { ...config, [KEYED]: true }
+
+/** Null: as deep as it likes. */
+export function queueBound(config: Fields): Bound | null {
+  return readBound(config['backpressure'])
+}
 
 function refuseUnknown(fields: Fields, known: readonly string[], prefix: string): void {
   for (const key of Object.keys(fields)) {

@@ -233,7 +233,7 @@ describe('what follows', () => {
   const named = (job: Job, id: string): Job => ({ ...job, id })
 
   test('without a duplicate the job is admitted', () => {
-    expect(uniqueVerdict(policy(), [], NOON)).toEqual({ kind: 'admit', replaces: [], scheduledAt: null })
+    expect(uniqueVerdict(policy(), [], NOON)).toEqual({ kind: 'admit', replaces: [], scheduledLike: null })
     expect(uniqueVerdict(policy(), [completedJob()], NOON)).toMatchObject({ kind: 'admit', replaces: [] })
   })
 
@@ -244,7 +244,7 @@ describe('what follows', () => {
     expect(uniqueVerdict(policy({ onConflict: 'replace' }), [job], NOON)).toEqual({
       kind: 'admit',
       replaces: [job],
-      scheduledAt: null,
+      scheduledLike: null,
     })
   })
 
@@ -265,15 +265,15 @@ describe('what follows', () => {
   test('what is over is never replaced: the new job comes beside it', () => {
     const over = completedJob()
     const verdict = uniqueVerdict(policy({ onConflict: 'replace', states: ['completed'] }), [over], NOON)
-    expect(verdict).toEqual({ kind: 'admit', replaces: [], scheduledAt: null })
+    expect(verdict).toEqual({ kind: 'admit', replaces: [], scheduledLike: null })
   })
 
   test('replace_except_schedule takes over the moment of a scheduled job, and only of one', () => {
     const keeps = policy({ onConflict: 'replace_except_schedule' })
     const scheduled = aJob({ scheduledAt: at('14:00') })
-    expect(uniqueVerdict(keeps, [scheduled], NOON)).toMatchObject({ replaces: [scheduled], scheduledAt: at('14:00') })
-    expect(uniqueVerdict(keeps, [aJob()], NOON)).toMatchObject({ kind: 'admit', scheduledAt: null })
-    expect(uniqueVerdict(policy({ onConflict: 'replace' }), [scheduled], NOON)).toMatchObject({ scheduledAt: null })
+    expect(uniqueVerdict(keeps, [scheduled], NOON)).toMatchObject({ replaces: [scheduled], scheduledLike: scheduled })
+    expect(uniqueVerdict(keeps, [aJob()], NOON)).toMatchObject({ kind: 'admit', scheduledLike: null })
+    expect(uniqueVerdict(policy({ onConflict: 'replace' }), [scheduled], NOON)).toMatchObject({ scheduledLike: null })
   })
 
   test('of several, the one that is not over is named, and the newest', () => {

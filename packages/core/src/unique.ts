@@ -228,13 +228,13 @@ function withoutLeadingZeros(digits: string): string {
 
 /** What becomes of a new job, given the jobs that share its fingerprint. */
 export type UniqueVerdict =
-  | { readonly kind: 'admit'; readonly replaces: readonly Job[]; readonly scheduledAt: Instant | null }
+  | { readonly kind: 'admit'; readonly replaces: readonly Job[]; readonly scheduledLike: Job | null }
   | { readonly kind: 'keep'; readonly existing: Job }
   | { readonly kind: 'refuse'; readonly existing: Job; readonly why: 'exists' | 'active' }
 
 /**
- * `found`: jobs with the same fingerprint. `scheduledAt` of an admission is the moment taken over from the job that is
- * replaced, if one is.
+ * `found`: jobs with the same fingerprint. `scheduledLike` of an admission is the job whose moment is taken over, if one
+ * is.
  */
 export function uniqueVerdict(policy: UniquePolicy, found: readonly Job[], now: Instant): UniqueVerdict {
   const duplicates = found.filter(
@@ -243,15 +243,14 @@ export function uniqueVerdict(policy: UniquePolicy, found: readonly Job[], now: 
       (policy.periodMs === null || !isDue(after(job.createdAt, policy.periodMs), now)),
   )
   const [existing] = duplicates.sort(mostAlive)
-  if (existing === undefined) return { kind: 'admit', replaces: [], scheduledAt: null }
+  if (existing === undefined) return { kind: 'admit', replaces: [], scheduledLike: null }
   if (policy.onConflict === 'ignore') return { kind: 'keep', existing }
   if (policy.onConflict === 'reject') return { kind: 'refuse', existing, why: 'exists' }
   const active = duplicates.find(({ state }) => state === 'active')
   if (active !== undefined) return { kind: 'refuse', existing: active, why: 'active' }
   const replaces = duplicates.filter(({ state }) => !isTerminal(state))
-  const waits = replaces.find(({ state }) => state === 'scheduled')
-  const scheduledAt = policy.onConflict === 'replace_except_schedule' ? (waits?.scheduledAt ?? null) : null
-  return { kind: 'admit', replaces, scheduledAt }
+  const waits = replaces.find(({ state }) => state === 'scheduled') ?? null
+  return { kind: 'admit', replaces, scheduledLike: policy.onConflict === 'replace_except_schedule' ? waits : null }
 }
 
 /** Of several, the one that is not over yet; then the newest. */

@@ -302,7 +302,14 @@ const kept = fields<KeptFor>({
 const asked = fields<AskedLimits>({ ...LENGTHS, onTimeout: orAbsent(mode) })
 
 const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
-  queue: fields<Queue>({ name, version: count, createdAt: at, pausedAt: orNull(at), config: plain }),
+  queue: fields<Queue>({
+    name,
+    version: count,
+    createdAt: at,
+    pausedAt: orNull(at),
+    drainingAt: orNull(at),
+    config: plain,
+  }),
   type: fields<TypePolicy>({ type: name, asked, caps, sent: plain, updatedAt: at }),
   worker: fields<FlatWorker>({
     id: string,

@@ -28,7 +28,7 @@ import {
   type Transition,
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable, type Life, type Store, type StoredEvent } from '../store/store.ts'
-import { Unit, type Needs } from './unit.ts'
+import { Unit, type Fingerprint, type Needs } from './unit.ts'
 import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
 import type { Judged } from './watch.ts'
 
@@ -324,6 +324,7 @@ function fitting(waiting: readonly Waiting[]): number {
 /** What several commands need, each row once. */
 export function needsOf(commands: readonly Command<unknown>[]): Needs {
   const docs = new Map<string, DocName>()
+  const unique: Fingerprint[] = []
   const [workers, jobs, queues, types, notices, names] = [
     new Set<string>(),
     new Set<string>(),
@@ -343,6 +344,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
     add(types, needs.types)
     add(notices, needs.notices)
     add(names, needs.names)
+    if (needs.unique !== undefined) unique.push(...needs.unique)
     if (needs.docs !== undefined) for (const name of needs.docs) docs.set(`${name.kind} ${name.id}`, name)
   }
   return {
@@ -353,6 +355,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
     notices: [...notices],
     docs: [...docs.values()],
     names: [...names],
+    unique,
   }
 }
 

@@ -35,6 +35,7 @@ import { admitFromInbox } from './inbox.ts'
 import type { Meters } from './meters.ts'
 import { callsNobody, type Send } from './outgoing.ts'
 import { Polls } from './polls.ts'
+import { Rooms } from './rooms.ts'
 import { Watch } from './watch.ts'
 import { touch } from './workers.ts'
 
@@ -108,6 +109,7 @@ export class Engine {
   readonly limitedQueues = new Set<string>()
   /** How many active jobs have ended, as far as this server has heard. */
   endings = 0
+  readonly rooms = new Rooms()
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log
@@ -324,6 +326,7 @@ export class Engine {
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
     if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf))
+    if (this.rooms.size > 0) this.rooms.freed(committed.transitions.map(changeOf))
     if (committed.moreInInbox) this.#lookIntoInbox()
     this.#arm()
   }
@@ -370,9 +373,12 @@ export class Engine {
     if (this.store.inbox !== null && (news === null || news.inbox)) this.#lookIntoInbox()
     if (news?.inbox === true) return
     const isNearer = this.#corridor.hears(news === null ? null : news.wakeAt)
-    if (news === null) this.polls.wakeAll()
-    else {
+    if (news === null) {
+      this.polls.wakeAll()
+      this.rooms.wakeEverybody()
+    } else {
       this.#wakePolls(news.changes)
+      this.rooms.freed(news.changes)
       if (this.#listeners.size > 0) this.#tell({ events: [], live: news.live, changes: news.changes, now: this.now() })
     }
     if (this.#listeners.size > 0 && (news === null || news.lastEvent !== null)) this.#tellOfLog()

@@ -21,67 +21,135 @@ import {
   type Parent,
   type Plan,
 } from '@curfew/core'
-import { decideEach, type Command, type Outcome } from './corridor.ts'
+import {
+  clearTheWay,
+  fingerprintOf,
+  foreseen,
+  idTaken,
+  isFree,
+  lockFor,
+  passageFor,
+  pressureAfter,
+  type Asked,
+  type Door,
+  type Enqueued,
+} from './admission.ts'
+import { decideEach, needsOf as allNeeds, type Command, type Outcome } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { isLimited, limitedBy, limitersOf } from './limiters.ts'
-import type { Needs, Unit } from './unit.ts'
+import { queueFor } from './queue.ts'
+import { tellOfRefusal } from './rooms.ts'
+import type { Fingerprint, Needs, Unit } from './unit.ts'
 
-export function enqueue(engine: Engine, request: EnqueueRequest): Command<Job> {
-  return { name: 'enqueue', needs: needsOf([request]), run: (unit) => admitJob(engine, unit, request) }
+/** One request. `more`: what its job is given besides, such as the tenant it came from. */
+export function enqueue(
+  engine: Engine,
+  request: EnqueueRequest,
+  more: Admission = NOTHING_MORE,
+  door: Door = 'request',
+): Command<Enqueued> {
+  const asked = askedBy(request, more, door, NOBODY)
+  return { name: 'enqueue', needs: needsOf([request], [asked]), run: (unit) => pass(engine, unit, asked, more) }
 }
 
-export function enqueueBatch(engine: Engine, requests: readonly EnqueueRequest[]): Command<Job[]> {
+/** All or none. No job of the batch makes way for another. */
+export function enqueueBatch(
+  engine: Engine,
+  requests: readonly EnqueueRequest[],
+  more: Admission = NOTHING_MORE,
+): Command<Enqueued[]> {
+  const companions = new Set<string>()
+  const asked = requests.map((request) => askedBy(request, more, 'request', companions))
   return {
     name: 'enqueue',
-    needs: needsOf(requests),
+    needs: needsOf(requests, asked),
     run: async (unit) => {
-      const jobs: Job[] = []
-      for (const [index, request] of requests.entries()) {
+      companions.clear()
+      const all: Enqueued[] = []
+      for (const [index, one] of asked.entries()) {
         try {
-          jobs.push(await admitJob(engine, unit, request))
+          const enqueued = await pass(engine, unit, one, more)
+          all.push(enqueued)
+          if (!enqueued.deduplicated) companions.add(enqueued.job.id)
         } catch (error) {
           throw atIndex(error, index)
         }
       }
-      return jobs
+      return all
     },
   }
 }
 
 /** Many that have nothing to do with each other: each stands or falls alone. */
-export function enqueueEach(engine: Engine, requests: readonly EnqueueRequest[]): Command<Outcome<Job>[]> {
-  const parts = requests.map((request) => enqueue(engine, request))
-  return {
+export async function enqueueEach(
+  engine: Engine,
+  requests: readonly EnqueueRequest[],
+  more: Admission = NOTHING_MORE,
+): Promise<Outcome<Enqueued>[]> {
+  const parts = requests.map((request) => enqueue(engine, request, more))
+  const outcomes = await engine.run<Outcome<Enqueued>[]>({
     name: 'enqueue',
-    needs: needsOf(requests),
+    needs: allNeeds(parts),
     size: parts.length,
     run: (unit) => decideEach(unit, parts),
-  }
+  })
+  for (const outcome of outcomes) if (!outcome.ok) tellOfRefusal(engine, outcome.error)
+  return outcomes
 }
 
 /** What an enqueue would mean. Nothing is stored. */
-export function plan(engine: Engine, request: EnqueueRequest): Command<Plan> {
+export function plan(engine: Engine, request: EnqueueRequest, more: Admission = NOTHING_MORE): Command<Plan> {
+  const asked = askedBy(request, more, 'request', NOBODY)
   return {
     name: 'plan',
-    needs: needsOf([request]),
+    needs: needsOf([request], [asked]),
     run: async (unit) => {
       const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
-      const { asked, warnings } = resolve(engine, unit, request, parent, NOTHING_MORE)
-      const { job } = admit(asked, unit.moment)
+      const { asked: meant, warnings } = resolve(engine, unit, request, parent, more)
+      const { job } = admit(meant, unit.moment)
       const planned = planFor(job, engine.settings.limits, unit.now)
-      return { ...planned, warnings: [...warnings, ...planned.warnings] }
+      return { ...planned, warnings: [...warnings, ...(await foreseen(unit, asked)), ...planned.warnings] }
     },
   }
 }
 
-export function needsOf(requests: readonly EnqueueRequest[]): Needs {
+export function needsOf(requests: readonly EnqueueRequest[], asked: readonly Asked[] = []): Needs {
+  const unique = asked.map(({ fingerprint }) => fingerprint).filter((fingerprint) => fingerprint !== null)
   return {
     // An id the server made is new; the store would refuse it otherwise.
     jobs: requests.map(({ id }) => id).filter((id) => id !== null),
     queues: requests.map(({ queue }) => queue),
     types: requests.map(({ type }) => type),
     docs: limitersOf(requests),
+    names: unique.map(lockFor),
+    unique,
   }
+}
+
+const NOBODY: ReadonlySet<string> = new Set()
+
+function askedBy(request: EnqueueRequest, { tenant }: Admission, door: Door, companions: ReadonlySet<string>): Asked {
+  return { request, fingerprint: fingerprintOf(request, tenant ?? request.tenant), door, companions }
+}
+
+/** Waits for nothing, unless somebody has to be asked. */
+function pass(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
+  const { request } = asked
+  if (!isFree(asked, unit.queue(request.queue))) return passWhenAsked(engine, unit, asked, more)
+  const job = admitJob(engine, unit, request, more)
+  return job instanceof Promise ? job.then(plainly) : plainly(job)
+}
+
+const plainly = (job: Job): Enqueued => ({ job, deduplicated: false, pressure: null })
+
+async function passWhenAsked(engine: Engine, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+  const passage = await passageFor(unit, asked)
+  if (passage.kind === 'keep') return { job: passage.existing, deduplicated: true, pressure: null }
+  const { request, bound } = passage
+  const id = request.id ?? uuidV7(unit.now, engine.random)
+  clearTheWay(unit, id, passage)
+  const job = await admitJob(engine, unit, request, { ...more, id, fingerprint: asked.fingerprint })
+  return { job, deduplicated: false, pressure: pressureAfter(unit, request.queue, bound) }
 }
 
 /** What a job is given besides what its request asks for. */
@@ -92,13 +160,18 @@ export interface Admission {
   readonly tenant?: string | null
   /** More of its envelope: `"parent_results":[…]`. */
   readonly body?: Fragment
+  /** The id it was promised, where the request names none. */
+  readonly id?: string
+  /** Made already by whoever asked whether the work is there. */
+  readonly fingerprint?: Fingerprint | null
 }
 
 const NOTHING_MORE: Admission = {}
 
 /**
  * The one way in which a job comes into being, be it by request, by a workflow or by the clock. Its queue and type must
- * have been loaded (`needsOf`). Waits for nothing, unless there is a parent to be looked at.
+ * have been loaded (`needsOf`). Whether it may come is not asked here (`admission.ts`): what has begun is not refused
+ * half-way. Waits for nothing, unless there is a parent to be looked at.
  */
 export function admitJob(
   engine: Engine,
@@ -121,11 +194,9 @@ function admitUnder(
   more: Admission,
 ): Job | Promise<Job> {
   const { asked, warnings } = resolve(engine, unit, request, parent, more)
-  if (request.id !== null && unit.job(asked.id) !== null) {
-    throw new OjsError('duplicate', 'A job with this id exists already.', { details: { existing_job_id: asked.id } })
-  }
+  if (request.id !== null && unit.job(asked.id) !== null) throw idTaken(asked.id)
   const known = unit.queue(asked.queue)
-  const queue = known ?? { name: asked.queue, version: 0, createdAt: unit.now, pausedAt: null, config: {} }
+  const queue = queueFor(unit, asked.queue)
   const limited = limitedBy(unit, queue, request)
   if (known === null || limited !== queue) unit.putQueue(limited)
   if (isLimited(limited)) engine.limitedQueues.add(limited.name)
@@ -152,7 +223,7 @@ function resolve(
     server: engine.settings.limits,
   })
   const asked: NewJob = {
-    id: request.id ?? uuidV7(unit.now, engine.random),
+    id: request.id ?? more.id ?? uuidV7(unit.now, engine.random),
     type: request.type,
     queue: request.queue,
     priority: request.priority,
@@ -161,7 +232,7 @@ function resolve(
     ceiling: nearer(ceiling, more.ceiling ?? null),
     parent: request.parent,
     owner: more.owner ?? null,
-    uniqueKey: null,
+    uniqueKey: (more.fingerprint ?? fingerprintOf(request, more.tenant ?? request.tenant))?.key ?? null,
     limitKey: request.rateLimit?.key ?? null,
     tenant: more.tenant ?? request.tenant,
     scheduledAt: request.scheduled?.at ?? null,

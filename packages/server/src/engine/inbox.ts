@@ -44,14 +44,14 @@ function admission(engine: Engine, entry: Laid, now: Instant): Command<Job | nul
       },
     }
   }
-  const command = enqueue(engine, request)
+  const command = enqueue(engine, request, {}, 'inbox')
   return {
     name: 'inbox',
     needs: command.needs ?? {},
     run: async (unit) => {
       if (unit.job(entry.id) !== null) return null
       try {
-        return await command.run(unit)
+        return (await command.run(unit)).job
       } catch (error) {
         throw isForeseen(error) ? error : unforeseen(error)
       }

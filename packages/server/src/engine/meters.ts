@@ -94,6 +94,17 @@ export class Meters {
     [1, 2, 5, 10, 25, 50, 100, 250, 500],
   )
 
+  readonly #refused = this.#counter('ojs_backpressure_rejected_total', 'Enqueues refused because a queue was full.', [
+    'queue',
+  ])
+  readonly #dropped = this.#counter('ojs_backpressure_dropped_total', 'Jobs dropped to make room for others.', [
+    'queue',
+  ])
+
+  refusedForRoom(queue: string): void {
+    this.#refused.inc({ queue })
+  }
+
   late(operation: string, reason: string): void {
     if (LATE_OPERATIONS.includes(operation)) this.#late.inc({ operation, reason })
   }
@@ -102,7 +113,10 @@ export class Meters {
     if (commands > 0) this.#batch.observe(commands)
     this.#countNew(transitions)
     for (const transition of transitions) this.#observe(transition, now)
-    for (const { type } of events) if (type === 'worker.died') this.#deaths.inc()
+    for (const { type, queue } of events) {
+      if (type === 'worker.died') this.#deaths.inc()
+      else if (type === 'backpressure.dropped' && queue !== null) this.#dropped.inc({ queue })
+    }
   }
 
   /** Jobs that come together are mostly of a kind: to count each by itself would cost more than to admit it. */

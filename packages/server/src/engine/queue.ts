@@ -5,8 +5,10 @@ import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import type { Unit } from './unit.ts'
 
-function queueFor(unit: Unit, name: string): Queue {
-  return unit.queue(name) ?? { name, version: 0, createdAt: unit.now, pausedAt: null, config: {} }
+/** The queue, or how it will be when it is used for the first time. */
+export function queueFor(unit: Unit, name: string): Queue {
+  const known = unit.queue(name)
+  return known ?? { name, version: 0, createdAt: unit.now, pausedAt: null, drainingAt: null, config: {} }
 }
 
 /** A paused queue takes jobs and hands out none; its deadlines go on. */
@@ -25,17 +27,34 @@ export function pause(name: string): Command<Queue> {
   }
 }
 
+/** A queue that drains takes no jobs and hands out those it has (OJS queue configuration §5.1). */
+export function drain(name: string): Command<Queue> {
+  return {
+    name: 'drain',
+    needs: { queues: [name] },
+    run: (unit) => {
+      const queue = queueFor(unit, name)
+      if (queue.drainingAt !== null) return queue
+      const draining = { ...queue, drainingAt: unit.now }
+      unit.putQueue(draining)
+      unit.emit(queueEvent('queue.draining', name, unit.now))
+      return draining
+    },
+  }
+}
+
+/** Ends a pause and a drain. */
 export async function resume(engine: Engine, name: string): Promise<Queue> {
   const queue = await engine.run<Queue>({
     name: 'resume',
     needs: { queues: [name] },
     run: (unit) => {
       const queue = queueFor(unit, name)
-      if (queue.pausedAt === null) {
+      if (queue.pausedAt === null && queue.drainingAt === null) {
         if (unit.queue(name) === null) unit.putQueue(queue)
         return queue
       }
-      const resumed = { ...queue, pausedAt: null }
+      const resumed = { ...queue, pausedAt: null, drainingAt: null }
       unit.putQueue(resumed)
       unit.emit(queueEvent('queue.resumed', name, unit.now))
       return resumed
@@ -45,7 +64,7 @@ export async function resume(engine: Engine, name: string): Promise<Queue> {
   return queue
 }
 
-/** Touches no job that is already stored; those who wait for jobs of the queue look again, as its limits may be wider now. */
+/** Touches no job that is already stored; those who wait for jobs of the queue, or for room in it, look again. */
 export async function configureQueue(
   engine: Engine,
   name: string,
@@ -53,6 +72,7 @@ export async function configureQueue(
 ): Promise<Queue> {
   const queue = await engine.run(configure(name, sent))
   engine.polls.wakeQueue(name)
+  engine.rooms.wakeAll(name)
   return queue
 }
 

@@ -10,6 +10,7 @@
  * so: then the whole transaction is given up and its commands are tried one by one.
  */
 import {
+  depthOf,
   expire,
   nextDue,
   isDue,
@@ -50,6 +51,14 @@ export interface Needs {
   readonly docs?: readonly DocName[]
   /** Names that nobody else may use meanwhile, for what has no row yet. */
   readonly names?: readonly string[]
+  /** Jobs by their fingerprint. */
+  readonly unique?: readonly Fingerprint[]
+}
+
+/** Jobs that share a fingerprint, as far as they are in one of these states. */
+export interface Fingerprint {
+  readonly key: string
+  readonly states: readonly JobState[]
 }
 
 /** An entry of the inbox; null: its body is too large. */
@@ -64,6 +73,7 @@ const MOST_NOTICES = 1_000
 
 const NONE: readonly string[] = []
 const NO_DOCS: readonly DocName[] = []
+const NO_FINGERPRINTS: readonly Fingerprint[] = []
 
 /** A document with its record read. */
 interface OpenDoc extends DocName {
@@ -83,6 +93,8 @@ const closed = (doc: OpenDoc | null): Doc | null =>
   doc === null
     ? null
     : { kind: doc.kind, id: doc.id, version: doc.version, wakeAt: doc.wakeAt, body: JSON.stringify(doc.record) }
+
+const askFor = ({ key, states }: Fingerprint): string => `${key} ${states.join(' ')}`
 
 /** Kinds have no space. */
 const keyOf = ({ kind, id }: DocName): string => `${kind} ${id}`
@@ -176,6 +188,13 @@ export class Unit {
   readonly #checkpoints = new Table<Checkpoint>('checkpoint')
   readonly #docs = new Table<OpenDoc>('document')
   readonly #names = new Set<string>()
+  /** Jobs that the store found by fingerprint, and those that were written since; both since the last flush. */
+  readonly #sought = new Map<string, readonly string[]>()
+  readonly #fingerprints = new Map<string, Set<string>>()
+  /** How deep queues were at the last flush, and by how much the transitions since then have changed that. */
+  readonly #depths = new Map<string, number>()
+  readonly #risen = new Map<string, { upTo: number; by: number }>()
+  #flushedTransitions = 0
   /** Holders that were looked at without a lock. */
   readonly #seen = new Map<string, Worker | null>()
   /** What workers are to be told, of those whose notices were loaded: as it is now. */
@@ -242,8 +261,10 @@ export class Unit {
     this.#outages = outages
   }
 
-  misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE, docs, names }: Needs): boolean {
+  misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE, ...more }: Needs): boolean {
+    const { docs, names, unique } = more
     return (
+      (unique !== undefined && unique.some((one) => !this.#sought.has(askFor(one)))) ||
       (docs !== undefined && docs.some((name) => !this.#docs.has(keyOf(name)))) ||
       (names !== undefined && names.some((name) => !this.#names.has(name))) ||
       notices.some((id) => !this.#toTell.has(id)) ||
@@ -262,6 +283,7 @@ export class Unit {
     notices = NONE,
     docs = NO_DOCS,
     names = NONE,
+    unique = NO_FINGERPRINTS,
   }: Needs): Promise<void> {
     const fill = async <T>(
       table: Table<T>,
@@ -300,9 +322,21 @@ export class Unit {
         (names) => this.#tx.seeTypes(names),
         ({ type }) => type,
       ),
+      ...unique.map((one) => this.#seek(one)),
       this.#loadNotices(notices),
       this.#loadDocs(docs),
     ])
+  }
+
+  async #seek(one: Fingerprint): Promise<void> {
+    const ask = askFor(one)
+    if (this.#sought.has(ask)) return
+    // Jobs that were found by name meanwhile may have been decided about; they are what counts.
+    const found = this.#adopt(await this.#tx.findUnique(one.key, one.states, MOST_UNIQUE))
+    this.#sought.set(
+      ask,
+      found.map(({ id }) => id),
+    )
   }
 
   async lockNames(names: readonly string[]): Promise<void> {
@@ -411,10 +445,39 @@ export class Unit {
     return this.#adopt(await this.#tx.findOwned(owner, open, MOST_OWNED))
   }
 
-  /** The jobs with this fingerprint in one of these states, newest first. */
-  async unique(key: string, states: readonly JobState[]): Promise<Job[]> {
-    await this.flush()
-    return this.#adopt(await this.#tx.findUnique(key, states, MOST_UNIQUE))
+  /** The jobs with this fingerprint that are in one of these states by now. */
+  unique(one: Fingerprint): Job[] {
+    const sought = this.#sought.get(askFor(one))
+    if (sought === undefined) throw broken(`jobs are looked for by a fingerprint that was not loaded`)
+    const ids = new Set([...sought, ...(this.#fingerprints.get(one.key) ?? NONE)])
+    return this.jobs([...ids]).filter(({ state }) => one.states.includes(state))
+  }
+
+  /** Nobody else adds to this queue by request until the transaction ends, so that its depth is known. */
+  async measure(queue: string): Promise<void> {
+    await this.lockNames([`queue ${queue}`])
+    if (this.#depths.has(queue)) return
+    const counts = (await this.#tx.seeCounts([queue])).get(queue)
+    if (counts === undefined) throw broken(`the store does not know how many jobs ${queue} has`)
+    this.#depths.set(queue, depthOf(counts))
+  }
+
+  isMeasured(queue: string): boolean {
+    return this.#depths.has(queue)
+  }
+
+  /** How many jobs of a measured queue are not over by now. */
+  depth(queue: string): number {
+    const stored = this.#depths.get(queue)
+    if (stored === undefined) throw broken(`the depth of ${queue} is looked at without having been measured`)
+    const risen = this.#risen.get(queue) ?? { upTo: this.#flushedTransitions, by: 0 }
+    for (; risen.upTo < this.transitions.length; risen.upTo += 1) {
+      const transition = this.transitions[risen.upTo]
+      if (transition !== undefined && (transition.job ?? transition.before)?.queue === queue)
+        risen.by += rise(transition)
+    }
+    this.#risen.set(queue, risen)
+    return stored + risen.by
   }
 
   /** How many jobs a queue has by now, by state. */
@@ -525,8 +588,15 @@ export class Unit {
     this.#put(this.#jobs, id, job)
     this.#push(this.#events, transition.events)
     this.#push(this.transitions, [transition])
+    if (job !== null && job.uniqueKey !== null) this.#mark(job.uniqueKey, id)
     if (before !== null && before.owner !== null && hasEnded(transition)) this.#push(this.#ended, [job ?? before])
     if (notice !== undefined) this.#notify(notice)
+  }
+
+  #mark(fingerprint: string, jobId: string): void {
+    const ids = this.#fingerprints.get(fingerprint)
+    if (ids === undefined) this.#fingerprints.set(fingerprint, new Set([jobId]))
+    else ids.add(jobId)
   }
 
   /** A job's row changes without anything having happened to it (a renewed clock, a checkpoint's number). */
@@ -662,6 +732,7 @@ export class Unit {
   revert(): void {
     for (const undo of this.#undo.reverse()) undo()
     this.#undo = []
+    this.#risen.clear()
   }
 
   #put<T>(table: Table<T>, id: string, value: T | null): void {
@@ -724,9 +795,19 @@ export class Unit {
     this.#types.saved((_, after) => ({ stored: after, current: after }))
     this.#checkpoints.saved((_, after) => ({ stored: after, current: after }))
     this.#docs.saved(nextVersion)
+    this.#sought.clear()
+    this.#fingerprints.clear()
+    this.#depths.clear()
+    this.#risen.clear()
+    this.#flushedTransitions = this.transitions.length
     if (this.#undo.length > 0) this.#flushed = true
     this.#undo = []
   }
+}
+
+/** By how much a transition makes its queue deeper. */
+function rise({ before, job }: Transition): number {
+  return Number(job !== null && !isTerminal(job.state)) - Number(before !== null && !isTerminal(before.state))
 }
 
 function hasEnded({ before, job }: Transition): boolean {

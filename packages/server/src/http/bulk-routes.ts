@@ -11,9 +11,9 @@ import {
   renderJob,
   text,
   type EnqueueRequest,
-  type Job,
   type Json,
 } from '@curfew/core'
+import type { Enqueued } from '../engine/admission.ts'
 import type { Outcome } from '../engine/corridor.ts'
 import { enqueueEach } from '../engine/enqueue.ts'
 import { errorView } from './errors.ts'
@@ -42,7 +42,7 @@ export const BULK_ROUTES: readonly Route[] = [
       refuseWhatIsNotOffered(call)
       const entries = readBulk(call.text, call.json, call.engine.now(), tenantOf(call))
       const requests = entries.filter((entry): entry is EnqueueRequest => !(entry instanceof OjsError))
-      const outcomes = requests.length === 0 ? [] : await call.engine.run(enqueueEach(call.engine, requests))
+      const outcomes = requests.length === 0 ? [] : await enqueueEach(call.engine, requests)
       const all = inOrder(entries, outcomes)
       const succeeded = all.filter(({ ok }) => ok).length
       return {
@@ -79,8 +79,8 @@ function refuseWhatIsNotOffered(call: Call): void {
 /** What became of every entry: those that were requests have an outcome each, in their order. */
 function inOrder(
   entries: readonly (EnqueueRequest | OjsError)[],
-  outcomes: readonly Outcome<Job>[],
-): readonly Outcome<Job>[] {
+  outcomes: readonly Outcome<Enqueued>[],
+): readonly Outcome<Enqueued>[] {
   const decided = outcomes.values()
   return entries.map((entry) => {
     if (entry instanceof OjsError) return { ok: false, error: entry }
@@ -90,11 +90,12 @@ function inOrder(
   })
 }
 
-function itemView(outcome: Outcome<Job>, index: number, requestId: string): Json {
+function itemView(outcome: Outcome<Enqueued>, index: number, requestId: string): Json {
   return objectOf({
     index: String(index),
-    status: outcome.ok ? '"created"' : '"failed"',
-    job: outcome.ok ? renderJob(outcome.value) : undefined,
+    status: !outcome.ok ? '"failed"' : outcome.value.deduplicated ? '"existing"' : '"created"',
+    deduplicated: outcome.ok && outcome.value.deduplicated ? 'true' : undefined,
+    job: outcome.ok ? renderJob(outcome.value.job) : undefined,
     error: outcome.ok ? undefined : JSON.stringify(errorView(outcome.error, requestId)),
   })
 }

@@ -42,6 +42,7 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
   unsupported: { status: 422, retryable: false, hint: 'See GET /ojs/manifest for what this server offers.' },
   queue_paused: { status: 422, retryable: true, hint: 'Try again when the queue takes jobs.' },
   rate_limited: { status: 429, retryable: true, hint: 'Slow down; Retry-After says how long.' },
+  QUEUE_FULL: { status: 429, retryable: true, hint: 'Send it again after the time in Retry-After.' },
   backend_error: { status: 500, retryable: true, hint: 'Try again.' },
   internal_error: { status: 500, retryable: true, hint: 'This is a fault of the server; its log has the request id.' },
   unavailable: { status: 503, retryable: true, hint: 'Try again after the time in Retry-After.' },
@@ -58,6 +59,7 @@ export function refusal(error: unknown, requestId: string, asProblem: boolean): 
   const { status, retryable, hint } = STATUS_OF[known.code]
   const headers: Record<string, string> = {}
   if (status === 503 || status === 429) headers['Retry-After'] = '1'
+  if (known.code === 'QUEUE_FULL') Object.assign(headers, pressureHeaders(known.details))
   if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
   const allow = known.details['allow']
   if (status === 405 && typeof allow === 'string') headers['Allow'] = allow
@@ -95,4 +97,15 @@ export function errorView({ code, message, details, hint }: OjsError, requestId:
     hint: hint ?? STATUS_OF[code].hint,
     docs_url: DOCS,
   }
+}
+
+/** How deep a queue is, and how deep it may become (OJS backpressure §7.2). */
+export function pressureHeaders({
+  depth,
+  bound,
+}: {
+  readonly depth?: unknown
+  readonly bound?: unknown
+}): Record<string, string> {
+  return { 'X-OJS-Queue-Depth': String(depth), 'X-OJS-Queue-Bound': String(bound) }
 }

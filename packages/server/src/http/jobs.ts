@@ -17,14 +17,20 @@ import {
   readBatch,
   readEnqueue,
   renderJob,
+  seconds,
   text,
   TYPE_SHAPE,
   whole,
   type Job,
+  type Json,
   type Liveness,
+  type Pressure,
 } from '@curfew/core'
 import { activate, cancel } from '../engine/cancel.ts'
+import type { Enqueued } from '../engine/admission.ts'
 import { enqueue, enqueueBatch, plan } from '../engine/enqueue.ts'
+import { NO_PATIENCE, whenThereIsRoom, type Patience } from '../engine/rooms.ts'
+import { pressureHeaders } from './errors.ts'
 import { patch } from '../engine/patch.ts'
 import type { Engine } from '../engine/engine.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
@@ -40,17 +46,24 @@ export const JOB_ROUTES: readonly Route[] = [
     tag: 'jobs',
     summary: 'Enqueue a job',
     body: { shape: ENQUEUE_SHAPE },
-    answers: { 201: 'The job as stored' },
+    answers: {
+      201: 'The job as stored',
+      200: 'There is a job for the same work, and the request said to keep it: that job',
+      409: 'The id is taken, or there is a job for the same work',
+      429: 'The queue is full',
+    },
     handle: async (call) => {
       const { engine } = call
-      const job = await engine.run(enqueue(engine, readEnqueue(call.text, call.json, engine.now(), tenantOf(call))))
+      const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call))
+      const command = enqueue(engine, request)
+      const { job, deduplicated, pressure } = await whenThereIsRoom(engine, command, patienceOf(call))
       const limited =
         job.limitKey !== null || engine.limitedQueues.has(job.queue) ? await limitHeaders(engine, job) : {}
-      return {
-        status: 201,
-        headers: { Location: `/ojs/v1/jobs/${job.id}`, ...limited },
-        body: `{"job":${renderJob(job)}}`,
-      }
+      const pressed = pressure === null ? {} : underPressure(pressure)
+      const headers = { Location: `/ojs/v1/jobs/${job.id}`, ...limited, ...pressed }
+      return deduplicated
+        ? { status: 200, headers, body: `{"job":${renderJob(job)},"deduplicated":true}` }
+        : { status: 201, headers, body: `{"job":${renderJob(job)}}` }
     },
   },
   {
@@ -59,14 +72,20 @@ export const JOB_ROUTES: readonly Route[] = [
     tag: 'jobs',
     summary: 'Enqueue many jobs: all or none',
     body: { shape: BATCH_SHAPE },
-    answers: { 201: 'The jobs in the order of the request' },
+    answers: {
+      201: 'The jobs in the order of the request; those that were there already say "deduplicated": true',
+      409: 'An id is taken, or there is a job for the same work: nothing was stored',
+      429: 'A queue has not enough room for all of them: nothing was stored',
+    },
     handle: async (call) => {
-      const jobs = await call.engine.run(
-        enqueueBatch(call.engine, readBatch(call.text, call.json, call.engine.now(), tenantOf(call))),
-      )
+      const { engine } = call
+      const command = enqueueBatch(engine, readBatch(call.text, call.json, engine.now(), tenantOf(call)))
+      const all = await whenThereIsRoom(engine, command, patienceOf(call))
+      const pressure = all.findLast((enqueued) => enqueued.pressure !== null)?.pressure ?? null
       return {
         status: 201,
-        body: objectOf({ jobs: arrayOf(jobs.map((job) => renderJob(job))), count: String(jobs.length) }),
+        headers: pressure === null ? {} : underPressure(pressure),
+        body: objectOf({ jobs: arrayOf(all.map(enqueuedView)), count: String(all.length) }),
       }
     },
   },
@@ -160,6 +179,27 @@ export const JOB_ROUTES: readonly Route[] = [
     handle: (call) => result(call),
   },
 ]
+
+/** In a list, a job that was there already says so itself. */
+export function enqueuedView({ job, deduplicated }: Enqueued): Json {
+  return renderJob(job, undefined, deduplicated ? '"deduplicated":true' : '')
+}
+
+export function underPressure(pressure: Pressure): Record<string, string> {
+  return { ...pressureHeaders(pressure), 'X-OJS-Queue-Pressure': (pressure.depth / pressure.bound).toFixed(2) }
+}
+
+const LONGEST_BLOCK_SECONDS = 300
+
+/** For how long a request may wait for room, in seconds (OJS backpressure §5.2). */
+function patienceOf(call: Call): Patience {
+  const { headers, signal } = call.request
+  const sent = headers['ojs-block-timeout']
+  if (sent === undefined) return NO_PATIENCE
+  if (!/^\d{1,9}(\.\d{1,3})?$/.test(sent.trim()))
+    throw badField('OJS-Block-Timeout', 'OJS-Block-Timeout must be a number of seconds, such as 30.')
+  return { waitMs: seconds(Math.min(Number(sent), LONGEST_BLOCK_SECONDS)), gone: signal }
+}
 
 /** A job by the id in the path, with what is known of its holder. */
 export async function findJob(call: Call): Promise<{ job: Job; life: Liveness }> {

@@ -1,6 +1,6 @@
-/** Queues: what is in them, pause and resume. Counts are exact right after each call. */
-import { iso, JOB_STATES, QUEUE_SHAPE, type Instant, type JobState } from '@curfew/core'
-import { pause, resume } from '../engine/queue.ts'
+/** Queues: what is in them; pause, drain and resume. Counts are exact right after each call. */
+import { depthOf, iso, JOB_STATES, QUEUE_SHAPE, queueBound, type Instant, type JobState } from '@curfew/core'
+import { drain, pause, resume } from '../engine/queue.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Queue, StateCounts } from '../store/store.ts'
 import { pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
@@ -29,27 +29,39 @@ async function oneQueue(engine: Engine, name: string): Promise<QueueFacts> {
   }))
 }
 
+/** A queue that is paused hands out nothing, draining or not. */
+function statusOf(queue: Queue | null): 'active' | 'paused' | 'draining' {
+  if (queue === null) return 'active'
+  return queue.pausedAt !== null ? 'paused' : queue.drainingAt !== null ? 'draining' : 'active'
+}
+
+/** Since when it is what it is, and whether a drain has come to its end. */
+function statusView(queue: Queue | null, depth: number | null): Record<string, unknown> {
+  if (queue === null) return {}
+  return {
+    ...(queue.pausedAt === null ? {} : { paused_at: iso(queue.pausedAt) }),
+    ...(queue.drainingAt === null ? {} : { draining: true, draining_at: iso(queue.drainingAt) }),
+    ...(queue.drainingAt === null || depth === null ? {} : { drained: depth === 0 }),
+  }
+}
+
 export function queueView({ name, queue, counts }: QueueFacts): Record<string, unknown> {
-  const paused = queue !== null && queue.pausedAt !== null
+  const status = statusOf(queue)
   return {
     name,
-    status: paused ? 'paused' : 'active',
-    state: paused ? 'paused' : 'active',
-    paused,
+    status,
+    state: status,
+    paused: status === 'paused',
     ...(queue === null ? {} : { created_at: iso(queue.createdAt) }),
-    ...(queue?.pausedAt == null ? {} : { paused_at: iso(queue.pausedAt) }),
+    ...statusView(queue, depthOf(counts)),
     counts,
   }
 }
 
-function depthOf(counts: StateCounts): number {
-  return counts.available + counts.active + counts.scheduled + counts.pending + counts.retryable
-}
-
 function statsView(engine: Engine, facts: QueueFacts, now: Instant): Record<string, unknown> {
-  const { name, counts } = facts
-  const paused = facts.queue !== null && facts.queue.pausedAt !== null
-  const status = paused ? 'paused' : 'active'
+  const { name, queue, counts } = facts
+  const status = statusOf(queue)
+  const paused = status === 'paused'
   const recent = engine.meters.recent(name, now)
   return {
     queue: { name, ...counts, paused, status },
@@ -60,7 +72,7 @@ function statsView(engine: Engine, facts: QueueFacts, now: Instant): Record<stri
     stats: {
       queue: name,
       depth: depthOf(counts),
-      max_depth: null,
+      max_depth: queue === null ? null : (queueBound(queue.config)?.maxDepth ?? null),
       ...counts,
       completed_last_hour: recent.completed,
       failed_last_hour: recent.failed,
@@ -73,10 +85,15 @@ function statsView(engine: Engine, facts: QueueFacts, now: Instant): Record<stri
 }
 
 function pauseView(queue: Queue, now: Instant): Record<string, unknown> {
-  const paused = queue.pausedAt !== null
-  const status = paused ? 'paused' : 'active'
-  const moment = queue.pausedAt !== null ? { paused_at: iso(queue.pausedAt) } : { resumed_at: iso(now) }
+  const status = statusOf(queue)
+  const paused = status === 'paused'
+  const moment = status === 'active' ? { resumed_at: iso(now) } : statusView(queue, null)
   return { queue: { name: queue.name, paused, status }, name: queue.name, paused, status, ...moment }
+}
+
+export async function drainQueue(call: Call): Promise<Record<string, unknown>> {
+  const name = QUEUE_SHAPE.read(param(call, 'name'), 'queue')
+  return pauseView(await call.engine.run(drain(name)), call.engine.now())
 }
 
 export async function pauseQueue(call: Call): Promise<Record<string, unknown>> {
@@ -135,9 +152,17 @@ export const QUEUE_ROUTES: readonly Route[] = [
   },
   {
     method: 'POST',
+    path: '/ojs/v1/queues/:name/drain',
+    aliases: ['POST /ojs/v1/admin/queues/:name/drain'],
+    tag: 'queues',
+    summary: 'Take no more jobs, and hand out those that are there',
+    handle: async (call) => ({ body: JSON.stringify(await drainQueue(call)) }),
+  },
+  {
+    method: 'POST',
     path: '/ojs/v1/queues/:name/resume',
     tag: 'queues',
-    summary: 'Hand out jobs again',
+    summary: 'Take and hand out jobs again, after a pause or a drain',
     handle: async (call) => ({ body: JSON.stringify(await resumeQueue(call)) }),
   },
 ]

@@ -4,10 +4,12 @@ import {
   lastSignAt,
   elapsed,
   clockOffsetMs,
+  depthOf,
   JOB_STATES,
   LARGEST_BODY,
   MOST_IN_BATCH,
   MOST_IN_BULK,
+  queueBound,
   type Instant,
 } from '@curfew/core'
 import { Gauge, Registry } from 'prom-client'
@@ -28,6 +30,7 @@ const EXTENSIONS = [
   'observability',
   'dead-letter',
   'events',
+  'backpressure',
 ]
 /** What is ours beside the specification, for clients that ask before they rely on it. */
 const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue']
@@ -57,7 +60,7 @@ function manifest({ engine, info }: Call): Answer {
         priority_queues: true,
         rate_limiting: false,
         schema_validation: false,
-        unique_jobs: false,
+        unique_jobs: true,
         workflows: false,
         pause_resume: true,
       },
@@ -86,6 +89,7 @@ function manifest({ engine, info }: Call): Answer {
         heartbeat_interval: engine.settings.heartbeatIntervalMs / 1000,
         worker_heartbeat_timeout: engine.settings.workerTimeoutMs / 1000,
       },
+      x_uniqueness: 'strong',
       x_event_delivery: 'at-least-once',
       ...(inbox === null ? {} : { x_inbox: inbox }),
     }),
@@ -162,8 +166,11 @@ async function metrics(call: Call): Promise<Answer> {
   const gauge = (name: string, help: string, labelNames: string[]): Gauge =>
     new Gauge({ name, help, labelNames, registers: [gauges] })
   const depth = gauge('ojs_queue_depth', 'Jobs in a queue, by state.', ['queue', 'state'])
-  for (const { name, counts } of await queueFacts(engine)) {
+  const pressure = gauge('ojs_backpressure_pressure', 'How much of its bound a queue has used.', ['queue'])
+  for (const { name, queue, counts } of await queueFacts(engine)) {
     for (const state of JOB_STATES) depth.set({ queue: name, state }, counts[state])
+    const bound = queue === null ? null : queueBound(queue.config)
+    if (bound !== null) pressure.set({ queue: name }, depthOf(counts) / bound.maxDepth)
   }
   const dead = gauge('ojs_dead_letter_depth', 'Dead letters of a queue.', ['queue'])
   for (const { queue, count } of await engine.read((reads) => reads.deadLetterCounts())) dead.set({ queue }, count)

@@ -102,7 +102,7 @@ export function aWorker(given: Partial<Worker> = {}): Worker {
 }
 
 export function aQueue(given: Partial<Queue> = {}): Queue {
-  return { name: 'default', version: 0, createdAt: at(0), pausedAt: null, config: {}, ...given }
+  return { name: 'default', version: 0, createdAt: at(0), pausedAt: null, drainingAt: null, config: {}, ...given }
 }
 
 export function aNotice(given: Partial<Notice> = {}): Notice {

@@ -36,6 +36,8 @@ export interface Queue {
   readonly version: number
   readonly createdAt: Instant
   readonly pausedAt: Instant | null
+  /** Since when it takes no jobs and hands out those it has. */
+  readonly drainingAt: Instant | null
   readonly config: Readonly<Record<string, unknown>>
 }
 

@@ -51,7 +51,7 @@ function restoreDocs(send: Send, docs: readonly Doc[]): void {
 
 function restoreQueues(send: Send, queues: readonly Queue[]): void {
   const rows = queues.map((queue) => [...queueValues(queue), queue.version])
-  if (rows.length > 0) void send(sql.RESTORE_QUEUES, columnsOf(rows, 5))
+  if (rows.length > 0) void send(sql.RESTORE_QUEUES, columnsOf(rows, 6))
 }
 
 function restoreTypes(send: Send, types: readonly TypePolicy[]): void {

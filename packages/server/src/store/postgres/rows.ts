@@ -502,15 +502,23 @@ export type QueueRow = readonly [
   createdAt: Instant,
   pausedAt: Instant | null,
   config: string,
+  drainingAt: Instant | null,
 ]
 
-export function toQueue([name, version, createdAt, pausedAt, config]: QueueRow): Queue {
-  return { name: original(name), version, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
+export function toQueue([name, version, createdAt, pausedAt, config, drainingAt]: QueueRow): Queue {
+  return {
+    name: original(name),
+    version,
+    createdAt,
+    pausedAt,
+    drainingAt,
+    config: JSON.parse(config) as Queue['config'],
+  }
 }
 
 /** All but the version, in the order in which the statements that write queues name it. */
-export function queueValues({ name, createdAt, pausedAt, config }: Queue): unknown[] {
-  return [exact(name), createdAt, pausedAt, JSON.stringify(config)]
+export function queueValues({ name, createdAt, pausedAt, drainingAt, config }: Queue): unknown[] {
+  return [exact(name), createdAt, pausedAt, drainingAt, JSON.stringify(config)]
 }
 
 export type TypeRow = readonly [type: string, asked: string, caps: string, sent: string, updatedAt: Instant]

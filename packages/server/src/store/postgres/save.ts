@@ -225,8 +225,8 @@ function saveQueues(send: Send, changes: readonly Change<Queue>[]): void {
     if (before === null) added.push(queueValues(after))
     else changed.push([...queueValues(after), before.version])
   }
-  if (added.length > 0) void send(sql.INSERT_QUEUES, columnsOf(added, 4))
-  if (changed.length > 0) void send(sql.UPDATE_QUEUES, columnsOf(changed, 5))
+  if (added.length > 0) void send(sql.INSERT_QUEUES, columnsOf(added, 5))
+  if (changed.length > 0) void send(sql.UPDATE_QUEUES, columnsOf(changed, 6))
 }
 
 function saveTypes(send: Send, changes: Changes['types']): void {

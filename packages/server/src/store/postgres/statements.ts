@@ -991,9 +991,10 @@ export const INSERT_QUEUES = statement(
   'insert_queues',
   `
 -- Adds queues in their first version, but for those that are there already.
-INSERT INTO queues (name, created_at, paused_at, config, version)
+INSERT INTO queues (name, created_at, paused_at, draining_at, config, version)
 SELECT n.*, 1
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) AS n (name, created_at, paused_at, config)
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
+  AS n (name, created_at, paused_at, draining_at, config)
 ORDER BY n.name COLLATE "C"
 ON CONFLICT (name) DO NOTHING`,
 )
@@ -1002,8 +1003,8 @@ export const RESTORE_QUEUES = statement(
   'restore_queues',
   `
 -- Adds queues in the versions they have.
-INSERT INTO queues (name, created_at, paused_at, config, version)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[])`,
+INSERT INTO queues (name, created_at, paused_at, draining_at, config, version)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])`,
 )
 
 export const UPDATE_QUEUES = statement(
@@ -1012,9 +1013,10 @@ export const UPDATE_QUEUES = statement(
 -- Rewrites queues that are still in the version that was read.
 WITH moved AS (
   UPDATE queues q SET
-    created_at = n.created_at, paused_at = n.paused_at, config = n.config, version = q.version + 1
-  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[])
-    AS n (name, created_at, paused_at, config, version)
+    created_at = n.created_at, paused_at = n.paused_at, draining_at = n.draining_at, config = n.config,
+    version = q.version + 1
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])
+    AS n (name, created_at, paused_at, draining_at, config, version)
   WHERE q.name = n.name AND q.version = n.version
   RETURNING q.name
 )

@@ -373,15 +373,16 @@ export type QueueRow = readonly [
   pausedAt: Instant | null,
   config: string,
   version: number,
+  drainingAt: Instant | null,
 ]
 
-export function toQueue([name, createdAt, pausedAt, config, version]: QueueRow): Queue {
-  return { name, version, createdAt, pausedAt, config: JSON.parse(config) as Queue['config'] }
+export function toQueue([name, createdAt, pausedAt, config, version, drainingAt]: QueueRow): Queue {
+  return { name, version, createdAt, pausedAt, drainingAt, config: JSON.parse(config) as Queue['config'] }
 }
 
 /** All but name and version, in the order in which INSERT_QUEUE and UPDATE_QUEUE name it. */
-export function queueValues({ createdAt, pausedAt, config }: Queue): unknown[] {
-  return [createdAt, pausedAt, JSON.stringify(config)]
+export function queueValues({ createdAt, pausedAt, drainingAt, config }: Queue): unknown[] {
+  return [createdAt, pausedAt, drainingAt, JSON.stringify(config)]
 }
 
 export type TypeRow = readonly [type: string, asked: string, caps: string, sent: string, updatedAt: Instant]

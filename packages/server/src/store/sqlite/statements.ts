@@ -480,16 +480,16 @@ SELECT * FROM queues ORDER BY name`
 
 export const INSERT_QUEUE = `
 -- Adds a queue in its first version, unless it is there already.
-INSERT INTO queues (created_at, paused_at, config, name, version) VALUES (?, ?, ?, ?, 1)
+INSERT INTO queues (created_at, paused_at, draining_at, config, name, version) VALUES (?, ?, ?, ?, ?, 1)
 ON CONFLICT (name) DO NOTHING`
 
 export const RESTORE_QUEUE = `
 -- Adds a queue in this version.
-INSERT INTO queues (created_at, paused_at, config, name, version) VALUES (?, ?, ?, ?, ?)`
+INSERT INTO queues (created_at, paused_at, draining_at, config, name, version) VALUES (?, ?, ?, ?, ?, ?)`
 
 export const UPDATE_QUEUE = `
 -- Rewrites the queue with this name, if it is still in the version that was read.
-UPDATE queues SET created_at = ?, paused_at = ?, config = ?, version = version + 1
+UPDATE queues SET created_at = ?, paused_at = ?, draining_at = ?, config = ?, version = version + 1
 WHERE name = ? AND version = ?`
 
 export const FIND_TYPE = `

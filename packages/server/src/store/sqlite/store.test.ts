@@ -132,6 +132,7 @@ describe('the file', () => {
       ALTER TABLE workers DROP COLUMN beat;
       ALTER TABLE workers ADD COLUMN notices TEXT NOT NULL DEFAULT '[{"jobId":"j","lease":2,"reason":"lost","at":7}]';
       ALTER TABLE workers ADD COLUMN beat TEXT;
+      ALTER TABLE queues DROP COLUMN draining_at;
       ALTER TABLE queues DROP COLUMN version;
       PRAGMA user_version = 1;
     `)

@@ -11,6 +11,7 @@ import type { Client } from 'pg'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
 import { inbox } from './0002-inbox.ts'
 import { docsOwners } from './0003-docs-owners.ts'
+import { drainingUnique } from './0004-draining-unique.ts'
 
 export interface Migration {
   readonly name: string
@@ -18,7 +19,7 @@ export interface Migration {
   readonly sql: string
 }
 
-export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox, docsOwners]
+export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox, docsOwners, drainingUnique]
 
 export interface Migrating {
   readonly schema: string

@@ -8,8 +8,16 @@ import { jobsAside } from './0002-jobs-aside.ts'
 import { notices } from './0003-notices.ts'
 import { jobsAsidePlainly } from './0004-jobs-aside-plainly.ts'
 import { documents } from './0005-documents.ts'
+import { drainingUnique } from './0006-draining-unique.ts'
 
-const MIGRATIONS: readonly string[] = [jobsWorkersEvents, jobsAside, notices, jobsAsidePlainly, documents]
+const MIGRATIONS: readonly string[] = [
+  jobsWorkersEvents,
+  jobsAside,
+  notices,
+  jobsAsidePlainly,
+  documents,
+  drainingUnique,
+]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
