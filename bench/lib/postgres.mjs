@@ -8,12 +8,13 @@ import { startServer } from './processes.mjs'
 const source = fileURLToPath(new URL('../../tests/postgres/cluster.ts', import.meta.url))
 const cache = fileURLToPath(new URL('../../node_modules/.cache/curfew/', import.meta.url))
 
-async function clusterClass() {
+/** The module of the tests that finds and starts a PostgreSQL. */
+export async function postgresOfTheTests() {
   const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 }
   const { outputText } = ts.transpileModule(readFileSync(source, 'utf8'), { compilerOptions: options })
   mkdirSync(cache, { recursive: true })
   writeFileSync(`${cache}cluster.mjs`, outputText)
-  return (await import(pathToFileURL(`${cache}cluster.mjs`).href)).Cluster
+  return import(pathToFileURL(`${cache}cluster.mjs`).href)
 }
 
 /** Room for what a measurement holds, as a small machine that serves nothing else would give it. */
@@ -25,7 +26,7 @@ const SETTINGS = {
 }
 
 export async function startDatabase() {
-  const Cluster = await clusterClass()
+  const { Cluster } = await postgresOfTheTests()
   const cluster = await Cluster.start({ fsync: true, settings: SETTINGS })
   const urlOf = (schema) => `${cluster.url()}?schema=${schema}`
   return {

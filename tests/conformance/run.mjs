@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { readCases } from './lib/cases.mjs'
 import { reasonOf, send } from './lib/http.mjs'
 import { notOffered } from './lib/manifest.mjs'
-import { failureText, lastLine, resultText, table, totals } from './lib/report.mjs'
+import { failureText, lastLine, replayed, resultText, table, totals } from './lib/report.mjs'
 import { runAll } from './lib/run-all.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
@@ -28,6 +28,7 @@ const USAGE = `node run.mjs --url URL [options]
   --header 'N: v'    sent with every request; more than once for more
   --timeout MS       for one answer (30000)
   --slack MS         more time for every upper bound, for machines with too much to do (0)
+  --replays N        play a case that failed while the machine was busy so often again (2)
   --expected FILE    cases that are known to fail, and why (expected-failures.json beside this file)
   --json FILE        write everything down
   --verbose          a line for every case
@@ -68,7 +69,7 @@ export async function main(args, out = console) {
     const results = [...run.map((result) => judged(result.case, result, known)), ...left]
     const total = totals(results)
     if (options.json) writeFileSync(options.json, `${JSON.stringify(written(options, began, results), null, 2)}\n`)
-    out.log(`\n${table(results)}\n\n${lastLine(total)}`)
+    out.log(`\n${table(results)}\n\n${replayed(results)}${lastLine(total)}`)
     return total.failed > 0 || total.passed === 0 ? 1 : 0
   } finally {
     process.off('SIGINT', interrupted).off('SIGTERM', interrupted)
@@ -129,8 +130,8 @@ async function mustAnswer({ base, headers, timeoutMs, signal }) {
 }
 
 function written({ base }, began, results) {
-  const cases = results.map(({ case: { file, id, name, level, tags }, status, reason, ms, failures }) => {
-    return { file, test_id: id, name, level, tags, status, reason, duration_ms: ms, failures }
+  const cases = results.map(({ case: { file, id, name, level, tags }, status, reason, ms, round, failures }) => {
+    return { file, test_id: id, name, level, tags, status, reason, duration_ms: ms, replays: round, failures }
   })
   cases.sort((a, b) => (a.file < b.file ? -1 : 1))
   return {
@@ -151,7 +152,7 @@ function readOptions(args) {
   let given
   try {
     const options = { url: text, only: text, skip: text, level: text, json: text, token: text, expected: text }
-    Object.assign(options, { concurrency: text, timeout: text, slack: text, 'reset-url': text })
+    Object.assign(options, { concurrency: text, replays: text, timeout: text, slack: text, 'reset-url': text })
     Object.assign(options, { suites: many, with: many, header: many, verbose: flag, offered: flag, help: flag })
     given = parseArgs({ args, options }).values
   } catch (error) {
@@ -174,6 +175,7 @@ function readOptions(args) {
     tags: new Set(given.with),
     headers: headersOf(given),
     concurrency: resetUrl ? 1 : whole('concurrency', given.concurrency ?? '8', 1),
+    replays: whole('replays', given.replays ?? '2', 0),
     timeoutMs: whole('timeout', given.timeout ?? '30000', 1),
     slackMs: whole('slack', given.slack ?? '0', 0),
     expected: expectedFailures(given.expected ?? join(here, 'expected-failures.json')),

@@ -17,6 +17,8 @@ import { basename, delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 
+export class NoPostgres extends Error {}
+
 export interface ClusterOptions {
   /** Whether commits go to the disk. Off is faster, and no test can tell unless it cuts the power: a crash loses nothing. */
   readonly fsync?: boolean
@@ -203,7 +205,7 @@ function findBinaries(copyTo: string | null): string {
   const embedded = (): string | null => embeddedBinaries(copyTo)
   const found = process.env['CURFEW_TEST_POSTGRES'] === 'embedded' ? embedded() : (installedBinaries() ?? embedded())
   if (found !== null) return found
-  throw new Error('There is no PostgreSQL here: install one, or set CURFEW_TEST_DATABASE_URL.')
+  throw new NoPostgres('There is no PostgreSQL here: install one, or set CURFEW_TEST_DATABASE_URL.')
 }
 
 function installedBinaries(): string | null {

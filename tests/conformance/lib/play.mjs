@@ -28,6 +28,7 @@ export async function play(one, world, suffix) {
     longestMs,
     /** When each step was sent, on the runner's own clock. */
     sent: new Map(),
+    lateMs: 0,
     memory: { answers: {}, captured: {}, names: new Set(all.flatMap((step) => Object.keys(step.capture))) },
     left: { jobs: new Map(), workers: new Set(), paths: new Set() },
   }
@@ -36,13 +37,14 @@ export async function play(one, world, suffix) {
     else if (found.fetchesDefault) await drainDefault(stage)
     const failures = (await playSteps(own(one.setup), stage)) ?? (await playSteps(own(one.steps), stage))
     await playSteps(own(one.teardown), stage)
-    return failures === null ? { status: 'passed', failures: [] } : { status: 'failed', failures }
+    const lateMs = Math.round(stage.lateMs)
+    return failures === null ? { status: 'passed', failures: [], lateMs } : { status: 'failed', failures, lateMs }
   } finally {
     if (!world.resetUrl && !world.signal.aborted) await tidy(stage)
   }
 }
 
-const failedWith = (failure) => ({ status: 'failed', failures: [failure] })
+const failedWith = (failure) => ({ status: 'failed', failures: [failure], lateMs: 0 })
 
 // ---- Steps ----
 
@@ -61,8 +63,7 @@ async function playSteps(steps, stage) {
 async function playStep(step, stage) {
   try {
     for (let n = 0; n < step.repeat; n += 1) {
-      const waitMs = step.delayMs + step.waitMs
-      if (waitMs > 0) await sleep(waitMs, undefined, { signal: stage.signal })
+      await pause(step.delayMs + step.waitMs, stage)
       const failures = step.kind === 'request' ? await ask(step, stage) : across(step, stage)
       if (failures.length > 0) return failures
     }
@@ -93,6 +94,7 @@ async function ask(step, stage) {
     stage.sent.set(step.id, performance.now())
     const answer = await request({ ...step, ...call }, stage)
     const now = performance.now()
+    stage.lateMs = Math.max(stage.lateMs, answer.ms)
     if (stillUntil && now >= stillUntil) return []
     remember(step, call, answer, stage)
     const checks = fill(step.checks, stage.memory)
@@ -104,8 +106,16 @@ async function ask(step, stage) {
       const early = stillUntil ? `, ${Math.round(stillUntil - now)} ms too early` : ''
       return failures.map((failure) => ({ step: step.id, request: asked + tried + early, ...failure }))
     }
-    await sleep(LOOK_MS, undefined, { signal: stage.signal })
+    await pause(LOOK_MS, stage)
   }
+}
+
+/** A timer that comes late, and an answer that does, say that this machine has too much to do. */
+async function pause(ms, stage) {
+  if (ms === 0) return
+  const began = performance.now()
+  await sleep(ms, undefined, { signal: stage.signal })
+  stage.lateMs = Math.max(stage.lateMs, performance.now() - began - ms)
 }
 
 function said({ status, json }) {

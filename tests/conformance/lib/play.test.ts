@@ -56,6 +56,11 @@ async function run(cases: object[], answer: (asked: Asked) => Answer, ...options
   return { code, said, asked, results: written.cases }
 }
 
+function busy(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until);
+}
+
 const oneStep = (step: object) => [{ test_id: 'T-1', name: 'a case', steps: [step] }]
 const look = (assertions: object, more: object = {}) =>
   oneStep({ id: 'look', action: 'GET', path: '/thing', assertions, ...more })
@@ -292,6 +297,22 @@ test('with --reset-url the server is emptied before every case, one at a time', 
     url,
   )
   expect(base).toBe('case reset case reset case ') // the first is the greeting
+})
+
+test('a case that failed while the machine was busy is played again; one that just failed is not', async () => {
+  const busyAtFirst = (ms: number) => {
+    let n = 0
+    return ({ path }: Asked) => {
+      n += path === '/thing' ? 1 : 0
+      if (n === 1 && path === '/thing') busy(ms)
+      return { status: n === 1 ? 500 : 200 }
+    }
+  }
+  const again = await run(look({ status: 200 }), busyAtFirst(300))
+  expect([again.code, again.asked.length]).toEqual([0, 2])
+  expect(again.said).toContain('1 passed only when they were played again')
+  expect((await run(look({ status: 200 }), busyAtFirst(300), '--replays', '0')).code).toBe(1)
+  expect((await run(look({ status: 500 }), () => ({}))).asked).toHaveLength(1)
 })
 
 test('a server that is not there cannot be judged', async () => {

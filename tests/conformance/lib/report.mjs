@@ -19,7 +19,8 @@ export function resultText(one, result) {
   if (result.status === 'failed') return failureText(one, result)
   if (result.status === 'skipped') return `skip ${name}: ${result.reason}`
   if (result.status === 'expected') return `fail ${name}: expected, ${result.reason}`
-  return `ok   ${name} ${result.ms} ms${result.reason === undefined ? '' : ` (${result.reason})`}`
+  const again = result.round > 0 ? `, on try ${result.round + 1}` : ''
+  return `ok   ${name} ${result.ms} ms${again}${result.reason === undefined ? '' : ` (${result.reason})`}`
 }
 
 const STATUSES = ['passed', 'failed', 'expected', 'skipped']
@@ -46,6 +47,12 @@ export function table(results) {
       ),
     ),
   ].join('\n')
+}
+
+/** Nothing, unless some cases passed only when there was less to do. */
+export function replayed(results) {
+  const count = results.filter(({ status, round }) => status === 'passed' && round > 0).length
+  return count === 0 ? '' : `${count} passed only when they were played again: this machine is busy.\n`
 }
 
 export function lastLine({ passed, failed, expected, skipped }) {
