@@ -148,7 +148,8 @@ function remember(step, call, answer, { memory, left }) {
 // ---- Order ----
 
 function noteWhatIsLeft(method, { path, body }, json, left) {
-  const jobs = [json.job, ...(Array.isArray(json.jobs) ? json.jobs : [])]
+  // A list that was only looked at holds the jobs of others as well.
+  const jobs = [json.job, ...(method === 'POST' && Array.isArray(json.jobs) ? json.jobs : [])]
   for (const job of jobs) if (typeof job?.id === 'string') left.jobs.set(job.id, job.state)
   if (method !== 'POST') return
   if (path.endsWith('/workers/register')) left.workers.add(body?.worker_id)

@@ -277,6 +277,12 @@ test('what a case has left is cancelled after it', async () => {
   expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual(['POST /ojs/v1/jobs', 'DELETE /ojs/v1/jobs/j-1'])
 })
 
+test('jobs of others, seen in a list, are left alone', async () => {
+  const steps = [{ id: 's', action: 'GET', path: '/ojs/v1/dead-letter' }]
+  const { asked } = await run([{ steps }], () => ({ body: { jobs: [{ id: 'j-1', state: 'discarded' }] } }))
+  expect(asked).toHaveLength(1)
+})
+
 test('with --reset-url the server is emptied before every case, one at a time', async () => {
   const cases = [...look({}), ...look({})]
   let base = ''
