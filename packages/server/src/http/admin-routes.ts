@@ -23,9 +23,10 @@ import { configureQueue } from '../engine/queue.ts'
 import { direct, forgetWorker, type DirectiveWord } from '../engine/registry.ts'
 import { listJobs, findJob } from './jobs.ts'
 import { type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
+import { bodyOf, pagingOf, paginationOf, param, tenantOf, type Call, type Route } from './route.ts'
 import { pauseQueue, queueFacts, queueView, resumeQueue } from './queue-routes.ts'
 import { livingWorkers, workerView } from './registry-routes.ts'
+import { isOwn } from './tenant-routes.ts'
 
 const BULK_SHAPE = object({
   confirm: flag(),
@@ -260,12 +261,17 @@ async function bulk(call: Call, action: 'retry' | 'cancel' | 'delete'): Promise<
     throw badField('filter', 'Name the jobs with job_ids or filter.')
   }
   const ids = read.job_ids ?? (await matching(call, action, read.filter ?? {}, read.limit ?? 1000))
-  const act = (id: string): Promise<unknown> =>
+  const tenant = tenantOf(call)
+  const actOn = (id: string): Promise<unknown> =>
     action === 'retry'
       ? engine.run(retryDead(engine, id, false))
       : action === 'cancel'
         ? engine.run(cancel(id))
         : engine.run(deleteJob(id, false))
+  const act = async (id: string): Promise<void> => {
+    if (tenant !== null && !(await isOwn(call, tenant, id))) throw notFound('job', id)
+    await actOn(id)
+  }
   const outcomes = await Promise.allSettled(ids.map(act))
   const errors = outcomes.flatMap((outcome, index) =>
     outcome.status === 'rejected'
@@ -294,7 +300,7 @@ async function matching(
   const ids: string[] = []
   for (const state of states) {
     const { jobs } = await call.engine.read((reads) =>
-      reads.jobs({ queue: filter.queue ?? null, type: filter.type ?? null, state }, null, {
+      reads.jobs({ queue: filter.queue ?? null, type: filter.type ?? null, state, tenant: tenantOf(call) }, null, {
         limit: limit - ids.length,
         offset: 0,
       }),

@@ -5,6 +5,7 @@
 import { OjsError, parseBody, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
+import { AT_RISK_ROUTES } from './at-risk-routes.ts'
 import { BULK_ROUTES } from './bulk-routes.ts'
 import { CRON_ROUTES } from './cron-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
@@ -17,10 +18,11 @@ import { openApi } from './openapi.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
 import { RATE_LIMIT_ROUTES } from './rate-limit-routes.ts'
 import { REGISTRY_ROUTES } from './registry-routes.ts'
-import type { Route, ServerInfo } from './route.ts'
+import type { Call, Route, ServerInfo } from './route.ts'
 import { Router } from './router.ts'
 import { SIGN_ROUTES } from './signs-routes.ts'
 import { SYSTEM_ROUTES } from './system-routes.ts'
+import { isAboutAJob, refuseOthersJob, TENANT_ROUTES } from './tenant-routes.ts'
 import { TYPE_ROUTES } from './type-routes.ts'
 import { WORKER_ROUTES } from './worker-routes.ts'
 
@@ -48,6 +50,8 @@ export const ROUTES: readonly Route[] = [
   ...EVENT_ROUTES,
   ...TYPE_ROUTES,
   ...ADMIN_ROUTES,
+  ...AT_RISK_ROUTES,
+  ...TENANT_ROUTES,
 ]
 
 const NO_QUERY = new URLSearchParams()
@@ -92,7 +96,9 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     const { route, params } = match
     const json = route.body === undefined ? undefined : parse(request, route.body.optional === true)
     const text = route.body === undefined ? '' : request.body
-    return route.handle({ engine, info, params, query, request, requestId, text, json })
+    const call: Call = { engine, info, params, query, request, requestId, text, json }
+    if (request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)
+    return refuseOthersJob(call).then(() => route.handle(call))
   }
 
   return async (request) => {

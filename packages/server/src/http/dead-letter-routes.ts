@@ -2,7 +2,8 @@
 import { object, list, notFound, OjsError, renderJob, text, whole } from '@curfew/core'
 import { deleteJob, retryDead } from '../engine/dead-letter.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, queryText, type Call, type Route } from './route.ts'
+import { bodyOf, pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
+import { isOwn } from './tenant-routes.ts'
 
 const RETRY_MANY_SHAPE = object({
   job_ids: list(text(), 0, 10_000),
@@ -14,7 +15,7 @@ const RETRY_MANY_SHAPE = object({
 
 async function deadLetters(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
   const paging = pagingOf(call, byDefault)
-  const filter = { queue: queryText(call, 'queue'), type: queryText(call, 'type') }
+  const filter = { queue: queryText(call, 'queue'), type: queryText(call, 'type'), tenant: tenantOf(call) }
   const { jobs, total } = await call.engine.read((reads) => reads.deadLetters(filter, paging))
   return {
     body: objectOf({
@@ -44,10 +45,19 @@ async function retryOne(call: Call): Promise<Answer> {
 
 async function retryMany(call: Call): Promise<Answer> {
   const read = bodyOf(call, RETRY_MANY_SHAPE)
-  const filter = { queue: read.filter?.queue ?? read.queue ?? null, type: read.filter?.type ?? read.type ?? null }
+  const tenant = tenantOf(call)
+  const filter = {
+    queue: read.filter?.queue ?? read.queue ?? null,
+    type: read.filter?.type ?? read.type ?? null,
+    tenant,
+  }
   const found = await call.engine.read((reads) => reads.deadLetters(filter, { limit: read.limit ?? 1000, offset: 0 }))
   const ids = read.job_ids ?? found.jobs.map(({ id }) => id)
-  const outcomes = await Promise.allSettled(ids.map((id) => call.engine.run(retryDead(call.engine, id, true))))
+  const retry = async (id: string): Promise<void> => {
+    if (tenant !== null && !(await isOwn(call, tenant, id))) throw notFound('dead letter', id)
+    await call.engine.run(retryDead(call.engine, id, true))
+  }
+  const outcomes = await Promise.allSettled(ids.map(retry))
   const errors = outcomes.flatMap((outcome, index) =>
     outcome.status === 'rejected'
       ? [{ job_id: ids[index], code: outcome.reason instanceof OjsError ? outcome.reason.code : 'internal_error' }]

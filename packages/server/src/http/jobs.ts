@@ -222,7 +222,12 @@ export async function listJobs(call: Call, byDefault: number, key: 'jobs' | 'ite
   if (state !== null && known === null) throw badField('state', `state must be one of ${JOB_STATES.join(', ')}.`)
   if (paging.cursor !== null && !isUuidV7(paging.cursor))
     throw badField('cursor', 'cursor must be a next_cursor from an earlier answer.')
-  const filter = { queue: queryText(call, 'queue'), state: known, type: queryText(call, 'type') }
+  const filter = {
+    queue: queryText(call, 'queue'),
+    state: known,
+    type: queryText(call, 'type'),
+    tenant: tenantOf(call),
+  }
   const { jobs: found, total } = await call.engine.read((reads) =>
     reads.jobs(filter, paging.cursor, { offset: paging.offset, limit: paging.limit + 1 }),
   )

@@ -367,6 +367,65 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         }
       })
 
+      test('show the jobs of one tenant, and count them by state', async () => {
+        const own = await saved(admitted({ tenant: 'acme' }), admitted({ tenant: 'acme', queue: 'b', pending: true }))
+        await saved(admitted({ tenant: 'beta' }), admitted())
+        const newest = idsOf(own).sort().reverse()
+        const shown = async (filter: Partial<JobFilter>, before: string | null = null, page = FIRST_PAGE) => {
+          const { jobs, total } = await store.jobs({ ...ANY, ...filter }, before, page)
+          return [idsOf(jobs), total]
+        }
+        expect(await shown({ tenant: 'acme' })).toEqual([newest, 2])
+        expect(await shown({ tenant: 'acme' }, newest[0] ?? null)).toEqual([newest.slice(1), 2])
+        expect(await shown({ tenant: 'acme' }, null, { limit: 1, offset: 1 })).toEqual([newest.slice(1), 2])
+        expect(await shown({ tenant: 'acme', state: 'pending' })).toEqual([[own[1]?.id], 1])
+        expect(await shown({ tenant: 'acme', queue: 'default', type: 'none' })).toEqual([[], 0])
+        expect(await shown({ tenant: 'nobody' })).toEqual([[], 0])
+        expect(await store.tenantCounts('acme')).toMatchObject({ available: 1, pending: 1, active: 0, completed: 0 })
+        expect(await store.tenantCounts('nobody')).toMatchObject({ available: 0, pending: 0 })
+      })
+
+      test('show which waiting jobs have a deadline below a line that rises with their place', async () => {
+        const [plain, late, early] = await saved(
+          admitted(),
+          admitted({ expiresAt: at(40) }),
+          admitted({ expiresAt: at(10) }),
+        )
+        const above = await savedOne(admitted({ priority: 5, expiresAt: at(1_000) }))
+        await savedOne(admitted({ queue: 'other', expiresAt: at(1) }))
+        const outpaced = async (order: 'fifo' | 'edf', gapMs: number, look = 10, limit = 10) =>
+          (await store.outpaced({ queue: 'default', order, from: at(0), gapMs, look, limit })).map(({ id, ahead }) => [
+            [above, plain, late, early].findIndex((job) => job?.id === id),
+            ahead,
+          ])
+        expect(await outpaced('fifo', 15)).toEqual([
+          [2, 2],
+          [3, 3],
+        ])
+        expect(await outpaced('edf', 15)).toEqual([
+          [3, 1],
+          [2, 2],
+        ])
+        expect(await outpaced('fifo', 4)).toEqual([[3, 3]])
+        expect(await outpaced('fifo', 1e13)).toEqual([
+          [0, 0],
+          [2, 2],
+          [3, 3],
+        ])
+        expect(await outpaced('fifo', 15, 10, 1)).toEqual([[2, 2]])
+        expect(await outpaced('fifo', 15, 3)).toEqual([[2, 2]])
+        expect(await outpaced('fifo', 1)).toEqual([])
+      })
+
+      test('show which jobs are woken before the moment they wait for', async () => {
+        const doomed = await savedOne(admitted({ scheduledAt: at(50), expiresAt: at(40) }))
+        await saved(admitted({ scheduledAt: at(30), expiresAt: at(40) }), admitted({ expiresAt: at(5) }), admitted())
+        expect(idsOf(await store.outwaited(null, 10, 10))).toEqual([doomed.id])
+        expect(idsOf(await store.outwaited('default', 10, 10))).toEqual([doomed.id])
+        expect(await store.outwaited('other', 10, 10)).toEqual([])
+        expect(await store.outwaited(null, 2, 10)).toEqual([])
+      })
+
       test('show active jobs, as many as asked for', async () => {
         const jobs = await saved(admitted(), admitted(), admitted())
         await save(changesOf(...jobs.slice(0, 2).map((job) => claimed(job))))
@@ -391,6 +450,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           const { jobs, total } = await store.deadLetters({ queue, type }, page)
           return [idsOf(jobs), total]
         }
+        expect(await store.deadLetters({ queue: null, type: null, tenant: 'acme' }, FIRST_PAGE)).toEqual({
+          jobs: [],
+          total: 0,
+        })
         expect(await shown(null, null)).toEqual([[b.id, c.id, a.id], 3])
         expect(await shown('a', null)).toEqual([[c.id, a.id], 2])
         expect(await shown(null, 'x')).toEqual([[b.id, a.id], 2])

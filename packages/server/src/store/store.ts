@@ -243,6 +243,17 @@ export interface JobFilter {
   readonly queue: string | null
   readonly state: JobState | null
   readonly type: string | null
+  /** Only this tenant's; null or left out: anybody's. */
+  readonly tenant?: string | null
+}
+
+/** A line through a queue: it begins at an instant and rises with every job in the order in which they are handed out. */
+export interface Outpaced extends Pick<Claimable, 'queue' | 'order' | 'limit'> {
+  readonly from: Instant
+  /** How much it rises from one job to the next. */
+  readonly gapMs: number
+  /** How many of the queue's jobs are looked at: the first ones by priority and sequence. */
+  readonly look: number
 }
 
 export type StateCounts = Readonly<Record<JobState, number>>
@@ -252,7 +263,7 @@ export interface Reads {
   job(id: string): Promise<Job | null>
   /** Newest first. `before`: only jobs whose id sorts below this one (the cursor). */
   jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }>
-  deadLetters(filter: Pick<JobFilter, 'queue' | 'type'>, page: Page): Promise<{ jobs: Job[]; total: number }>
+  deadLetters(filter: Pick<JobFilter, 'queue' | 'type' | 'tenant'>, page: Page): Promise<{ jobs: Job[]; total: number }>
   deadLetterCounts(): Promise<{ queue: string; count: number }[]>
   /** True while a job that was removed by retention is remembered. */
   wasPurged(id: string): Promise<boolean>
@@ -271,6 +282,15 @@ export interface Reads {
   owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]>
   /** How many jobs wait for a limiter, and how many hold it. */
   limited(key: string): Promise<{ available: number; active: number }>
+  /** How many jobs a tenant has, by state. */
+  tenantCounts(tenant: string): Promise<StateCounts>
+  /** The first available jobs of a queue whose deadline lies below a line, each with the number of jobs ahead of it. */
+  outpaced(asked: Outpaced): Promise<{ readonly id: string; readonly ahead: number }[]>
+  /**
+   * Scheduled and retryable jobs (of a queue; null: of any) that are woken before the moment they wait for, as a limit of
+   * theirs comes first: nearest first, among the `look` jobs of all kinds that are woken first.
+   */
+  outwaited(queue: string | null, look: number, limit: number): Promise<Job[]>
   /** Available jobs of a queue that have a deadline, in the order of `edf`. */
   deadlined(queue: string, limit: number): Promise<Job[]>
   /** Active jobs, for the age of their last sign of life. */

@@ -13,8 +13,9 @@ type Group = readonly [
   type: string,
   from: JobState | null,
   to: JobState | null,
-  tenant: string | null,
   ids: string[],
+  // Of jobs that have one. An older server does not look at it, and does not tell it.
+  tenant?: string,
 ]
 
 interface Payload {
@@ -69,29 +70,31 @@ export function piecesOf(
 
 /** Changes that have all but the id in common are written once, in as many texts as it takes. */
 function* groupTexts(changes: readonly StateChange[], room: number): Generator<string> {
-  const groups = new Map<string, string[]>()
+  const groups = new Map<string, { head: string; end: string; ids: string[] }>()
   for (const { id, queue, type, from, to, tenant } of changes) {
-    const head = JSON.stringify([queue, type, from, to, tenant]).slice(0, -1)
-    const ids = groups.get(head)
-    if (ids === undefined) groups.set(head, [id])
-    else ids.push(id)
+    const head = JSON.stringify([queue, type, from, to]).slice(0, -1)
+    const end = tenant === null ? ']]' : `],${JSON.stringify(tenant)}]`
+    const key = `${head}${end}`
+    const known = groups.get(key)
+    if (known === undefined) groups.set(key, { head, end, ids: [id] })
+    else known.ids.push(id)
   }
-  for (const [head, ids] of groups) {
-    const most = room - Buffer.byteLength(head) - 10
+  for (const { head, end, ids } of groups.values()) {
+    const most = room - Buffer.byteLength(head) - Buffer.byteLength(end) - 10
     let texts: string[] = []
     let bytes = 0
     for (const id of ids) {
       const text = JSON.stringify(id)
       const size = Buffer.byteLength(text) + 1
       if (bytes + size > most && texts.length > 0) {
-        yield `${head},[${texts.join()}]]`
+        yield `${head},[${texts.join()}${end}`
         texts = []
         bytes = 0
       }
       texts.push(text)
       bytes += size
     }
-    yield `${head},[${texts.join()}]]`
+    yield `${head},[${texts.join()}${end}`
   }
 }
 
@@ -99,7 +102,7 @@ function* groupTexts(changes: readonly StateChange[], room: number): Generator<s
 export function newsFrom(payload: string, me: string): News | null {
   const { w, c, l, a, e } = JSON.parse(payload) as Payload
   if (w === me) return null
-  const changes = c.flatMap(([queue, type, from, to, tenant, ids]) =>
+  const changes = c.flatMap(([queue, type, from, to, ids, tenant = null]) =>
     ids.map((id) => ({ id, queue, type, from, to, tenant })),
   )
   return { changes, live: l, lastEvent: e, wakeAt: a, inbox: false }

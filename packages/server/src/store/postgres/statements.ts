@@ -526,25 +526,122 @@ WHERE type = $3
 export const LIST_DEAD_LETTERS = statement(
   'list_dead_letters',
   `
--- Finds the members of the dead-letter list by queue and type (null: any), newest first.
+-- Finds the members of the dead-letter list by queue, type and tenant (null: any), newest first.
 SELECT b.body, j.*
 FROM jobs j JOIN bodies b ON b.id = j.id
 WHERE j.dead_letter
   AND ($1::text IS NULL OR j.queue = $1)
   AND ($2::text IS NULL OR j.type = $2)
+  AND ($3::text IS NULL OR j.tenant = $3)
 ORDER BY j.discarded_at DESC, j.id DESC
-LIMIT $3 OFFSET $4`,
+LIMIT $4 OFFSET $5`,
 )
 
-export const COUNT_DEAD_LETTERS_OF_TYPE = statement(
-  'count_dead_letters_of_type',
+export const COUNT_DEAD_LETTERS_AMONG = statement(
+  'count_dead_letters_among',
   `
--- Counts the members of the dead-letter list of a type, by queue (null: any).
+-- Counts the members of the dead-letter list by queue, type and tenant (null: any). Reads all of them.
 SELECT count(*)
 FROM jobs
 WHERE dead_letter
-  AND type = $2
-  AND ($1::text IS NULL OR queue = $1)`,
+  AND ($1::text IS NULL OR queue = $1)
+  AND ($2::text IS NULL OR type = $2)
+  AND ($3::text IS NULL OR tenant = $3)`,
+)
+
+export const LIST_JOBS_OF_TENANT = statement(
+  'list_jobs_of_tenant',
+  `
+-- Finds jobs of a tenant by queue, state and type (null: any) below a cursor, newest id first. Sorts all that fit.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.tenant IS NOT NULL AND j.tenant = $7
+  AND j.id < $1
+  AND ($2::text IS NULL OR j.queue = $2)
+  AND ($3::text IS NULL OR j.state = $3)
+  AND ($4::text IS NULL OR j.type = $4)
+ORDER BY j.id DESC
+LIMIT $5 OFFSET $6`,
+)
+
+export const COUNT_JOBS_OF_TENANT = statement(
+  'count_jobs_of_tenant',
+  `
+-- Counts the jobs of a tenant by queue, state and type (null: any).
+SELECT count(*)
+FROM jobs
+WHERE tenant IS NOT NULL AND tenant = $4
+  AND ($1::text IS NULL OR queue = $1)
+  AND ($2::text IS NULL OR state = $2)
+  AND ($3::text IS NULL OR type = $3)`,
+)
+
+export const TENANT_COUNTS = statement(
+  'tenant_counts',
+  `
+-- Finds how many jobs a tenant has, by state.
+SELECT state, count(*)
+FROM jobs
+WHERE tenant IS NOT NULL AND tenant = $1
+GROUP BY state`,
+)
+
+export const OUTPACED = statement(
+  'outpaced',
+  `
+-- Finds which of the first available jobs of a queue have a deadline below a line that rises with their place.
+SELECT id, ahead
+FROM (
+  SELECT id, wake_at, row_number() OVER (ORDER BY priority DESC, seq) - 1 AS ahead
+  FROM (
+    SELECT id, priority, seq, wake_at
+    FROM jobs
+    WHERE state = 'available' AND queue = $1
+    ORDER BY priority DESC, seq
+    LIMIT $4
+  ) first
+) placed
+WHERE wake_at IS NOT NULL AND wake_at < $2::bigint + (ahead + 1) * $3::double precision
+ORDER BY ahead
+LIMIT $5`,
+)
+
+export const OUTPACED_BY_DEADLINE = statement(
+  'outpaced_by_deadline',
+  `
+-- The same where those with a deadline come before those without, the nearest first.
+SELECT id, ahead
+FROM (
+  SELECT id, wake_at, row_number() OVER (ORDER BY priority DESC, wake_at NULLS LAST, seq) - 1 AS ahead
+  FROM (
+    SELECT id, priority, seq, wake_at
+    FROM jobs
+    WHERE state = 'available' AND queue = $1
+    ORDER BY priority DESC, seq
+    LIMIT $4
+  ) first
+) placed
+WHERE wake_at IS NOT NULL AND wake_at < $2::bigint + (ahead + 1) * $3::double precision
+ORDER BY ahead
+LIMIT $5`,
+)
+
+export const OUTWAITED = statement(
+  'outwaited',
+  `
+-- Finds which of the jobs that are woken first are woken before the moment they wait for.
+SELECT b.body, j.*
+FROM (
+  SELECT *
+  FROM jobs
+  WHERE wake_at IS NOT NULL
+  ORDER BY wake_at
+  LIMIT $2
+) j JOIN bodies b ON b.id = j.id
+WHERE ($1::text IS NULL OR j.queue = $1)
+  AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))
+ORDER BY j.wake_at
+LIMIT $3`,
 )
 
 export const JOBS_AFTER = statement(

@@ -20,6 +20,7 @@ import type {
   Inbox,
   InboxEntry,
   JobFilter,
+  Outpaced,
   Life,
   News,
   Page,
@@ -212,8 +213,16 @@ export class PostgresStore implements Store {
   }
 
   async jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
-    const [queue, type] = [exactOrNull(filter.queue), exactOrNull(filter.type)]
+    const [queue, type, tenant] = [exactOrNull(filter.queue), exactOrNull(filter.type), filter.tenant ?? null]
     const { state } = filter
+    if (tenant !== null) {
+      const from = before === null ? ABOVE_ALL_IDS : exact(before)
+      const [jobs, total] = await Promise.all([
+        this.#jobs(sql.LIST_JOBS_OF_TENANT, [from, queue, state, type, page.limit, page.offset, exact(tenant)]),
+        this.#number(sql.COUNT_JOBS_OF_TENANT, [queue, state, type, exact(tenant)]),
+      ])
+      return { jobs, total }
+    }
     const total =
       type === null
         ? await this.#number(sql.COUNT_JOBS, [queue, state])
@@ -226,17 +235,35 @@ export class PostgresStore implements Store {
   }
 
   async deadLetters(
-    filter: Pick<JobFilter, 'queue' | 'type'>,
+    filter: Pick<JobFilter, 'queue' | 'type' | 'tenant'>,
     { limit, offset }: Page,
   ): Promise<{ jobs: Job[]; total: number }> {
     const [queue, type] = [exactOrNull(filter.queue), exactOrNull(filter.type)]
+    const tenant = exactOrNull(filter.tenant ?? null)
     const [jobs, total] = await Promise.all([
-      this.#jobs(sql.LIST_DEAD_LETTERS, [queue, type, limit, offset]),
-      type === null
+      this.#jobs(sql.LIST_DEAD_LETTERS, [queue, type, tenant, limit, offset]),
+      type === null && tenant === null
         ? this.#number(sql.COUNT_DEAD_LETTERS, [queue])
-        : this.#number(sql.COUNT_DEAD_LETTERS_OF_TYPE, [queue, type]),
+        : this.#number(sql.COUNT_DEAD_LETTERS_AMONG, [queue, type, tenant]),
     ])
     return { jobs, total }
+  }
+
+  async tenantCounts(tenant: string): Promise<StateCounts> {
+    const { rows } = await this.#read<readonly [JobState, number]>(sql.TENANT_COUNTS, [exact(tenant)])
+    const counts = noJobs()
+    for (const [state, n] of rows) counts[state] = n
+    return counts
+  }
+
+  async outpaced({ queue, order, from, gapMs, look, limit }: Outpaced): Promise<{ id: string; ahead: number }[]> {
+    const statement = order === 'edf' ? sql.OUTPACED_BY_DEADLINE : sql.OUTPACED
+    const { rows } = await this.#read<readonly [string, number]>(statement, [exact(queue), from, gapMs, look, limit])
+    return rows.map(([id, ahead]) => ({ id: original(id), ahead }))
+  }
+
+  outwaited(queue: string | null, look: number, limit: number): Promise<Job[]> {
+    return this.#jobs(sql.OUTWAITED, [exactOrNull(queue), look, limit])
   }
 
   async deadLetterCounts(): Promise<{ queue: string; count: number }[]> {

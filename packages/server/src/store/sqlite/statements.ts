@@ -71,6 +71,83 @@ WHERE j.state = 'available' AND j.queue = @queue AND j.wake_at IS NULL
 ORDER BY j.priority DESC, j.seq
 LIMIT +@limit`
 
+export const FIND_CLAIMABLE_OF_TENANT = `
+-- Finds the available jobs of a tenant in a queue, without those of some limiters, in the order in which they are handed out.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_tenant_claim CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.tenant IS NOT NULL AND j.queue = @queue AND j.tenant = @tenant
+  AND (j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM json_each(@without)))
+ORDER BY j.priority DESC, j.seq
+LIMIT +@limit`
+
+/** How many are ahead is counted in the order in which jobs are handed out. */
+const outpaced = (order: string): string => `
+SELECT id, ahead
+FROM (
+  SELECT id, wake_at, row_number() OVER (ORDER BY ${order}) - 1 AS ahead
+  FROM (
+    SELECT id, priority, seq, wake_at
+    FROM jobs INDEXED BY jobs_claim
+    WHERE state = 'available' AND queue = @queue
+    ORDER BY priority DESC, seq
+    LIMIT +@look
+  )
+)
+WHERE wake_at IS NOT NULL AND wake_at < @from + (ahead + 1) * @gapMs
+ORDER BY ahead
+LIMIT +@limit`
+
+export const OUTPACED = `
+-- Finds which of the first available jobs of a queue have a deadline below a line that rises with their place.
+${outpaced('priority DESC, seq')}`
+
+export const OUTPACED_BY_DEADLINE = `
+-- The same where those with a deadline come before those without, the nearest first.
+${outpaced('priority DESC, wake_at IS NULL, wake_at, seq')}`
+
+export const OUTWAITED = `
+-- Finds which of the jobs that are woken first are woken before the moment they wait for.
+SELECT b.body, j.*
+FROM (
+  SELECT *
+  FROM jobs INDEXED BY jobs_wake
+  WHERE wake_at IS NOT NULL
+  ORDER BY wake_at
+  LIMIT +@look
+) j CROSS JOIN bodies b ON b.place = j.place
+WHERE (@queue IS NULL OR j.queue = @queue)
+  AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))
+ORDER BY j.wake_at
+LIMIT +@limit`
+
+export const TENANT_COUNTS = `
+-- Finds how many jobs a tenant has, by state.
+SELECT state, count(*)
+FROM jobs INDEXED BY jobs_tenant
+WHERE tenant IS NOT NULL AND tenant = ?
+GROUP BY state`
+
+export const LIST_JOBS_OF_TENANT = `
+-- Finds jobs of a tenant by queue, state and type (null: any) below a cursor, newest id first. Sorts all that fit.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_tenant CROSS JOIN bodies b ON b.place = j.place
+WHERE j.tenant IS NOT NULL AND j.tenant = @tenant
+  AND j.id < @before
+  AND (@queue IS NULL OR j.queue = @queue)
+  AND (@state IS NULL OR j.state = @state)
+  AND (@type IS NULL OR j.type = @type)
+ORDER BY j.id DESC
+LIMIT +@limit OFFSET +@offset`
+
+export const COUNT_JOBS_OF_TENANT = `
+-- Counts the jobs of a tenant by queue, state and type (null: any).
+SELECT count(*)
+FROM jobs INDEXED BY jobs_tenant
+WHERE tenant IS NOT NULL AND tenant = @tenant
+  AND (@queue IS NULL OR queue = @queue)
+  AND (@state IS NULL OR state = @state)
+  AND (@type IS NULL OR type = @type)`
+
 export const FIND_OLDEST_AVAILABLE = `
 -- Finds the available jobs of a queue that have waited longest. Sorts all that wait.
 SELECT b.body, j.*
@@ -224,22 +301,24 @@ WHERE type = @type
   AND (@state IS NULL OR state = @state)`
 
 export const LIST_DEAD_LETTERS = `
--- Finds the members of the dead-letter list by queue and type (null: any), newest first.
+-- Finds the members of the dead-letter list by queue, type and tenant (null: any), newest first.
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_dead_letter CROSS JOIN bodies b ON b.place = j.place
 WHERE j.dead_letter = 1
   AND (@queue IS NULL OR j.queue = @queue)
   AND (@type IS NULL OR j.type = @type)
+  AND (@tenant IS NULL OR j.tenant = @tenant)
 ORDER BY j.discarded_at DESC, j.place DESC
 LIMIT +@limit OFFSET +@offset`
 
-export const COUNT_DEAD_LETTERS_OF_TYPE = `
--- Counts the members of the dead-letter list of a type, by queue (null: any).
+export const COUNT_DEAD_LETTERS_AMONG = `
+-- Counts the members of the dead-letter list by queue, type and tenant (null: any). Reads all of them.
 SELECT count(*)
 FROM jobs INDEXED BY jobs_dead_letter
 WHERE dead_letter = 1
-  AND type = @type
-  AND (@queue IS NULL OR queue = @queue)`
+  AND (@queue IS NULL OR queue = @queue)
+  AND (@type IS NULL OR type = @type)
+  AND (@tenant IS NULL OR tenant = @tenant)`
 
 export const JOBS_AFTER = `
 -- Finds every job whose id is above this one, by id.
@@ -633,6 +712,13 @@ export function prepare(db: Database) {
     findJob: jobs<[id: string]>(FIND_JOB),
     findClaimable: jobs<[queue: string, limit: number]>(FIND_CLAIMABLE),
     findClaimableOf: jobs<[Wanted]>(FIND_CLAIMABLE_OF),
+    findClaimableOfTenant: jobs<[Wanted & { tenant: string }]>(FIND_CLAIMABLE_OF_TENANT),
+    outpaced: rows<readonly [id: string, ahead: number]>(OUTPACED),
+    outpacedByDeadline: rows<readonly [id: string, ahead: number]>(OUTPACED_BY_DEADLINE),
+    outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(OUTWAITED),
+    tenantCounts: rows<readonly [state: JobState, n: number]>(TENANT_COUNTS),
+    listJobsOfTenant: jobs<[JobsAsked & { before: string; tenant: string } & Slice]>(LIST_JOBS_OF_TENANT),
+    countJobsOfTenant: valueBy<JobsAsked & { tenant: string }>(COUNT_JOBS_OF_TENANT),
     findDeadlined: jobs<[Wanted]>(FIND_DEADLINED),
     findUndated: jobs<[Wanted & { above: number }]>(FIND_UNDATED),
     findOldestAvailable: jobs<[queue: string, limit: number]>(FIND_OLDEST_AVAILABLE),
@@ -654,7 +740,7 @@ export function prepare(db: Database) {
     listJobsHeld: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS_HELD),
     countJobsOfType: valueBy<JobsAsked>(COUNT_JOBS_OF_TYPE),
     listDeadLetters: jobs<[DeadLettersAsked & Slice]>(LIST_DEAD_LETTERS),
-    countDeadLettersOfType: valueBy<DeadLettersAsked>(COUNT_DEAD_LETTERS_OF_TYPE),
+    countDeadLettersAmong: valueBy<DeadLettersAsked>(COUNT_DEAD_LETTERS_AMONG),
     listActiveJobs: jobs<[limit: number]>(LIST_ACTIVE_JOBS),
     jobsAfter: jobs<[id: string, limit: number]>(JOBS_AFTER),
     nextJobWake: value<Instant>(NEXT_JOB_WAKE),
@@ -749,7 +835,7 @@ interface JobsAsked {
   type: string | null
 }
 
-type DeadLettersAsked = Pick<JobsAsked, 'queue' | 'type'>
+type DeadLettersAsked = Pick<JobsAsked, 'queue' | 'type'> & { tenant: string | null }
 
 interface Slice {
   limit: number

@@ -122,6 +122,8 @@ describe('the file', () => {
       DROP INDEX jobs_unique;
       DROP INDEX jobs_limited;
       DROP INDEX jobs_deadline;
+      DROP INDEX jobs_tenant_claim;
+      DROP INDEX jobs_tenant;
       DROP TABLE docs;
       ALTER TABLE jobs DROP COLUMN owner;
       ALTER TABLE jobs DROP COLUMN step;
@@ -328,7 +330,18 @@ describe('the query plans', () => {
     ['list', sql.LIST_JOBS, [page], 'jobs_id'],
     ['list of a state', sql.LIST_JOBS_ASIDE, [page], 'jobs_aside'],
     ['oldest dead letters', sql.FIND_OLDEST_DEAD_LETTERS, [1], 'jobs_dead_letter'],
-    ['dead letters', sql.LIST_DEAD_LETTERS, [{ queue: null, type: null, limit: 1, offset: 0 }], 'jobs_dead_letter'],
+    [
+      'dead letters',
+      sql.LIST_DEAD_LETTERS,
+      [{ queue: null, type: null, tenant: null, limit: 1, offset: 0 }],
+      'jobs_dead_letter',
+    ],
+    [
+      'claim for a tenant',
+      sql.FIND_CLAIMABLE_OF_TENANT,
+      [{ queue: 'default', tenant: 'acme', without: '[]', limit: 1 }],
+      'jobs_tenant_claim',
+    ],
     ['due workers', sql.FIND_DUE_WORKERS, [0, 1], 'workers_wake'],
     ['tombstone', sql.FIND_TOMBSTONE, ['id'], 'tombstones_id'],
   ])('%s uses its index and never sorts', (_, query, params, index) => {

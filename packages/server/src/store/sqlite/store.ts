@@ -20,6 +20,7 @@ import type {
   EventRetention,
   Life,
   JobFilter,
+  Outpaced,
   Page,
   Queue,
   Sizes,
@@ -133,9 +134,15 @@ export class SqliteStore implements Store {
     return this.#read(({ findJob }, { texts }) => one(findJob.get(id), (row) => toJob(row, texts)))
   }
 
-  jobs({ queue, state, type }: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
+  jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
+    const { queue, state, type, tenant = null } = filter
     return this.#read((statements, { texts }) => {
-      const { countJobs, countJobsOfType } = statements
+      const { countJobs, countJobsOfType, countJobsOfTenant, listJobsOfTenant } = statements
+      if (tenant !== null) {
+        const asked = { queue, state, type, tenant }
+        const found = listJobsOfTenant.all({ ...asked, before: before ?? ABOVE_ALL_IDS, ...page })
+        return { jobs: found.map((row) => toJob(row, texts)), total: countJobsOfTenant.get(asked) ?? 0 }
+      }
       const total = (type === null ? countJobs.get({ queue, state }) : countJobsOfType.get({ queue, state, type })) ?? 0
       // Where there is nothing (more) to be found, nobody shall search for it through all jobs.
       const limit = Math.min(page.limit, Math.max(0, total - page.offset))
@@ -150,11 +157,35 @@ export class SqliteStore implements Store {
     })
   }
 
-  deadLetters({ queue, type }: Pick<JobFilter, 'queue' | 'type'>, page: Page): Promise<{ jobs: Job[]; total: number }> {
-    return this.#read(({ listDeadLetters, countDeadLetters, countDeadLettersOfType }, { texts }) => ({
-      jobs: listDeadLetters.all({ queue, type, ...page }).map((row) => toJob(row, texts)),
-      total: (type === null ? countDeadLetters.get({ queue }) : countDeadLettersOfType.get({ queue, type })) ?? 0,
+  deadLetters(
+    { queue, type, tenant = null }: Pick<JobFilter, 'queue' | 'type' | 'tenant'>,
+    page: Page,
+  ): Promise<{ jobs: Job[]; total: number }> {
+    const isAny = type === null && tenant === null
+    return this.#read(({ listDeadLetters, countDeadLetters, countDeadLettersAmong }, { texts }) => ({
+      jobs: listDeadLetters.all({ queue, type, tenant, ...page }).map((row) => toJob(row, texts)),
+      total: (isAny ? countDeadLetters.get({ queue }) : countDeadLettersAmong.get({ queue, type, tenant })) ?? 0,
     }))
+  }
+
+  tenantCounts(tenant: string): Promise<StateCounts> {
+    return this.#read(({ tenantCounts }) => {
+      const counts = noJobs()
+      for (const [state, n] of tenantCounts.all(tenant)) counts[state] = n
+      return counts
+    })
+  }
+
+  outpaced({ order, ...asked }: Outpaced): Promise<{ id: string; ahead: number }[]> {
+    return this.#read(({ outpaced, outpacedByDeadline }) =>
+      (order === 'edf' ? outpacedByDeadline : outpaced).all(asked).map(([id, ahead]) => ({ id, ahead })),
+    )
+  }
+
+  outwaited(queue: string | null, look: number, limit: number): Promise<Job[]> {
+    return this.#read(({ outwaited }, { texts }) =>
+      outwaited.all({ queue, look, limit }).map((row) => toJob(row, texts)),
+    )
   }
 
   deadLetterCounts(): Promise<{ queue: string; count: number }[]> {

@@ -66,6 +66,8 @@ export class SqliteTransaction implements Transaction {
     if (order === 'fifo' && tenant === null && without.length === 0)
       return this.#jobs(({ findClaimable }) => findClaimable.all(queue, limit))
     const wanted = { queue, tenant, without: JSON.stringify(without), limit }
+    if (order === 'fifo' && tenant !== null)
+      return this.#jobs(({ findClaimableOfTenant }) => findClaimableOfTenant.all({ ...wanted, tenant }))
     if (order === 'fifo') return this.#jobs(({ findClaimableOf }) => findClaimableOf.all(wanted))
     const dated = this.#jobs(({ findDeadlined }) => findDeadlined.all(wanted))
     const lowest = dated.length < limit ? -Infinity : (dated.at(-1)?.priority ?? -Infinity)

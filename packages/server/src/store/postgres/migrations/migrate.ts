@@ -12,6 +12,7 @@ import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
 import { inbox } from './0002-inbox.ts'
 import { docsOwners } from './0003-docs-owners.ts'
 import { drainingUnique } from './0004-draining-unique.ts'
+import { tenants } from './0005-tenants.ts'
 
 export interface Migration {
   readonly name: string
@@ -19,7 +20,7 @@ export interface Migration {
   readonly sql: string
 }
 
-export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox, docsOwners, drainingUnique]
+export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox, docsOwners, drainingUnique, tenants]
 
 export interface Migrating {
   readonly schema: string

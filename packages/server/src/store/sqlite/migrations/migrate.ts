@@ -9,6 +9,7 @@ import { notices } from './0003-notices.ts'
 import { jobsAsidePlainly } from './0004-jobs-aside-plainly.ts'
 import { documents } from './0005-documents.ts'
 import { drainingUnique } from './0006-draining-unique.ts'
+import { tenants } from './0007-tenants.ts'
 
 const MIGRATIONS: readonly string[] = [
   jobsWorkersEvents,
@@ -17,6 +18,7 @@ const MIGRATIONS: readonly string[] = [
   jobsAsidePlainly,
   documents,
   drainingUnique,
+  tenants,
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length

@@ -1,0 +1,40 @@
+/** Jobs that will miss a deadline, told before they do, with the figures this was made of. */
+import { iso, QUEUE_SHAPE, riskView, whole } from '@curfew/core'
+import { atRisk, type QueuePace } from '../engine/at-risk.ts'
+import { queryText, queryWhole, type Route } from './route.ts'
+
+export const AT_RISK_ROUTES: readonly Route[] = [
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/at-risk',
+    tag: 'admin',
+    summary: 'Jobs that will miss a deadline at the pace observed in the last minute, the nearest first',
+    query: { queue: QUEUE_SHAPE, limit: whole(1, 200) },
+    handle: async (call) => {
+      const queue = queryText(call, 'queue')
+      if (queue !== null) QUEUE_SHAPE.read(queue, 'queue')
+      const limit = queryWhole(call, 'limit', 1, 200) ?? 50
+      const { found, now } = await call.engine.read(async (reads, now) => ({
+        found: await atRisk(reads, queue, limit, now),
+        now,
+      }))
+      return {
+        body: JSON.stringify({
+          items: found.risks.map(riskView),
+          queues: found.queues.map(paceView),
+          computed_at: iso(now),
+        }),
+      }
+    },
+  },
+]
+
+const paceView = ({ queue, isPaused, waiting, lookedAt, starts, windowMs }: QueuePace): object => ({
+  queue,
+  paused: isPaused,
+  waiting,
+  examined: lookedAt,
+  starts,
+  window_ms: windowMs,
+  starts_per_second: Math.round((starts / windowMs) * 1_000_000) / 1000,
+})
