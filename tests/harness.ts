@@ -14,6 +14,7 @@ import {
 } from '@curfew/core'
 import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/engine.ts'
 import { Meters } from '../packages/server/src/engine/meters.ts'
+import type { Send } from '../packages/server/src/engine/outgoing.ts'
 import { createApp, type Handler } from '../packages/server/src/http/app.ts'
 import type { Store } from '../packages/server/src/store/store.ts'
 import { openTestStore, quiet } from './stores.ts'
@@ -66,6 +67,8 @@ export interface TestOptions {
   readonly token?: string
   /** The engine's clock stands still until POST /admin/clock turns it. */
   readonly manual?: boolean
+  /** The network: who is called by the server, and what they answer. */
+  readonly send?: Send
 }
 
 /** One frame of an event stream; `data` parsed. */
@@ -116,6 +119,7 @@ export const TEST_SETTINGS: EngineSettings = {
   workerTimeoutMs: seconds(30),
   requireOwner: false,
   conformance: true,
+  allowPrivateNetwork: false,
   largestResultBytes: 1_048_576,
   largestCheckpointBytes: 1_048_576,
 }
@@ -156,6 +160,7 @@ export class TestServer {
       settings: { ...settings, limits: { ...settings.limits, ...options.limits } },
       log: { info: log('info'), warn: log('warn'), error: log('error') },
       meters: new Meters(),
+      ...(options.send === undefined ? {} : { send: options.send }),
       ...(options.manual === true ? { manualClock: manualClock(clock.now()) } : {}),
     })
     const handler = createApp({

@@ -260,6 +260,7 @@ function settingsFor(chance: Chance): EngineSettings {
   return {
     ...TEST_SETTINGS,
     conformance: false,
+    allowPrivateNetwork: false,
     limits: chance.happens(0.85)
       ? shortLimits(chance)
       : { ...DEFAULT_LIMITS, judgeUnknownWorkers: chance.happens(0.1) },

@@ -4,7 +4,7 @@
  *
  * What the server does not need to understand is not taken apart: it is cut out of the text as the client wrote it.
  */
-import { badField, OjsError } from './errors.ts'
+import { badField, badPolicy, OjsError } from './errors.ts'
 import { iso, seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
@@ -47,6 +47,14 @@ export const ID_SHAPE: Shape<string> = {
     return value
   },
 }
+/** Queues and types whose names begin with this are the server's own: it makes and runs their jobs itself. */
+export const RESERVED_PREFIX = 'curfew.'
+
+export function refuseReserved(name: string, field: string): void {
+  if (name.startsWith(RESERVED_PREFIX))
+    throw badPolicy(field, `Names that begin with "${RESERVED_PREFIX}" belong to the server itself; choose another.`)
+}
+
 /** Control characters in a worker's name would travel into logs and terminals. */
 export const WORKER_ID_SHAPE = text({
   // eslint-disable-next-line no-control-regex
@@ -165,6 +173,9 @@ export function readEnqueue(
     isGiven(from[key]) ? (shapes[key]?.read(from[key], key) as T) : undefined
 
   const type = TYPE_SHAPE.read(top['type'], 'type')
+  const queue = read<string>(OPTION_SHAPES, merged, 'queue') ?? 'default'
+  refuseReserved(type, 'type')
+  refuseReserved(queue, 'queue')
   TOP_SHAPES.args.read(top['args'], 'args')
   read(TOP_SHAPES, top, 'specversion')
   read(TOP_SHAPES, top, 'schema')
@@ -208,7 +219,6 @@ export function readEnqueue(
       details: { field: 'meta' },
     })
   }
-  const queue = read<string>(OPTION_SHAPES, merged, 'queue') ?? 'default'
   const argsText = members.get('args')?.value ?? '[]'
   const unique = isGiven(merged['unique'])
     ? readUnique(merged['unique'], { type, queue, args: argsText, meta: metaText })

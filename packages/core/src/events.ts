@@ -2,7 +2,8 @@
  * What happened, as a closed list. Events are saved in the transaction of their cause, in lifecycle order per job, and
  * read by poll and by stream. `job.heartbeat` and `worker.heartbeat` go to live streams only.
  */
-import type { Instant } from './clock.ts'
+import { iso, type Instant } from './clock.ts'
+import { eventId } from './ids.ts'
 import type { Fragment, Job, Json } from './job.ts'
 
 export const EVENT_TYPES = [
@@ -44,6 +45,10 @@ export const EVENT_TYPES = [
   'dead_letter.retried',
   'dead_letter.deleted',
   'dead_letter.pruned',
+  'webhook.subscription.created',
+  'webhook.subscription.deleted',
+  'webhook.subscription.disabled',
+  'webhook.dead',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
@@ -94,4 +99,40 @@ export function workerEvent(
   data: Record<string, unknown> = {},
 ): NewEvent {
   return { type, at, subject: workerId, queue: null, jobType: null, data: { worker_id: workerId, ...data } }
+}
+
+export function webhookEvent(
+  type: EventType,
+  subscriptionId: string,
+  at: Instant,
+  data: Record<string, unknown> = {},
+): NewEvent {
+  return {
+    type,
+    at,
+    subject: subscriptionId,
+    queue: null,
+    jobType: null,
+    data: { subscription_id: subscriptionId, ...data },
+  }
+}
+
+/** An event with its place in the log, as everybody outside gets it. */
+export function renderEvent(event: {
+  readonly sequence: number
+  readonly type: string
+  readonly at: Instant
+  readonly subject: string
+  readonly data: Json
+}): Json {
+  const { at, type } = event
+  const envelope = JSON.stringify({
+    specversion: '1.0',
+    id: eventId(at, event.sequence),
+    type,
+    source: `ojs://curfew/${type.split('.')[0] ?? 'server'}s`,
+    time: iso(at),
+    subject: event.subject,
+  })
+  return `${envelope.slice(0, -1)},"data":${event.data}}`
 }

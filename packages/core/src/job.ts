@@ -89,10 +89,10 @@ export interface Parent {
 
 /**
  * Whom a job was made by and who hears when it ends: the workflow it is a step of, the cron entry that fired it, the run
- * that awaits it. What must follow is saved in the transaction that ends the job.
+ * that awaits it, the subscription it delivers to. What must follow is saved in the transaction that ends the job.
  */
 export interface Owner {
-  readonly kind: 'workflow' | 'cron' | 'journey'
+  readonly kind: 'workflow' | 'cron' | 'journey' | 'webhook'
   readonly id: string
   /** Which of the owner's steps it is. */
   readonly step: string | null

@@ -25,6 +25,7 @@ export function engineSettings(settings: Settings): EngineSettings {
     workerTimeoutMs: ms(settings, 'workers.heartbeat-timeout'),
     requireOwner: settings['workers.require-owner'] === true,
     conformance: settings['conformance'] === true,
+    allowPrivateNetwork: settings['allow-private-network'] === true,
     largestResultBytes: 1_048_576,
     largestCheckpointBytes: 1_048_576,
   }

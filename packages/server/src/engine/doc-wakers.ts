@@ -3,17 +3,19 @@
  * due, in the same transaction with the same now, and must leave the document with a later `wakeAt`, or none, or gone:
  * one that stays due would be woken for ever.
  */
-import { broken, CRON, LIMITER, type DocName } from '@curfew/core'
+import { broken, CRON, LIMITER, WEBHOOK, type DocName } from '@curfew/core'
 import { wakeCron } from './cron.ts'
 import type { Engine } from './engine.ts'
 import { forgetLimiter } from './limiters.ts'
 import type { Unit } from './unit.ts'
+import { wakeWebhook } from './webhooks.ts'
 
 export type DocWaker = (engine: Engine, unit: Unit, id: string) => void | Promise<void>
 
 const WAKERS: ReadonlyMap<string, DocWaker> = new Map<string, DocWaker>([
-  [CRON.kind, wakeCron],
   [LIMITER.kind, forgetLimiter],
+  [CRON.kind, wakeCron],
+  [WEBHOOK.kind, wakeWebhook],
 ])
 
 export async function wakeDoc(engine: Engine, unit: Unit, { kind, id }: DocName): Promise<void> {

@@ -37,6 +37,7 @@ import { callsNobody, type Send } from './outgoing.ts'
 import { Polls } from './polls.ts'
 import { Rooms } from './rooms.ts'
 import { Watch } from './watch.ts'
+import { Webhooks } from './webhooks.ts'
 import { touch } from './workers.ts'
 
 export interface EngineSettings {
@@ -50,6 +51,8 @@ export interface EngineSettings {
   readonly requireOwner: boolean
   /** Turns on what only a test bench may use. */
   readonly conformance: boolean
+  /** Others may be called inside the private network, and without TLS. */
+  readonly allowPrivateNetwork: boolean
   readonly largestResultBytes: number
   readonly largestCheckpointBytes: number
 }
@@ -110,6 +113,7 @@ export class Engine {
   /** How many active jobs have ended, as far as this server has heard. */
   endings = 0
   readonly rooms = new Rooms()
+  readonly webhooks: Webhooks
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log
@@ -140,6 +144,7 @@ export class Engine {
     this.log = parts.log
     this.send = parts.send ?? callsNobody
     this.meters = parts.meters
+    this.webhooks = new Webhooks(this)
     this.clock = clock
     this.upAt = clock.now()
     this.#manual = parts.manualClock ?? null
@@ -198,6 +203,7 @@ export class Engine {
     }
     await engine.#corridor.settled()
     engine.#arm()
+    await engine.webhooks.open()
     return engine
   }
 
@@ -299,6 +305,7 @@ export class Engine {
   async reset(): Promise<void> {
     await this.run({ name: 'reset', run: () => {} })
     await this.store.reset()
+    this.webhooks.forget()
     this.#activeJobs = 0
     this.#toldUpTo = 0
     await this.run({ name: 'settle', run: () => {} })
@@ -309,6 +316,7 @@ export class Engine {
     if (this.#closed) return
     this.#closed = true
     this.beginClose()
+    await this.webhooks.close()
     this.#timer?.cancel()
     await this.#corridor.close()
     this.#timer?.cancel()

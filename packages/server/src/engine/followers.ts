@@ -5,13 +5,17 @@
  */
 import { broken, type Job, type Owner } from '@curfew/core'
 import { followCron } from './cron.ts'
+import { followDeliveries } from './delivery.ts'
 import type { Engine } from './engine.ts'
 import type { Unit } from './unit.ts'
 
 /** Hears of all jobs of its kind of owner that ended, in their order. */
 export type Follower = (engine: Engine, unit: Unit, ended: readonly Job[]) => Promise<void>
 
-const FOLLOWERS: ReadonlyMap<Owner['kind'], Follower> = new Map<Owner['kind'], Follower>([['cron', followCron]])
+const FOLLOWERS: ReadonlyMap<Owner['kind'], Follower> = new Map<Owner['kind'], Follower>([
+  ['cron', followCron],
+  ['webhook', followDeliveries],
+])
 
 /** A circle would be a broken promise: every round ends jobs, or admits new ones that have not ended yet. */
 const MOST_ROUNDS = 1_000

@@ -105,6 +105,23 @@ export class Meters {
     this.#refused.inc({ queue })
   }
 
+  readonly #deliveries = this.#counter(
+    'ojs_webhook_delivery_count_total',
+    'Attempts to deliver an event to a webhook.',
+    ['event_type', 'status'],
+  )
+  readonly #deliveryDuration = this.#histogram(
+    'ojs_webhook_delivery_duration_seconds',
+    'How long endpoints of webhooks took to answer.',
+    ['event_type'],
+    DURATIONS,
+  )
+
+  delivered(eventType: string, status: 'success' | 'failed', tookMs: number): void {
+    this.#deliveries.inc({ event_type: eventType, status })
+    this.#deliveryDuration.observe({ event_type: eventType }, tookMs / 1000)
+  }
+
   late(operation: string, reason: string): void {
     if (LATE_OPERATIONS.includes(operation)) this.#late.inc({ operation, reason })
   }

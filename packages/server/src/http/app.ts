@@ -24,6 +24,7 @@ import { SIGN_ROUTES } from './signs-routes.ts'
 import { SYSTEM_ROUTES } from './system-routes.ts'
 import { isAboutAJob, refuseOthersJob, TENANT_ROUTES } from './tenant-routes.ts'
 import { TYPE_ROUTES } from './type-routes.ts'
+import { WEBHOOK_ROUTES } from './webhook-routes.ts'
 import { WORKER_ROUTES } from './worker-routes.ts'
 
 export type { Handler }
@@ -48,6 +49,7 @@ export const ROUTES: readonly Route[] = [
   ...DEAD_LETTER_ROUTES,
   ...CRON_ROUTES,
   ...EVENT_ROUTES,
+  ...WEBHOOK_ROUTES,
   ...TYPE_ROUTES,
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,

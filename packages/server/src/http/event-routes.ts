@@ -6,6 +6,7 @@ import {
   iso,
   OjsError,
   readLife,
+  renderEvent,
   sequenceOfEventId,
   text,
   whole,
@@ -17,7 +18,7 @@ import type { StoredEvent } from '../store/store.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
 import { param, queryList, queryText, queryWhole, type Call, type Route } from './route.ts'
 import { findJob } from './jobs.ts'
-import { eventText, matches, type EventFilter } from './event-view.ts'
+import { matches, type EventFilter } from './event-view.ts'
 import { EventStream, frame, type Frame } from './stream.ts'
 
 /** A poll looks at no more events than this; the cursor moves on and `has_more` says so. */
@@ -69,7 +70,7 @@ async function poll(call: Call): Promise<Answer> {
   const { last } = await engine.read((reads) => reads.eventBounds())
   return {
     body: objectOf({
-      events: arrayOf(found.map(eventText)),
+      events: arrayOf(found.map(renderEvent)),
       cursor:
         cursor === null
           ? after === null

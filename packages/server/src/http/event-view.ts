@@ -1,8 +1,4 @@
 /** What an event looks like outside, and which ones a reader asked for. */
-import { eventId, iso, type Json } from '@curfew/core'
-import type { StoredEvent } from '../store/store.ts'
-import { objectOf } from './message.ts'
-
 export interface EventFilter {
   readonly types: readonly string[]
   readonly queues: readonly string[]
@@ -22,16 +18,4 @@ export function matches(
     types.length === 0 ||
     types.some((type) => (type.endsWith('*') ? event.type.startsWith(type.slice(0, -1)) : event.type === type))
   )
-}
-
-export function eventText(event: StoredEvent): Json {
-  return objectOf({
-    specversion: '"1.0"',
-    id: JSON.stringify(eventId(event.at, event.sequence)),
-    type: JSON.stringify(event.type),
-    source: JSON.stringify(`ojs://curfew/${event.type.split('.')[0] ?? 'server'}s`),
-    time: JSON.stringify(iso(event.at)),
-    subject: JSON.stringify(event.subject),
-    data: event.data,
-  })
 }

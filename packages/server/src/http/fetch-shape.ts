@@ -5,6 +5,7 @@ import {
   object,
   policy,
   QUEUE_SHAPE,
+  refuseReserved,
   renderHandedOut,
   whole,
   WORKER_ID_SHAPE,
@@ -36,6 +37,7 @@ interface FetchFields {
 }
 
 export function fetchRequest(workerId: string | null, read: FetchFields, tenant: string | null): FetchRequest {
+  for (const queue of read.queues) refuseReserved(queue, 'queues')
   return {
     queues: read.queues,
     count: read.count ?? 1,

@@ -3,10 +3,19 @@
  * sent from the log is not sent again. A reader too slow for what happens is let go instead of filling the memory: it
  * comes back with Last-Event-ID and reads on from the log.
  */
-import { eventId, isTerminal, iso, renderProgress, type JobState, type Json, type NewEvent } from '@curfew/core'
+import {
+  eventId,
+  isTerminal,
+  iso,
+  renderEvent,
+  renderProgress,
+  type JobState,
+  type Json,
+  type NewEvent,
+} from '@curfew/core'
 import type { Engine, Told } from '../engine/engine.ts'
 import type { StoredEvent } from '../store/store.ts'
-import { eventText, matches, type EventFilter } from './event-view.ts'
+import { matches, type EventFilter } from './event-view.ts'
 
 export interface Frame {
   /** Null: carries the id of the last stored event, if any was seen. */
@@ -80,7 +89,7 @@ export class EventStream {
       sent = event.sequence
       lastId = eventId(event.at, event.sequence)
       if (matches(this.#filter, event))
-        outbox.push(frame({ id: lastId, event: event.type, data: spread(eventText(event), event.data) }))
+        outbox.push(frame({ id: lastId, event: event.type, data: spread(renderEvent(event), event.data) }))
     }
     const hear = (told: Told): void => {
       for (const event of told.events) tell(event)
