@@ -8,6 +8,7 @@ import { setMaxListeners } from 'node:events'
 import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
 import { postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
 import { Connection, type ConnectOptions } from './connection.ts'
+import { Crons } from './crons.ts'
 import { decodeOutput, type Job } from './define-job.ts'
 import type { Duration } from './durations.ts'
 import { EnqueueLane } from './enqueue-lane.ts'
@@ -50,6 +51,7 @@ export class Client {
   readonly deadLetter: DeadLetters
   readonly workers: Workers
   readonly jobTypes: JobTypes
+  readonly crons: Crons
   readonly #lane: EnqueueLane
   readonly #layers: EnqueueMiddleware[]
   readonly #closing = new AbortController()
@@ -62,6 +64,9 @@ export class Client {
     this.deadLetter = new DeadLetters(caller)
     this.workers = new Workers(caller)
     this.jobTypes = new JobTypes(caller)
+    this.crons = new Crons(caller, ({ options, ...request }) =>
+      this.#prepared({ ...request, options: { ...options, id: this.connection.newId() } }),
+    )
     this.#lane = new EnqueueLane(this.connection)
     this.#layers = [...(middleware ?? [])]
     // As many listeners as there are waits and streams: no leak.

@@ -11,7 +11,15 @@ const idOf = (n: number): string => `01890000-0000-7000-8000-${String(n).padStar
 
 function job(n: number, more: object = {}): WireJob {
   const fields = { id: idOf(n), type: 'a.b', args: [n], ...more }
-  return { id: idOf(n), type: 'a.b', args: [n], ours: [], json: JSON.stringify(fields) }
+  const { id, ...template } = fields
+  return {
+    id,
+    type: 'a.b',
+    args: [n],
+    ours: [],
+    json: JSON.stringify(fields),
+    template: JSON.stringify(template),
+  }
 }
 
 const view = (n: number): JobView => ({

@@ -44,6 +44,8 @@ export interface WireJob {
   readonly args: readonly unknown[]
   /** The whole request as JSON text. */
   readonly json: string
+  /** The same without the id: what every job of a schedule has in common. */
+  readonly template: string
   /** Options that only a server of ours understands. */
   readonly ours: readonly string[]
 }
@@ -77,7 +79,6 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
     pending: options.pending,
   }
   const members = [
-    member('id', id),
     member('type', job.type),
     `"args":${jsonText(args, `The input of ${job.type}`)}`,
     options.meta === undefined ? '' : `"meta":${jsonText(options.meta, `The meta of ${job.type}`)}`,
@@ -86,11 +87,13 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
     parent === undefined ? '' : member('x_parent', { job_id: parent.jobId }),
     inheritDeadline === true ? '"x_inherit_deadline":true' : '',
   ]
+  const template = members.filter((text) => text !== '').join(',')
   return {
     id,
     type: job.type,
     args,
-    json: `{${members.filter((text) => text !== '').join(',')}}`,
+    json: `{${member('id', id)},${template}}`,
+    template: `{${template}}`,
     ours: [
       ...limits.ours,
       ...(parent === undefined ? [] : ['parent']),

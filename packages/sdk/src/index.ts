@@ -14,6 +14,7 @@ export { defineHandler, type Handler, type HandlerFunction } from './define-hand
 export type { Context, ContextEnqueueOptions } from './context.ts'
 export type {
   BulkOutcome,
+  CronView,
   DeadLetterStats,
   DirectiveView,
   HealthView,
@@ -44,6 +45,7 @@ export { Client, type ClientOptions, type JobChanges, type JobFilter, type JobRe
 export { entry, type EnqueueEntry } from './batch.ts'
 export type { EnqueueOptions, EnqueueRequest } from './enqueue-options.ts'
 export { enqueueInTransaction, type Queryable, type TransactionOptions } from './transaction.ts'
+export type { CronChanges, CronEntry, CronJobOptions, OverlapPolicy } from './crons.ts'
 export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
 export type { WaitOptions } from './result.ts'

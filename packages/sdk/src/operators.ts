@@ -214,10 +214,16 @@ export class JobTypes {
   }
 }
 
-async function everyPage<T>(caller: Caller, path: string, key: string, options: Signalled): Promise<T[]> {
+export async function everyPage<T>(
+  caller: Caller,
+  path: string,
+  key: string,
+  options: Signalled,
+  filter: NonNullable<Call['query']> = {},
+): Promise<T[]> {
   const all: T[] = []
   for (;;) {
-    const query = { limit: PAGE, offset: all.length }
+    const query = { ...filter, limit: PAGE, offset: all.length }
     const page = await get<Record<string, unknown>>(caller, path, options, query)
     const items = (page[key] ?? []) as T[]
     all.push(...items)

@@ -48,7 +48,7 @@ function manifest({ engine, info }: Call): Answer {
         language: 'typescript',
         homepage: 'https://openjobspec.org',
       },
-      conformance_level: 1,
+      conformance_level: 2,
       protocols: ['http'],
       backend: info.backend,
       capabilities: {
