@@ -301,6 +301,49 @@ describe('a firing that cannot be', () => {
     expect(await ticks(server, 'zoe')).toEqual([at(MINUTE), at(2 * MINUTE)])
   })
 
+  test.each(['reject', 'ignore'])('the same work is there already (%s)', async (on_conflict) => {
+    const server = await TestServer.open()
+    const work = { type: 'test.tick', args: [1], unique: { keys: ['type', 'args'], on_conflict } }
+    await register(server, { overlap_policy: 'allow', job_template: work })
+    const there = await server.enqueue(work)
+    await server.advance(MINUTE)
+    expect(await ticks(server)).toEqual([`${at(MINUTE)} duplicate`])
+    expect((await told(server))[0]?.data.existing_job_id).toBe(there)
+    await server.fetch()
+    await server.ack(there)
+    await server.advance(MINUTE)
+    expect((await ticks(server)).at(-1)).toBe(at(2 * MINUTE))
+    expect((await cron(server)).run_count).toBe(1)
+  })
+
+  test('the one that is cancelled for it is no duplicate; another is, and then nothing is cancelled', async () => {
+    const server = await TestServer.open()
+    const work = { type: 'test.tick', args: [1], unique: { keys: ['type', 'args'], states: ['available', 'active'] } }
+    await register(server, { overlap_policy: 'cancel_previous', job_template: work })
+    await server.advance(2 * MINUTE)
+    expect(await ticks(server)).toEqual([at(MINUTE), at(2 * MINUTE)])
+    const [running] = await fetchAll(server)
+    await server.call('PATCH', '/ojs/v1/cron/tick', { args: [2] })
+    const other = await server.enqueue({ ...work, args: [2] })
+    await server.advance(MINUTE)
+    expect((await ticks(server)).at(-1)).toBe(`${at(3 * MINUTE)} duplicate`)
+    expect((await told(server)).at(-1)?.data.existing_job_id).toBe(other)
+    expect((await server.job(running?.id ?? '')).state).toBe('active')
+  })
+
+  test('its queue is full', async () => {
+    const server = await TestServer.open()
+    const config = { backpressure: { max_depth: 1, strategy: 'reject' } }
+    expect((await server.call('PUT', '/ojs/v1/admin/queues/default/config', config)).status).toBe(200)
+    await register(server, { overlap_policy: 'allow' })
+    await server.advance(2 * MINUTE)
+    expect(await ticks(server)).toEqual([at(MINUTE), `${at(2 * MINUTE)} queue_full`])
+    const [job] = await fetchAll(server)
+    await server.ack(job?.id ?? '')
+    await server.advance(MINUTE)
+    expect((await ticks(server)).at(-1)).toBe(at(3 * MINUTE))
+  })
+
   test.each<[string, Record<string, unknown>, string[]]>([
     ['a template that cannot be read', { template: 'this is no JSON' }, [`${at(MINUTE)} invalid_request`]],
     ['a template that breaks us', { template: null }, [`${at(MINUTE)} internal_error`]],

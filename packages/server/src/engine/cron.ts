@@ -28,7 +28,7 @@ import { RowsMoved, StoreUnavailable } from '../store/store.ts'
 import { calendar } from './calendar.ts'
 import { decideEach, type Command, type Outcome } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import { admitJob, needsOf } from './enqueue.ts'
+import { enqueue } from './enqueue.ts'
 import type { Needs, Unit } from './unit.ts'
 
 export function registerCron(asked: CronAsked): Command<{ cron: Cron; isNew: boolean }> {
@@ -152,9 +152,15 @@ async function fire(
     unit.emit(cronTriggered(after, outcome.value, scheduledAt, unit.now, false))
     return after
   }
-  const { code, message } = outcome.error
+  const { code, message, details } = outcome.error
   engine.log.warn({ cron: cron.name, code }, 'a firing was skipped: its job could not be admitted')
-  unit.emit(cronSkipped(cron, code, scheduledAt, unit.now, { message }))
+  const existing = details['existing_job_id']
+  unit.emit(
+    cronSkipped(cron, code.toLowerCase(), scheduledAt, unit.now, {
+      message,
+      ...(existing === undefined ? {} : { existing_job_id: existing }),
+    }),
+  )
   return { ...cron, waitingAt: null }
 }
 
@@ -214,12 +220,17 @@ function admissionOf(
   cancels: readonly Job[],
 ): Command<Job> {
   const request = requestOf(cron, scheduledAt, now, manual)
+  const admission = enqueue(engine, request, { owner: { kind: 'cron', id: cron.name, step: null } })
   return {
     name: 'cron',
-    needs: needsOf([request]),
-    run: (unit) => {
+    needs: admission.needs ?? {},
+    run: async (unit) => {
       for (const job of cancels) unit.apply(cancel(job, unit.moment, { by: 'cron', reason: 'overlap' }))
-      return admitJob(engine, unit, request, { owner: { kind: 'cron', id: cron.name, step: null } })
+      const { job, deduplicated } = await admission.run(unit)
+      if (!deduplicated) return job
+      throw new OjsError('duplicate', 'A job for the same work exists already.', {
+        details: { existing_job_id: job.id },
+      })
     },
   }
 }
