@@ -408,3 +408,30 @@ test('a bounded queue is never deeper than its bound, whatever comes, alone or t
     { numRuns: 25 },
   )
 })
+
+test.each([
+  ['its queue is full', 'QUEUE_FULL', (server: TestServer) => bound(server, { max_depth: 1 })],
+  ['its queue drains', 'queue_paused', (server: TestServer) => server.post('/ojs/v1/queues/default/drain')],
+])('a cron entry skips a firing while %s, and says so', async (_, reason, hinder) => {
+  const server = await TestServer.open()
+  await server.enqueue()
+  await hinder(server)
+  const entry = { name: 'hourly', cron: '0 * * * *', type: 'a', args: [], options: { queue: 'default' } }
+  expect((await server.post('/ojs/v1/cron', entry)).status).toBe(201)
+  await server.advance(3_600_000)
+  expect((await told(server, 'cron.skipped')).map((data) => data['reason'])).toEqual([reason])
+  await bound(server, null)
+  await server.post('/ojs/v1/queues/default/resume')
+  await server.advance(3_600_000)
+  expect(await told(server, 'cron.triggered')).toHaveLength(1)
+})
+
+test('a cron entry skips a firing whose work is there already', async () => {
+  const server = await TestServer.open()
+  const unique = { on_conflict: 'ignore' }
+  const entry = { name: 'hourly', cron: '0 * * * *', type: 'a', args: [], options: { unique }, overlap_policy: 'allow' }
+  expect((await server.post('/ojs/v1/cron', entry)).status).toBe(201)
+  await server.advance(7_200_000)
+  expect(await told(server, 'cron.triggered')).toHaveLength(1)
+  expect((await told(server, 'cron.skipped')).map((data) => data['reason'])).toEqual(['duplicate'])
+})

@@ -312,9 +312,9 @@ function jobsIn(fields: unknown): unknown {
 
 const textsOfJobs = (source: string): string[] => elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
 
-export function atIndex(error: unknown, index: number): unknown {
+export function atIndex(error: unknown, index: number, list = 'jobs'): unknown {
   if (!(error instanceof OjsError)) return error
-  return new OjsError(error.code, `jobs[${String(index)}]: ${error.message}`, {
+  return new OjsError(error.code, `${list}[${String(index)}]: ${error.message}`, {
     details: { ...error.details, index },
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     cause: error,

@@ -187,6 +187,12 @@ export function release(job: Job, { now }: Moment, changes: Partial<Job> = {}): 
   return { before: job, job: ready, events: [enqueued(ready, now)] }
 }
 
+/** By somebody's hand: its backoff is over now. Its attempts go on counting. */
+export function retryNow(job: Job, moment: Moment): Step {
+  if (job.state !== 'retryable') throw wrongState(job, 'retryable', 'retried now')
+  return release(job, moment)
+}
+
 export function activate(job: Job, moment: Moment): Step {
   if (job.state !== 'pending') throw wrongState(job, 'pending', 'activated')
   return release(job, moment, { activatedAt: moment.now })

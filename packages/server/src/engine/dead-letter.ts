@@ -1,5 +1,14 @@
 /** The dead-letter list, and retries by an operator's hand. */
-import { givenLimits, jobEvent, notFound, OjsError, retryByHand, withoutExpiry, type Job } from '@curfew/core'
+import {
+  givenLimits,
+  isTerminal,
+  jobEvent,
+  notFound,
+  OjsError,
+  retryByHand,
+  withoutExpiry,
+  type Job,
+} from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { limitsToday } from './patch.ts'
@@ -27,9 +36,9 @@ export function deleteJob(jobId: string, onlyDead: boolean): Command<void> {
     run: (unit) => {
       const job = unit.job(jobId)
       if (job === null || (onlyDead && !job.deadLetter)) throw notFound(onlyDead ? 'dead letter' : 'job', jobId)
-      if (job.hold !== null) {
-        throw new OjsError('conflict', 'A job that is active cannot be deleted; cancel it first.', {
-          details: { job_id: jobId, current_state: job.state },
+      if (!isTerminal(job.state)) {
+        throw new OjsError('conflict', `A job that is ${job.state} cannot be deleted; cancel it first.`, {
+          details: { job_id: jobId, current_state: job.state, expected_state: 'completed, cancelled or discarded' },
         })
       }
       unit.apply({

@@ -1,11 +1,8 @@
-/** For operators: the whole at a glance, queue defaults, worker directives, bulk actions; and what only a test bench may do. */
+/** For operators: the whole at a glance, queue defaults, worker directives; and what only a test bench may do. */
 import {
   anyObject,
-  badField,
-  flag,
   iso,
   JOB_STATES,
-  list,
   notFound,
   object,
   OjsError,
@@ -15,25 +12,17 @@ import {
   renderJob,
   text,
   whole,
-  type JobState,
 } from '@curfew/core'
 import { cancel } from '../engine/cancel.ts'
-import { deleteJob, retryDead } from '../engine/dead-letter.ts'
+import { retryDead } from '../engine/dead-letter.ts'
 import { configureQueue } from '../engine/queue.ts'
 import { direct, forgetWorker, type DirectiveWord } from '../engine/registry.ts'
 import { listJobs, findJob } from './jobs.ts'
 import { type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, tenantOf, type Call, type Route } from './route.ts'
+import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
 import { pauseQueue, queueFacts, queueView, resumeQueue } from './queue-routes.ts'
 import { livingWorkers, workerView } from './registry-routes.ts'
-import { isOwn } from './tenant-routes.ts'
 
-const BULK_SHAPE = object({
-  confirm: flag(),
-  job_ids: list(text(), 0, 10_000),
-  filter: object({ queue: text(), state: oneOf(...JOB_STATES), type: text() }),
-  limit: whole(1, 10_000),
-})
 const CLOCK_SHAPE = object({ advance_ms: whole(0, 315_360_000_000) }, { required: ['advance_ms'] })
 
 export const ADMIN_ROUTES: readonly Route[] = [
@@ -156,14 +145,6 @@ export const ADMIN_ROUTES: readonly Route[] = [
       return { body: `{"job":${renderJob(job)}}` }
     },
   },
-  ...(['retry', 'cancel', 'delete'] as const).map((action): Route => ({
-    method: 'POST',
-    path: `/ojs/v1/admin/jobs/bulk/${action}`,
-    tag: 'admin',
-    summary: `${action} many jobs, by ids or filter; needs confirm: true`,
-    body: { shape: BULK_SHAPE },
-    handle: (call) => bulk(call, action),
-  })),
   {
     method: 'GET',
     path: '/ojs/v1/admin/workers',
@@ -245,68 +226,4 @@ function benchOnly(call: Call): void {
 async function directive(call: Call, word: DirectiveWord): Promise<Answer> {
   const worker = await direct(call.engine, param(call, 'id'), word)
   return { body: JSON.stringify({ worker_id: worker.id, directive: worker.directive, state: worker.state }) }
-}
-
-const ACTED_ON: Readonly<Record<'retry' | 'cancel' | 'delete', readonly JobState[]>> = {
-  retry: ['discarded', 'cancelled'],
-  cancel: ['scheduled', 'available', 'pending', 'active', 'retryable'],
-  delete: ['completed', 'cancelled', 'discarded'],
-}
-
-async function bulk(call: Call, action: 'retry' | 'cancel' | 'delete'): Promise<Answer> {
-  const { engine } = call
-  const read = bodyOf(call, BULK_SHAPE)
-  if (read.confirm !== true) throw badField('confirm', 'Bulk actions need "confirm": true.')
-  if (read.job_ids === undefined && read.filter === undefined) {
-    throw badField('filter', 'Name the jobs with job_ids or filter.')
-  }
-  const ids = read.job_ids ?? (await matching(call, action, read.filter ?? {}, read.limit ?? 1000))
-  const tenant = tenantOf(call)
-  const actOn = (id: string): Promise<unknown> =>
-    action === 'retry'
-      ? engine.run(retryDead(engine, id, false))
-      : action === 'cancel'
-        ? engine.run(cancel(id))
-        : engine.run(deleteJob(id, false))
-  const act = async (id: string): Promise<void> => {
-    if (tenant !== null && !(await isOwn(call, tenant, id))) throw notFound('job', id)
-    await actOn(id)
-  }
-  const outcomes = await Promise.allSettled(ids.map(act))
-  const errors = outcomes.flatMap((outcome, index) =>
-    outcome.status === 'rejected'
-      ? [{ job_id: ids[index], code: outcome.reason instanceof OjsError ? outcome.reason.code : 'internal_error' }]
-      : [],
-  )
-  return {
-    body: JSON.stringify({
-      action,
-      matched: ids.length,
-      succeeded: ids.length - errors.length,
-      failed: errors.length,
-      errors,
-    }),
-  }
-}
-
-/** Jobs the filter names, of the states the action makes sense for. */
-async function matching(
-  call: Call,
-  action: 'retry' | 'cancel' | 'delete',
-  filter: { queue?: string; state?: JobState; type?: string },
-  limit: number,
-): Promise<string[]> {
-  const states = filter.state === undefined ? ACTED_ON[action] : [filter.state]
-  const ids: string[] = []
-  for (const state of states) {
-    const { jobs } = await call.engine.read((reads) =>
-      reads.jobs({ queue: filter.queue ?? null, type: filter.type ?? null, state, tenant: tenantOf(call) }, null, {
-        limit: limit - ids.length,
-        offset: 0,
-      }),
-    )
-    ids.push(...jobs.map(({ id }) => id))
-    if (ids.length >= limit) break
-  }
-  return ids
 }

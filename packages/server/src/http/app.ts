@@ -6,6 +6,7 @@ import { OjsError, parseBody, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
 import { AT_RISK_ROUTES } from './at-risk-routes.ts'
+import { BULK_ACTION_ROUTES } from './bulk-action-routes.ts'
 import { BULK_ROUTES } from './bulk-routes.ts'
 import { CRON_ROUTES } from './cron-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
@@ -40,6 +41,7 @@ export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...JOB_ROUTES,
   ...BULK_ROUTES,
+  ...BULK_ACTION_ROUTES,
   ...REGISTRY_ROUTES,
   ...WORKER_ROUTES,
   ...EXCHANGE_ROUTES,

@@ -1,17 +1,8 @@
 /** The dead-letter list: read, retry, delete; for the data plane and, in its own shapes, for administrators. */
-import { object, list, notFound, OjsError, renderJob, text, whole } from '@curfew/core'
+import { notFound, renderJob, text, whole } from '@curfew/core'
 import { deleteJob, retryDead } from '../engine/dead-letter.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
-import { isOwn } from './tenant-routes.ts'
-
-const RETRY_MANY_SHAPE = object({
-  job_ids: list(text(), 0, 10_000),
-  filter: object({ queue: text(), type: text() }),
-  queue: text(),
-  type: text(),
-  limit: whole(1, 10_000),
-})
+import { pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
 
 async function deadLetters(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
   const paging = pagingOf(call, byDefault)
@@ -41,39 +32,6 @@ async function stats(call: Call): Promise<Answer> {
 async function retryOne(call: Call): Promise<Answer> {
   const job = await call.engine.run(retryDead(call.engine, param(call, 'id'), true))
   return { body: `{"job":${renderJob(job)}}` }
-}
-
-async function retryMany(call: Call): Promise<Answer> {
-  const read = bodyOf(call, RETRY_MANY_SHAPE)
-  const tenant = tenantOf(call)
-  const filter = {
-    queue: read.filter?.queue ?? read.queue ?? null,
-    type: read.filter?.type ?? read.type ?? null,
-    tenant,
-  }
-  const found = await call.engine.read((reads) => reads.deadLetters(filter, { limit: read.limit ?? 1000, offset: 0 }))
-  const ids = read.job_ids ?? found.jobs.map(({ id }) => id)
-  const retry = async (id: string): Promise<void> => {
-    if (tenant !== null && !(await isOwn(call, tenant, id))) throw notFound('dead letter', id)
-    await call.engine.run(retryDead(call.engine, id, true))
-  }
-  const outcomes = await Promise.allSettled(ids.map(retry))
-  const errors = outcomes.flatMap((outcome, index) =>
-    outcome.status === 'rejected'
-      ? [{ job_id: ids[index], code: outcome.reason instanceof OjsError ? outcome.reason.code : 'internal_error' }]
-      : [],
-  )
-  const retried = outcomes.length - errors.length
-  return {
-    body: JSON.stringify({
-      action: 'retry',
-      matched: ids.length,
-      retried,
-      succeeded: retried,
-      failed: errors.length,
-      errors,
-    }),
-  }
 }
 
 export const DEAD_LETTER_ROUTES: readonly Route[] = [
@@ -106,15 +64,6 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
     tag: 'dead letter',
     summary: 'Give a dead letter a second life: attempts and clocks begin anew',
     handle: retryOne,
-  },
-  {
-    method: 'POST',
-    path: '/ojs/v1/dead-letter/retry',
-    aliases: ['POST /ojs/v1/admin/dead-letter/retry'],
-    tag: 'dead letter',
-    summary: 'Retry many, by ids or filter',
-    body: { shape: RETRY_MANY_SHAPE, optional: true },
-    handle: retryMany,
   },
   {
     method: 'DELETE',
