@@ -111,7 +111,7 @@ const SYSTEM_FIELDS = new Set(
     'state attempt max_attempts created_at enqueued_at started_at completed_at discarded_at cancelled_at activated_at ' +
     're_enqueued_at error errors retry_delay_ms next_retry_at next_attempt_at result worker_id workflow_id workflow_step ' +
     'parent_results progress progress_message progress_data checkpoint last_checkpoint cancel_reason previous_state deduplicated x_lease x_limits ' +
-    'x_interruptions x_purge_at x_warnings'
+    'x_interruptions x_purge_at x_warnings x_workflow_path x_parent_results_omitted'
   ).split(' '),
 )
 const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES), 'options', ...SYSTEM_FIELDS])
@@ -443,7 +443,7 @@ function readMoment(fields: Fields, key: string, now: Instant, allowBareDuration
 
 const PARENTS = { job_id: 'job', journey_id: 'journey', workflow_id: 'workflow' } as const
 
-function readParent(value: unknown): Parent {
+export function readParent(value: unknown): Parent {
   const fields = policy(anyObject()).read(value, 'x_parent')
   const keys = Object.keys(fields).filter((key) => isGiven(fields[key]))
   const key = keys[0]

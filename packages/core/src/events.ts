@@ -5,6 +5,7 @@
 import { iso, type Instant } from './clock.ts'
 import { eventId } from './ids.ts'
 import type { Fragment, Job, Json } from './job.ts'
+import type { Workflow } from './workflow.ts'
 
 export const EVENT_TYPES = [
   'job.enqueued',
@@ -49,6 +50,13 @@ export const EVENT_TYPES = [
   'webhook.subscription.deleted',
   'webhook.subscription.disabled',
   'webhook.dead',
+  'workflow.started',
+  'workflow.step_completed',
+  'workflow.step_failed',
+  'workflow.callback_fired',
+  'workflow.completed',
+  'workflow.failed',
+  'workflow.cancelled',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
@@ -56,7 +64,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 export interface NewEvent {
   readonly type: EventType
   readonly at: Instant
-  /** The job, queue, worker or cron entry it is about. */
+  /** The job, queue, worker, cron entry or workflow it is about. */
   readonly subject: string
   readonly queue: string | null
   readonly jobType: string | null
@@ -135,4 +143,14 @@ export function renderEvent(event: {
     subject: event.subject,
   })
   return `${envelope.slice(0, -1)},"data":${event.data}}`
+}
+
+export function workflowEvent(
+  type: EventType,
+  { id, name, branch }: Pick<Workflow, 'id' | 'name' | 'branch'>,
+  at: Instant,
+  data: Record<string, unknown>,
+): NewEvent {
+  const common = { workflow_id: id, workflow_name: name, workflow_type: branch.kind }
+  return { type, at, subject: id, queue: null, jobType: null, data: { ...common, ...data } }
 }

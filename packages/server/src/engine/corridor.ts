@@ -64,6 +64,7 @@ export interface Committed {
   readonly events: readonly StoredEvent[]
   /** For live streams only. */
   readonly live: readonly NewEvent[]
+  readonly ranOut: Unit['ranOut']
   /** What was refused from the inbox, and whether more may lie there. */
   readonly refused: Unit['refused']
   readonly moreInInbox: boolean
@@ -294,6 +295,7 @@ export class Corridor {
       transitions: unit.transitions,
       events,
       live: unit.live,
+      ranOut: unit.ranOut,
       refused: unit.refused,
       moreInInbox: unit.moreInInbox,
       commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),

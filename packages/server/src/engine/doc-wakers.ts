@@ -3,12 +3,13 @@
  * due, in the same transaction with the same now, and must leave the document with a later `wakeAt`, or none, or gone:
  * one that stays due would be woken for ever.
  */
-import { broken, CRON, LIMITER, WEBHOOK, type DocName } from '@curfew/core'
+import { broken, CRON, LIMITER, WEBHOOK, WORKFLOW, type DocName } from '@curfew/core'
 import { wakeCron } from './cron.ts'
 import type { Engine } from './engine.ts'
 import { forgetLimiter } from './limiters.ts'
 import type { Unit } from './unit.ts'
 import { wakeWebhook } from './webhooks.ts'
+import { wakeWorkflow } from './workflow-members.ts'
 
 export type DocWaker = (engine: Engine, unit: Unit, id: string) => void | Promise<void>
 
@@ -16,6 +17,7 @@ const WAKERS: ReadonlyMap<string, DocWaker> = new Map<string, DocWaker>([
   [LIMITER.kind, forgetLimiter],
   [CRON.kind, wakeCron],
   [WEBHOOK.kind, wakeWebhook],
+  [WORKFLOW.kind, wakeWorkflow],
 ])
 
 export async function wakeDoc(engine: Engine, unit: Unit, { kind, id }: DocName): Promise<void> {

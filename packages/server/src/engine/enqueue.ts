@@ -11,10 +11,14 @@ import {
   totalAt,
   isDue,
   isTerminal,
+  isWorkflowOver,
   uuidV7,
+  WORKFLOW,
   type Ceiling,
+  type DocName,
   type EnqueueRequest,
   type Fragment,
+  type Instant,
   type Job,
   type NewJob,
   type Owner,
@@ -120,16 +124,34 @@ export function needsOf(requests: readonly EnqueueRequest[], asked: readonly Ask
     jobs: requests.map(({ id }) => id).filter((id) => id !== null),
     queues: requests.map(({ queue }) => queue),
     types: requests.map(({ type }) => type),
-    docs: limitersOf(requests),
+    docs: [...limitersOf(requests), ...requests.flatMap(({ parent }) => (parent === null ? [] : docsOf(parent)))],
     names: unique.map(lockFor),
     unique,
   }
+}
+
+/** Where a parent is found that is no job. */
+export function docsOf({ kind, id }: Parent): readonly DocName[] {
+  return kind === 'workflow' ? [{ kind: WORKFLOW.kind, id }] : []
 }
 
 const NOBODY: ReadonlySet<string> = new Set()
 
 function askedBy(request: EnqueueRequest, { tenant }: Admission, door: Door, companions: ReadonlySet<string>): Asked {
   return { request, fingerprint: fingerprintOf(request, tenant ?? request.tenant), door, companions }
+}
+
+/** One of several that stand or fall together, and by what else their command does. `companions`: those before it. */
+export async function enqueueAmong(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  more: Admission,
+  companions: Set<string>,
+): Promise<Job> {
+  const { job } = await pass(engine, unit, askedBy(request, more, 'request', companions), more)
+  companions.add(job.id)
+  return job
 }
 
 /** Waits for nothing, unless somebody has to be asked. */
@@ -252,34 +274,57 @@ function nearer(a: Ceiling | null, b: Ceiling | null): Ceiling | null {
 }
 
 /** What a parent means for its child. */
-interface Above {
+export interface Above {
   readonly ceiling: Ceiling | null
   readonly warnings: readonly string[]
 }
 
-const NO_PARENT: Above = { ceiling: null, warnings: [] }
+export const NO_PARENT: Above = { ceiling: null, warnings: [] }
+
+/** What matters of a parent. */
+interface ParentLife {
+  readonly state: string
+  readonly isOver: boolean
+  readonly deadlineAt: Instant | null
+}
+
+async function lifeOf(unit: Unit, { kind, id }: Parent): Promise<ParentLife | null> {
+  if (kind === 'workflow') {
+    const workflow = await unit.loadedDoc(WORKFLOW, id)
+    if (workflow === null) return null
+    return { state: workflow.state, isOver: isWorkflowOver(workflow), deadlineAt: workflow.deadlineAt }
+  }
+  const job = kind === 'job' ? await unit.seeJob(id) : null
+  if (job === null) return null
+  return { state: job.state, isOver: isTerminal(job.state), deadlineAt: totalAt(job) ?? softDeadlineAt(job) }
+}
 
 /** A child may only be tighter than its parent. A parent with nothing left gets no children. */
-async function ceilingFor(unit: Unit, { inheritDeadline }: EnqueueRequest, parent: Parent): Promise<Above> {
-  const found = parent.kind === 'job' ? await unit.seeJob(parent.id) : null
+export async function ceilingFor(
+  unit: Unit,
+  { inheritDeadline }: Pick<EnqueueRequest, 'inheritDeadline'>,
+  parent: Parent,
+): Promise<Above> {
+  const found = await lifeOf(unit, parent)
   if (found === null) {
     throw new OjsError('validation_error', `x_parent names a ${parent.kind} that does not exist.`, {
       details: { field: 'x_parent' },
     })
   }
-  if (!inheritDeadline) return { ceiling: null, warnings: [] }
-  const deadlineAt = totalAt(found) ?? softDeadlineAt(found)
-  if (isTerminal(found.state) || (deadlineAt !== null && deadlineAt <= unit.now)) {
+  if (!inheritDeadline) return NO_PARENT
+  const { state, isOver, deadlineAt } = found
+  if (isOver || isDue(deadlineAt, unit.now)) {
     throw new OjsError('deadline_exceeded', 'The parent is over, or has no time left to give; nothing was enqueued.', {
-      details: { field: 'x_inherit_deadline', parent_job_id: found.id, parent_state: found.state },
+      details: { field: 'x_inherit_deadline', [`parent_${parent.kind}_id`]: parent.id, parent_state: state },
     })
   }
   return deadlineAt === null
-    ? {
-        ceiling: null,
-        warnings: [
-          'x_inherit_deadline: the parent is waiting and has no total timeout, so there is no deadline to inherit.',
-        ],
-      }
+    ? { ceiling: null, warnings: [NOTHING_TO_INHERIT[parent.kind]] }
     : { ceiling: { at: deadlineAt, source: 'parent' }, warnings: [] }
+}
+
+const NOTHING_TO_INHERIT: Readonly<Record<Parent['kind'], string>> = {
+  job: 'x_inherit_deadline: the parent is waiting and has no total timeout, so there is no deadline to inherit.',
+  workflow: 'x_inherit_deadline: the workflow has no workflow_timeout, so there is no deadline to inherit.',
+  journey: 'x_inherit_deadline: the run has no deadline to inherit.',
 }

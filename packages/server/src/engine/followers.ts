@@ -8,6 +8,7 @@ import { followCron } from './cron.ts'
 import { followDeliveries } from './delivery.ts'
 import type { Engine } from './engine.ts'
 import type { Unit } from './unit.ts'
+import { followWorkflows } from './workflow-members.ts'
 
 /** Hears of all jobs of its kind of owner that ended, in their order. */
 export type Follower = (engine: Engine, unit: Unit, ended: readonly Job[]) => Promise<void>
@@ -15,6 +16,7 @@ export type Follower = (engine: Engine, unit: Unit, ended: readonly Job[]) => Pr
 const FOLLOWERS: ReadonlyMap<Owner['kind'], Follower> = new Map<Owner['kind'], Follower>([
   ['cron', followCron],
   ['webhook', followDeliveries],
+  ['workflow', followWorkflows],
 ])
 
 /** A circle would be a broken promise: every round ends jobs, or admits new ones that have not ended yet. */

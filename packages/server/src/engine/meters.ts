@@ -126,7 +126,7 @@ export class Meters {
     if (LATE_OPERATIONS.includes(operation)) this.#late.inc({ operation, reason })
   }
 
-  committed({ transitions, events, commands, now }: Committed): void {
+  committed({ transitions, events, ranOut, commands, now }: Committed): void {
     if (commands > 0) this.#batch.observe(commands)
     this.#countNew(transitions)
     for (const transition of transitions) this.#observe(transition, now)
@@ -134,6 +134,7 @@ export class Meters {
       if (type === 'worker.died') this.#deaths.inc()
       else if (type === 'backpressure.dropped' && queue !== null) this.#dropped.inc({ queue })
     }
+    for (const { kind, overshootMs } of ranOut) this.#overshoot.observe({ kind }, overshootMs / 1000)
   }
 
   /** Jobs that come together are mostly of a kind: to count each by itself would cost more than to admit it. */

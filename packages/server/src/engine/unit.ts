@@ -24,6 +24,7 @@ import {
   type DocName,
   type Job,
   type JobState,
+  type LimitKind,
   type Liveness,
   type Moment,
   type NewEvent,
@@ -219,6 +220,8 @@ export class Unit {
   readonly transitions: Transition[] = []
   /** For those who listen now; not kept in the log. */
   readonly live: NewEvent[] = []
+  /** Deadlines of others than jobs that ran out, and how late that was decided. */
+  readonly ranOut: { readonly kind: LimitKind; readonly overshootMs: Millis }[] = []
   /** What was refused from the inbox, and whether more may lie there. */
   readonly refused: { readonly id: string; readonly error: OjsError }[] = []
   moreInInbox = false
@@ -685,6 +688,10 @@ export class Unit {
 
   emit(event: NewEvent): void {
     this.#push(this.#events, [event])
+  }
+
+  noteRunOut(kind: LimitKind, overshootMs: Millis): void {
+    this.#push(this.ranOut, [{ kind, overshootMs }])
   }
 
   emitLive(event: NewEvent): void {

@@ -27,6 +27,7 @@ import { isAboutAJob, refuseOthersJob, TENANT_ROUTES } from './tenant-routes.ts'
 import { TYPE_ROUTES } from './type-routes.ts'
 import { WEBHOOK_ROUTES } from './webhook-routes.ts'
 import { WORKER_ROUTES } from './worker-routes.ts'
+import { WORKFLOW_ROUTES } from './workflow-routes.ts'
 
 export type { Handler }
 
@@ -50,6 +51,7 @@ export const ROUTES: readonly Route[] = [
   ...RATE_LIMIT_ROUTES,
   ...DEAD_LETTER_ROUTES,
   ...CRON_ROUTES,
+  ...WORKFLOW_ROUTES,
   ...EVENT_ROUTES,
   ...WEBHOOK_ROUTES,
   ...TYPE_ROUTES,

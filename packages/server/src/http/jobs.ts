@@ -192,7 +192,7 @@ export function underPressure(pressure: Pressure): Record<string, string> {
 const LONGEST_BLOCK_SECONDS = 300
 
 /** For how long a request may wait for room, in seconds (OJS backpressure §5.2). */
-function patienceOf(call: Call): Patience {
+export function patienceOf(call: Call): Patience {
   const { headers, signal } = call.request
   const sent = headers['ojs-block-timeout']
   if (sent === undefined) return NO_PATIENCE

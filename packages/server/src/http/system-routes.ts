@@ -61,7 +61,7 @@ function manifest({ engine, info }: Call): Answer {
         rate_limiting: false,
         schema_validation: false,
         unique_jobs: true,
-        workflows: false,
+        workflows: true,
         pause_resume: true,
       },
       extensions: [

@@ -96,6 +96,17 @@ export function docsSuite(theStore: () => Store): void {
       }
     })
 
+    test('from the last one down, page by page', async () => {
+      const ids = LETTERS.toSorted(byCodePoint)
+      await add(...ids.map((id) => aDoc({ kind: 'k', id })), aDoc({ kind: 'j' }), aDoc({ kind: 'l' }))
+      const below = async (before: string | null, limit: number): Promise<string[]> =>
+        (await theStore().docsBelow('k', before, limit)).map(({ id }) => id)
+      expect(await below(null, 99)).toEqual(ids.toReversed())
+      expect(await below(null, 2)).toEqual(ids.slice(-2).reverse())
+      expect(await below(ids[2] ?? '', 99)).toEqual(ids.slice(0, 2).reverse())
+      expect(await below('b!', 1)).toEqual(['b'])
+    })
+
     test('that are due: earliest first, up to and including now, of every kind', async () => {
       const [late, first, second, after] = [300, 100, 200, 201].map((ms, n) =>
         aDoc({ kind: n % 2 === 0 ? 'a' : 'b', id: String(ms), wakeAt: at(ms) }),

@@ -278,6 +278,8 @@ export interface Reads {
   doc(kind: string, id: string): Promise<Doc | null>
   /** The documents of a kind whose ids begin with this, by id: those above `after` (null: from the first). */
   docs(kind: string, prefix: string, after: string | null, limit: number): Promise<Doc[]>
+  /** The documents of a kind, highest id first: those below `before` (null: from the last). */
+  docsBelow(kind: string, before: string | null, limit: number): Promise<Doc[]>
   /** The jobs of this owner by id: those above `after` (null: from the first). */
   owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]>
   /** How many jobs wait for a limiter, and how many hold it. */

@@ -999,6 +999,20 @@ export const DOCS_BETWEEN = statement(
 SELECT d.* FROM docs d WHERE d.kind = $1 AND d.id >= $2 AND d.id < $4 ORDER BY d.id LIMIT $3`,
 )
 
+export const LAST_DOCS = statement(
+  'last_docs',
+  `
+-- Finds the documents of a kind, highest id first. Locks nothing.
+SELECT d.* FROM docs d WHERE d.kind = $1 ORDER BY d.id DESC LIMIT $2`,
+)
+
+export const DOCS_BELOW = statement(
+  'docs_below',
+  `
+-- Finds the documents of a kind below this id, highest first. Locks nothing.
+SELECT d.* FROM docs d WHERE d.kind = $1 AND d.id < $2 ORDER BY d.id DESC LIMIT $3`,
+)
+
 export const DOCS_AFTER = statement(
   'docs_after',
   `

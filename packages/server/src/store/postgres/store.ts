@@ -330,6 +330,11 @@ export class PostgresStore implements Store {
     return this.#docs(...docsUnder(kind, prefix, after, limit))
   }
 
+  docsBelow(kind: string, before: string | null, limit: number): Promise<Doc[]> {
+    if (before === null) return this.#docs(sql.LAST_DOCS, [exact(kind), limit])
+    return this.#docs(sql.DOCS_BELOW, [...docName({ kind, id: before }), limit])
+  }
+
   // ---- Workers, queues, types ----
 
   workers(): Promise<Worker[]> {

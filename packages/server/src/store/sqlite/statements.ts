@@ -444,6 +444,14 @@ WHERE kind = @kind AND id >= @from AND id > @after AND id < @to
 ORDER BY id
 LIMIT +@limit`
 
+export const LAST_DOCS = `
+-- Finds the documents of a kind, highest id first.
+SELECT * FROM docs WHERE kind = ? ORDER BY id DESC LIMIT +?`
+
+export const DOCS_BELOW = `
+-- Finds the documents of a kind below this id, highest first.
+SELECT * FROM docs WHERE kind = ? AND id < ? ORDER BY id DESC LIMIT +?`
+
 export const DOCS_AFTER = `
 -- Finds every document above this kind and id, by kind and id.
 SELECT * FROM docs WHERE (kind, id) > (?, ?) ORDER BY kind, id LIMIT +?`
@@ -765,6 +773,8 @@ export function prepare(db: Database) {
     findDoc: rows<DocRow>(FIND_DOC),
     findDueDocs: rows<DocRow>(FIND_DUE_DOCS),
     findDocsBetween: rows<DocRow>(FIND_DOCS_BETWEEN),
+    lastDocs: rows<DocRow>(LAST_DOCS),
+    docsBelow: rows<DocRow>(DOCS_BELOW),
     docsAfter: rows<DocRow>(DOCS_AFTER),
     insertDoc: write(INSERT_DOC),
     updateDoc: write(UPDATE_DOC),

@@ -254,6 +254,12 @@ export class SqliteStore implements Store {
     return this.#read((statements) => docsUnder(statements, kind, prefix, after, limit))
   }
 
+  docsBelow(kind: string, before: string | null, limit: number): Promise<Doc[]> {
+    return this.#read(({ docsBelow, lastDocs }) =>
+      (before === null ? lastDocs.all(kind, limit) : docsBelow.all(kind, before, limit)).map(toDoc),
+    )
+  }
+
   owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]> {
     const asked = { owner: ownerText(owner), after: after ?? '', limit }
     return this.#read(({ findOwned }, { texts }) => findOwned.all(asked).map((row) => toJob(row, texts)))

@@ -1,0 +1,229 @@
+/** Workflows: begin, look, wait, cancel. */
+import {
+  badField,
+  cancelFields,
+  flag,
+  isUuidV7,
+  isWorkflowOver,
+  notFound,
+  OjsError,
+  oneOf,
+  readDoc,
+  readWorkflow,
+  renderSummary,
+  renderWorkflow,
+  renderWorkflowProgress,
+  STEP,
+  text,
+  whole,
+  WORKFLOW,
+  WORKFLOW_SHAPE,
+  WORKFLOW_STATES,
+  type Job,
+  type Tree,
+  type Workflow,
+  type WorkflowState,
+  type WorkflowStep,
+} from '@curfew/core'
+import { cancelWorkflow, createWorkflow } from '../engine/workflow.ts'
+import type { Engine } from '../engine/engine.ts'
+import { whenThereIsRoom } from '../engine/rooms.ts'
+import type { Reads } from '../store/store.ts'
+import { patienceOf } from './jobs.ts'
+import { arrayOf, objectOf, type Answer } from './message.ts'
+import { param, queryText, queryWhole, tenantOf, type Call, type Route } from './route.ts'
+
+const PAGE = 1_000
+/** A list looks at no more workflows than this; the cursor moves on. */
+const MOST_SCANNED = 5_000
+
+async function findWorkflow(reads: Reads, id: string): Promise<Workflow> {
+  const doc = await reads.doc(WORKFLOW.kind, id)
+  if (doc === null) throw notFound('workflow', id)
+  return readDoc<Workflow>(doc)
+}
+
+async function treeOf(engine: Engine, id: string): Promise<Tree> {
+  return engine.read(async (reads) => {
+    const workflow = await findWorkflow(reads, id)
+    const steps: WorkflowStep[] = []
+    for (let after: string | null = null, more = true; more;) {
+      const page = await reads.docs(STEP.kind, `${id}/`, after, PAGE)
+      for (const doc of page) steps.push(readDoc<WorkflowStep>(doc))
+      after = page.at(-1)?.id ?? null
+      more = page.length === PAGE
+    }
+    const isAsked = steps.some(({ state, jobId }) => state === 'started' && jobId !== null)
+    return { workflow, steps, jobs: isAsked ? await jobsOf(reads, id) : new Map<string, Job>() }
+  })
+}
+
+async function jobsOf(reads: Reads, id: string): Promise<Map<string, Job>> {
+  const jobs = new Map<string, Job>()
+  for (let after: string | null = null, more = true; more;) {
+    const page = await reads.owned({ kind: 'workflow', id }, after, PAGE)
+    for (const job of page) jobs.set(job.id, job)
+    after = page.at(-1)?.id ?? null
+    more = page.length === PAGE
+  }
+  return jobs
+}
+
+async function create(call: Call): Promise<Answer> {
+  const { engine } = call
+  const tenant = tenantOf(call)
+  const command = createWorkflow(engine, readWorkflow(call.text, call.json, engine.now(), tenant), tenant)
+  const { tree, warnings } = await whenThereIsRoom(engine, command, patienceOf(call))
+  const told = warnings.length === 0 ? '' : `"x_warnings":${JSON.stringify(warnings)}`
+  return {
+    status: 201,
+    headers: { Location: `/ojs/v1/workflows/${tree.workflow.id}` },
+    body: renderWorkflow(tree, told),
+  }
+}
+
+async function look(call: Call): Promise<Answer> {
+  const id = param(call, 'id')
+  if (queryText(call, 'wait') === 'true') await untilOver(call, id)
+  return { body: renderWorkflow(await treeOf(call.engine, id)) }
+}
+
+/** Waits until the workflow is over, the time is up, the caller is gone or the server stops. */
+async function untilOver(call: Call, id: string): Promise<void> {
+  const { engine, request } = call
+  const timeoutMs = (queryWhole(call, 'timeout', 1, 300) ?? 30) * 1000
+  const isOver = async (): Promise<boolean> => isWorkflowOver(await engine.read((reads) => findWorkflow(reads, id)))
+  if (await isOver()) return
+  await new Promise<void>((resolve, reject) => {
+    const finish = (): void => {
+      timer.cancel()
+      forget()
+      request.signal.removeEventListener('abort', finish)
+      engine.closing.removeEventListener('abort', finish)
+      resolve()
+    }
+    const timer = engine.host.setTimer(timeoutMs, finish)
+    const forget = engine.listen(({ events }) => {
+      if (events.some(({ subject, type }) => subject === id && ENDINGS.includes(type))) finish()
+    })
+    request.signal.addEventListener('abort', finish, { once: true })
+    engine.closing.addEventListener('abort', finish, { once: true })
+    // It may have ended between the first look and the listening.
+    isOver().then((over) => {
+      if (over) finish()
+    }, reject)
+  })
+  if (!(await isOver())) {
+    throw new OjsError('request_timeout', `The workflow was not over within ${String(timeoutMs / 1000)} seconds.`, {
+      details: { workflow_id: id, state: 'running' },
+    })
+  }
+}
+
+const ENDINGS: readonly string[] = ['workflow.completed', 'workflow.failed', 'workflow.cancelled']
+
+async function cancel(call: Call): Promise<Answer> {
+  const id = param(call, 'id')
+  const workflow = await call.engine.run(cancelWorkflow(call.engine, id))
+  return { body: renderWorkflow(await treeOf(call.engine, id), cancelFields(workflow)) }
+}
+
+async function progress(call: Call): Promise<Answer> {
+  return { body: renderWorkflowProgress(await treeOf(call.engine, param(call, 'id')), call.engine.now()) }
+}
+
+async function list(call: Call): Promise<Answer> {
+  const limit = queryWhole(call, 'limit', 1, 200) ?? 50
+  const cursor = queryText(call, 'cursor')
+  if (cursor !== null && !isUuidV7(cursor))
+    throw badField('cursor', 'cursor must be a next_cursor from an earlier answer.')
+  const { found, next } = await call.engine.read((reads) => newest(reads, cursor, limit, stateIn(call)))
+  return {
+    body: objectOf({
+      workflows: arrayOf(found.map((workflow) => renderSummary(workflow))),
+      pagination: JSON.stringify({
+        limit,
+        has_more: next !== null,
+        ...(next === null ? {} : { next_cursor: next }),
+      }),
+    }),
+  }
+}
+
+function stateIn(call: Call): WorkflowState | null {
+  const asked = queryText(call, 'state')
+  const state = WORKFLOW_STATES.find((known) => known === asked) ?? null
+  if (asked !== null && state === null) throw badField('state', `state must be one of ${WORKFLOW_STATES.join(', ')}.`)
+  return state
+}
+
+async function newest(
+  reads: Reads,
+  cursor: string | null,
+  limit: number,
+  state: WorkflowState | null,
+): Promise<{ found: Workflow[]; next: string | null }> {
+  const found: Workflow[] = []
+  let before = cursor
+  for (let scanned = 0; scanned < MOST_SCANNED; scanned += PAGE) {
+    const page = await reads.docsBelow(WORKFLOW.kind, before, PAGE)
+    for (const [index, doc] of page.entries()) {
+      const workflow = readDoc<Workflow>(doc)
+      before = doc.id
+      if (state === null || workflow.state === state) found.push(workflow)
+      if (found.length === limit)
+        return { found, next: index < page.length - 1 || page.length === PAGE ? before : null }
+    }
+    if (page.length < PAGE) return { found, next: null }
+  }
+  return { found, next: before }
+}
+
+export const WORKFLOW_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/workflows',
+    tag: 'workflows',
+    summary:
+      'Begin a workflow: a chain, a group, a batch, or (without a type) a DAG by depends_on; lists may be nested',
+    body: { shape: WORKFLOW_SHAPE },
+    answers: {
+      201: 'The workflow as stored, nested and flat',
+      429: 'A queue has not enough room for what starts now: nothing was stored',
+    },
+    handle: create,
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/workflows',
+    tag: 'workflows',
+    summary: 'List workflows, newest first, without their steps',
+    query: { state: oneOf(...WORKFLOW_STATES), limit: whole(1, 200), cursor: text() },
+    handle: list,
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/workflows/:id',
+    tag: 'workflows',
+    summary: 'A workflow with all its steps as they are now; with wait=true, when it is over',
+    query: { wait: flag(), timeout: whole(1, 300) },
+    answers: { 408: 'Still not over when the wait was' },
+    handle: look,
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/workflows/:id',
+    aliases: ['POST /ojs/v1/workflows/:id/cancel'],
+    tag: 'workflows',
+    summary: 'Cancel a workflow: what waits is cancelled, what is active runs on and leads to nothing',
+    answers: { 409: 'It is over already' },
+    handle: cancel,
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/workflows/:id/progress',
+    tag: 'workflows',
+    summary: 'How far a workflow is, between 0 and 1',
+    handle: progress,
+  },
+]
