@@ -410,7 +410,7 @@ test('a bounded queue is never deeper than its bound, whatever comes, alone or t
 })
 
 test.each([
-  ['its queue is full', 'QUEUE_FULL', (server: TestServer) => bound(server, { max_depth: 1 })],
+  ['its queue is full', 'queue_full', (server: TestServer) => bound(server, { max_depth: 1 })],
   ['its queue drains', 'queue_paused', (server: TestServer) => server.post('/ojs/v1/queues/default/drain')],
 ])('a cron entry skips a firing while %s, and says so', async (_, reason, hinder) => {
   const server = await TestServer.open()

@@ -8,6 +8,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { InputError } from './errors.ts'
 import type { Limits } from './limits.ts'
 import type { RetryPolicy } from './retry.ts'
+import type { UniquePolicy } from './unique.ts'
 
 export type AnySchema = StandardSchemaV1
 
@@ -20,6 +21,8 @@ export interface JobOptions<In extends AnySchema | undefined, Out extends AnySch
   readonly queue?: string
   readonly priority?: number
   readonly retry?: RetryPolicy
+  /** Never two jobs for the same work, unless an enqueue says otherwise. */
+  readonly unique?: UniquePolicy | boolean
 }
 
 /** `Sent` is what an enqueue takes, `Got` what the handler gets, `Returned` what it returns, `Result` what readers get. */

@@ -175,7 +175,7 @@ export class EnqueueLane {
         idempotent: true,
         signal,
       })
-      if (isFine(answer.status)) resolve(this.#connection.read<{ job: JobView }>(answer).job)
+      if (isFine(answer.status)) resolve(viewOf(this.#connection.read<Told>(answer)))
       else await this.#refused(waiting, this.#connection.refusal(answer), answer.tries)
     } catch (error) {
       reject(asError(error))
@@ -235,7 +235,7 @@ export class EnqueueLane {
       return
     }
     if (item['error'] === undefined && isRecord(item['job'])) {
-      waiting.resolve(item['job'] as JobView)
+      waiting.resolve(viewOf(item as unknown as Told))
       return
     }
     const error = entryRefusal(item['error'], requestId)
@@ -266,6 +266,16 @@ export class EnqueueLane {
       waiting.reject(asError(failure))
     }
   }
+}
+
+interface Told {
+  readonly job: JobView
+  readonly deduplicated?: boolean
+}
+
+/** A job that was there already says so itself. */
+function viewOf({ job, deduplicated }: Told): JobView {
+  return deduplicated === true ? { ...job, deduplicated } : job
 }
 
 function isSame(sent: WireJob, found: JobView): boolean {

@@ -28,6 +28,14 @@ test('every option has its place on the wire', async () => {
     visibilityTimeout: '2h',
     onTimeout: 'discard',
     retry: { maxAttempts: 5, initialInterval: '2s', onExhaustion: 'dead_letter' },
+    unique: {
+      keys: ['args', 'meta'],
+      argsKeys: ['user'],
+      metaKeys: ['tenant'],
+      period: '1h',
+      states: ['available', 'completed'],
+      onConflict: 'ignore',
+    },
     scheduledAt: new Date(0),
     expiresAt: '2030-01-01T00:00:00Z',
     meta: { a: 1 },
@@ -52,6 +60,14 @@ test('every option has its place on the wire', async () => {
       enqueue_ttl: 30,
       visibility_timeout_ms: 7_200_000,
       retry: { max_attempts: 5, initial_interval: 'PT2S', on_exhaustion: 'dead_letter' },
+      unique: {
+        keys: ['args', 'meta'],
+        args_keys: ['user'],
+        meta_keys: ['tenant'],
+        period: 'PT3600S',
+        states: ['available', 'completed'],
+        on_conflict: 'ignore',
+      },
       scheduled_at: '1970-01-01T00:00:00.000Z',
       expires_at: '2030-01-01T00:00:00Z',
       tags: ['x'],
@@ -129,4 +145,12 @@ describe('refused before anything is sent', () => {
   test('an input that is no JSON', async () => {
     await expect(wire({}, plain, [{ n: 1n }])).rejects.toMatchObject({ details: { path: '/0/n' } })
   })
+})
+
+test('unique is said by the job or by the enqueue, which may also take it back', async () => {
+  const once = defineJob('mail.send', { unique: { onConflict: 'ignore' } })
+  expect(await wire({}, once)).toMatchObject({ options: { unique: { on_conflict: 'ignore' } } })
+  expect(await wire({ unique: true }, once)).toMatchObject({ options: { unique: {} } })
+  expect(await wire({ unique: false }, once)).not.toHaveProperty('options')
+  expect(await refused({ unique: { per: 'hour' } })).toMatchObject({ details: { field: 'unique.per' } })
 })

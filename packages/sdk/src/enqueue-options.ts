@@ -6,12 +6,15 @@ import { InputError } from './errors.ts'
 import { limitsOnWire, widelyKnown, type Limits } from './limits.ts'
 import { jsonText } from './plain-json.ts'
 import { retryOnWire, type RetryPolicy } from './retry.ts'
+import { uniqueOnWire, type UniquePolicy } from './unique.ts'
 
 export interface EnqueueOptions extends Limits {
   readonly queue?: string
   /** −100 to 100; higher first. */
   readonly priority?: number
   readonly retry?: RetryPolicy
+  /** Not beside another job for the same work. `true`: of the same type with the same input; `false`: whatever the job says. */
+  readonly unique?: UniquePolicy | boolean
   /** Start no sooner than this long after the server got it. */
   readonly delay?: Duration
   /** Start no sooner than this: a Date, or RFC 3339 with a zone. */
@@ -53,7 +56,7 @@ export interface WireJob {
 const KNOWN = new Set(
   (
     'timeout gracePeriod heartbeatTimeout onTimeout totalTimeout enqueueTtl visibilityTimeout ' +
-    'queue priority retry delay scheduledAt expiresAt meta tags id parent inheritDeadline pending signal'
+    'queue priority retry unique delay scheduledAt expiresAt meta tags id parent inheritDeadline pending signal'
   ).split(' '),
 )
 
@@ -75,6 +78,7 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
     ...lengths,
     ...momentsOf(options),
     retry: Object.keys(retry).length === 0 ? undefined : retryOnWire(retry),
+    unique: uniqueOnWire(options.unique ?? job.options.unique),
     tags: options.tags,
     pending: options.pending,
   }

@@ -9,6 +9,7 @@ export {
   type TimeoutSugar,
 } from './limits.ts'
 export type { RetryPolicy } from './retry.ts'
+export type { UniquePolicy } from './unique.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
 export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './context.ts'

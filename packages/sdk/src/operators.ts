@@ -59,11 +59,17 @@ export class Queues {
     return this.#tell(name, 'pause', options)
   }
 
+  /** It takes no more jobs; those it has are handed out. */
+  drain(name: string, options: Signalled = {}): Promise<QueueView> {
+    return this.#tell(name, 'drain', options)
+  }
+
+  /** Ends a pause, and a drain. */
   resume(name: string, options: Signalled = {}): Promise<QueueView> {
     return this.#tell(name, 'resume', options)
   }
 
-  async #tell(name: string, word: 'pause' | 'resume', { signal }: Signalled): Promise<QueueView> {
+  async #tell(name: string, word: 'pause' | 'drain' | 'resume', { signal }: Signalled): Promise<QueueView> {
     const path = `/ojs/v1/queues/${part(name)}/${word}`
     return (await this.#caller.call<{ queue: QueueView }>({ method: 'POST', path, idempotent: true, signal })).queue
   }
@@ -72,6 +78,18 @@ export class Queues {
 export interface DeadLetterFilter {
   readonly queue?: string
   readonly type?: string
+}
+
+/** Which dead letters are meant by a retry of many. */
+export interface DeadLettersMeant extends DeadLetterFilter {
+  readonly ids?: readonly string[]
+  /** The type of the last error. */
+  readonly errorType?: string
+  /** Dead since, and before. */
+  readonly since?: Date
+  readonly until?: Date
+  /** At most so many. */
+  readonly limit?: number
 }
 
 export class DeadLetters {
@@ -121,15 +139,17 @@ export class DeadLetters {
     return (await this.#caller.call<{ job: JobView }>({ method: 'POST', path, idempotent: false, signal })).job
   }
 
-  /** Those named by ids or by a filter; at most 1000 by a filter unless `limit` says otherwise. */
-  retryMany({
-    ids,
-    queue,
-    type,
-    limit,
-    signal,
-  }: DeadLetterFilter & Signalled & { ids?: readonly string[]; limit?: number } = {}): Promise<BulkOutcome> {
-    const body = { job_ids: ids, filter: { queue, type }, limit }
+  /** Those named by ids, or all that have in common what is said; a chunk at a time, on the server. */
+  retryMany(meant: DeadLettersMeant & Signalled = {}): Promise<BulkOutcome> {
+    const { ids, queue, type, errorType, since, until, limit, signal } = meant
+    const filter = {
+      queue,
+      type,
+      error_type: errorType,
+      since: since?.toISOString(),
+      until: until?.toISOString(),
+    }
+    const body = { job_ids: ids, filter, limit }
     return this.#caller.call({ method: 'POST', path: '/ojs/v1/dead-letter/retry', body, idempotent: false, signal })
   }
 

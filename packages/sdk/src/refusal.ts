@@ -16,7 +16,7 @@ export function isPassing(status: number): boolean {
 }
 
 /** The statuses that go with codes, for answers about one of many, which have no status of their own. */
-const STATUS_OF: Partial<Record<ErrorCode | 'QUEUE_FULL', number>> = {
+const STATUS_OF: Partial<Record<ErrorCode, number>> = {
   invalid_payload: 400,
   invalid_request: 400,
   permission_denied: 403,

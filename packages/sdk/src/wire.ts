@@ -43,6 +43,8 @@ export interface JobView {
   readonly x_limits?: LimitsView
   readonly x_interruptions?: number
   readonly x_warnings?: readonly string[]
+  /** Only in the answer to an enqueue: the job was there already, and nothing was enqueued (`unique`). */
+  readonly deduplicated?: boolean
   readonly [field: string]: unknown
 }
 
@@ -70,11 +72,13 @@ export interface Pagination {
 
 export interface QueueView {
   readonly name: string
-  readonly status: 'active' | 'paused'
+  readonly status: 'active' | 'paused' | 'draining'
   readonly paused: boolean
   readonly counts?: Readonly<Record<JobState, number>>
   readonly created_at?: string
   readonly paused_at?: string
+  /** Of a queue that drains: whether nothing is left in it that is not over. */
+  readonly drained?: boolean
   readonly [field: string]: unknown
 }
 
