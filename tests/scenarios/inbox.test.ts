@@ -68,6 +68,39 @@ test.runIf(url === undefined)('a store without an inbox announces none', async (
 })
 
 describe.skipIf(url === undefined)('on PostgreSQL', () => {
+  test('work that is there already is laid aside with the reason, or simply done', async () => {
+    const [server, client] = [await opened(), await application()]
+    const [first, second, third] = [newId(), newId(), newId()]
+    await lay(client, first, request(first, { unique: {} }))
+    await lay(client, second, request(second, { unique: {} }))
+    await lay(client, third, request(third, { unique: { on_conflict: 'ignore' } }))
+    await tell(client)
+    await isEmpty(client)
+    expect((await jobOf(server, first)).body.job.state).toBe('available')
+    for (const id of [second, third]) expect((await jobOf(server, id)).status).toBe(404)
+    const refused = await rows<{ id: string; error: string }>(client, `SELECT id, error FROM ${schema}.inbox_refused`)
+    expect(refused.map(({ id }) => id)).toEqual([second])
+    expect(JSON.parse(refused[0]?.error ?? '{}')).toMatchObject({
+      code: 'duplicate',
+      details: { existing_job_id: first },
+    })
+  })
+
+  test('what an application has committed comes into a queue that is full, or drains', async () => {
+    const [server, client] = [await opened(), await application()]
+    await call(server, 'PUT', '/ojs/v1/admin/queues/default/config', { backpressure: { max_depth: 1 } })
+    const ids = [newId(), newId(), newId()]
+    for (const id of ids) await lay(client, id)
+    await tell(client)
+    await isEmpty(client)
+    await call(server, 'POST', '/ojs/v1/queues/default/drain')
+    const last = newId()
+    await lay(client, last)
+    await tell(client)
+    await isEmpty(client)
+    for (const id of [...ids, last]) expect((await jobOf(server, id)).body.job.state).toBe('available')
+  })
+
   test('the inbox is announced, with its place', async () => {
     const { body } = await call(await opened(), 'GET', '/ojs/manifest')
     expect(body.extensions).toContain('urn:curfew:ext:inbox')
