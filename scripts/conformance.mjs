@@ -83,7 +83,7 @@ async function dropSchema(url, schema) {
 
 async function runOn({ name, url }) {
   const reportIn = (whose) => (json === undefined ? [] : ['--json', `${json}.${name.toLowerCase()}.${whose}.json`])
-  const ours = ['--with', 'x_curfew', '--offered']
+  const ours = ['--with', 'x_curfew']
   const folders = [{ title: 'our cases', args: [...ours, ...reportIn('ours')] }]
   if (official !== null)
     folders.push({ title: 'official cases', args: ['--suites', official, ...reportIn('official')] })

@@ -26,7 +26,7 @@ test.concurrent.each(STORES)(
     const server = await ServerProcess.start({ flags: ['--conformance', '--log-level', 'error', ...flags()] })
     let said = ''
     const out = { log: (text: string) => (said += `${text}\n`) }
-    const options = ['--with', 'x_curfew', '--offered', '--concurrency', '32', '--slack', '10000']
+    const options = ['--with', 'x_curfew', '--concurrency', '32', '--slack', '10000']
     const code = await main(['--url', server.url, ...options], out)
     await server.stop()
     expect(code, said).toBe(0)
