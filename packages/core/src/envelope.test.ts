@@ -49,6 +49,7 @@ describe('what must be there', () => {
       resultTtlMs: null,
       parent: null,
       inheritDeadline: false,
+      schema: null,
       rateLimit: null,
       tenant: null,
       unique: null,

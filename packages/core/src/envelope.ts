@@ -133,6 +133,8 @@ export interface EnqueueRequest {
   readonly resultTtlMs: Millis | null
   readonly parent: Parent | null
   readonly inheritDeadline: boolean
+  /** The URI of the schema its arguments are said to fit. */
+  readonly schema: string | null
   readonly rateLimit: RateLimit | null
   readonly tenant: string | null
   /** Null: it may be enqueued however often. */
@@ -178,7 +180,7 @@ export function readEnqueue(
   refuseReserved(queue, 'queue')
   TOP_SHAPES.args.read(top['args'], 'args')
   read(TOP_SHAPES, top, 'specversion')
-  read(TOP_SHAPES, top, 'schema')
+  const schema = read<string>(TOP_SHAPES, top, 'schema') ?? null
   const id = top['id'] === undefined || top['id'] === null ? null : ID_SHAPE.read(top['id'], 'id')
   const meta = read<Fields>(TOP_SHAPES, top, 'meta')
   const metadata = read<Fields>(OPTION_SHAPES, merged, 'metadata')
@@ -248,6 +250,7 @@ export function readEnqueue(
     resultTtlMs: resultTtl === undefined ? null : seconds(resultTtl),
     parent,
     inheritDeadline,
+    schema,
     rateLimit,
     tenant: whose,
     unique,

@@ -17,6 +17,7 @@ export const ERROR_CODES = [
   'payload_too_large',
   'result_too_large',
   'validation_error',
+  'schema_validation',
   'deadline_exceeded',
   'unsupported',
   'queue_paused',

@@ -20,6 +20,10 @@ import { NO_TERMS, sameTerms, type LimiterTerms } from './limiter.ts'
 import { QUEUE_RATE_LIMIT_SHAPE, writeTerms } from './rate-limit.ts'
 import { object, oneOf, policy, type Fields, type Shape } from './shape.ts'
 
+/** Whether arguments are held to the schemas of their type: refused, warned about, or not looked at (the default). */
+export const VALIDATION_SHAPE = policy(oneOf('strict', 'warn', 'off'))
+export type ValidationMode = 'strict' | 'warn' | 'off'
+
 export interface TypePolicy {
   readonly type: string
   readonly asked: AskedLimits
@@ -30,7 +34,9 @@ export interface TypePolicy {
 }
 
 export function readTypePolicy(type: string, fields: Fields, now: Instant): TypePolicy {
-  refuseUnknown(fields, [...limitKeys(), 'caps'], '')
+  refuseUnknown(fields, [...limitKeys(), 'caps', 'validation'], '')
+  const validation = fields['validation'] ?? null
+  if (validation !== null) VALIDATION_SHAPE.read(validation, 'validation')
   return {
     type,
     asked: readLimits(fields),

@@ -65,6 +65,7 @@ export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRe
     resultTtlMs: null,
     parent: null,
     inheritDeadline: false,
+    schema: null,
     unique: null,
     rateLimit: readRateLimit(limit),
     tenant: null,

@@ -36,6 +36,7 @@ import type { Meters } from './meters.ts'
 import { callsNobody, type Send } from './outgoing.ts'
 import { Polls } from './polls.ts'
 import { Rooms } from './rooms.ts'
+import { Checkers } from './schemas.ts'
 import { Watch } from './watch.ts'
 import { Webhooks } from './webhooks.ts'
 import { touch } from './workers.ts'
@@ -114,6 +115,7 @@ export class Engine {
   endings = 0
   readonly rooms = new Rooms()
   readonly webhooks: Webhooks
+  readonly checkers = new Checkers()
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log

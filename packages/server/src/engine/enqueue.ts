@@ -43,6 +43,7 @@ import type { Engine } from './engine.ts'
 import { isLimited, limitedBy, limitersOf } from './limiters.ts'
 import { queueFor } from './queue.ts'
 import { tellOfRefusal } from './rooms.ts'
+import { isUnchecked, misfits, validate } from './schemas.ts'
 import type { Fingerprint, Needs, Unit } from './unit.ts'
 
 /** One request. `more`: what its job is given besides, such as the tenant it came from. */
@@ -112,7 +113,15 @@ export function plan(engine: Engine, request: EnqueueRequest, more: Admission = 
       const { asked: meant, warnings } = resolve(engine, unit, request, parent, more)
       const { job } = admit(meant, unit.moment)
       const planned = planFor(job, engine.settings.limits, unit.now)
-      return { ...planned, warnings: [...warnings, ...(await foreseen(unit, asked)), ...planned.warnings] }
+      return {
+        ...planned,
+        warnings: [
+          ...warnings,
+          ...(await foreseen(unit, asked)),
+          ...(await misfits(engine, unit, request)),
+          ...planned.warnings,
+        ],
+      }
     },
   }
 }
@@ -157,6 +166,17 @@ export async function enqueueAmong(
 /** Waits for nothing, unless somebody has to be asked. */
 function pass(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
   const { request } = asked
+  if (!isUnchecked(request, unit.type(request.type))) return passWhenValid(engine, unit, asked, more)
+  return passUnchecked(engine, unit, asked, more)
+}
+
+async function passWhenValid(engine: Engine, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+  const warnings = await validate(engine, unit, asked.request)
+  return passUnchecked(engine, unit, asked, warnings.length === 0 ? more : { ...more, warnings })
+}
+
+function passUnchecked(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
+  const { request } = asked
   if (!isFree(asked, unit.queue(request.queue))) return passWhenAsked(engine, unit, asked, more)
   const job = admitJob(engine, unit, request, more)
   return job instanceof Promise ? job.then(plainly) : plainly(job)
@@ -182,6 +202,8 @@ export interface Admission {
   readonly tenant?: string | null
   /** More of its envelope: `"parent_results":[…]`. */
   readonly body?: Fragment
+  /** What to tell whoever sent it. */
+  readonly warnings?: readonly string[]
   /** The id it was promised, where the request names none. */
   readonly id?: string
   /** Made already by whoever asked whether the work is there. */
@@ -223,7 +245,7 @@ function admitUnder(
   if (known === null || limited !== queue) unit.putQueue(limited)
   if (isLimited(limited)) engine.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
-  const told = [...warnings, ...impossibilities(step.job)]
+  const told = [...(more.warnings ?? []), ...warnings, ...impossibilities(step.job)]
   const job =
     told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
   unit.apply(job === step.job ? step : { ...step, job })

@@ -189,6 +189,7 @@ export class Unit {
   readonly #checkpoints = new Table<Checkpoint>('checkpoint')
   readonly #docs = new Table<OpenDoc>('document')
   readonly #names = new Set<string>()
+  readonly #seenDocs = new Map<string, unknown>()
   /** Jobs that the store found by fingerprint, and those that were written since; both since the last flush. */
   readonly #sought = new Map<string, readonly string[]>()
   readonly #fingerprints = new Map<string, Set<string>>()
@@ -424,6 +425,17 @@ export class Unit {
 
   async loadDocs({ kind }: DocKind<unknown>, ids: readonly string[]): Promise<void> {
     await this.load({ docs: ids.map((id) => ({ kind, id })) })
+  }
+
+  /** A document, only to be looked at: what is not loaded is seen as it was committed. */
+  async seeDoc<T>({ kind }: DocKind<T>, id: string): Promise<T | null> {
+    const key = keyOf({ kind, id })
+    if (this.#docs.has(key)) return (this.#docs.row(key).current?.record ?? null) as T | null
+    if (!this.#seenDocs.has(key)) {
+      const [doc] = await this.#tx.seeDocs([{ kind, id }])
+      this.#seenDocs.set(key, doc === undefined ? null : readDoc<T>(doc))
+    }
+    return (this.#seenDocs.get(key) ?? null) as T | null
   }
 
   /** Every document of a kind whose id begins with this, by id. Seen, not locked: whoever writes them locks another first. */

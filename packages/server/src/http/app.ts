@@ -21,6 +21,7 @@ import { RATE_LIMIT_ROUTES } from './rate-limit-routes.ts'
 import { REGISTRY_ROUTES } from './registry-routes.ts'
 import type { Call, Route, ServerInfo } from './route.ts'
 import { Router } from './router.ts'
+import { SCHEMA_ROUTES } from './schema-routes.ts'
 import { SIGN_ROUTES } from './signs-routes.ts'
 import { SYSTEM_ROUTES } from './system-routes.ts'
 import { isAboutAJob, refuseOthersJob, TENANT_ROUTES } from './tenant-routes.ts'
@@ -54,6 +55,7 @@ export const ROUTES: readonly Route[] = [
   ...WORKFLOW_ROUTES,
   ...EVENT_ROUTES,
   ...WEBHOOK_ROUTES,
+  ...SCHEMA_ROUTES,
   ...TYPE_ROUTES,
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,

@@ -38,6 +38,11 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
     hint: 'Store the result elsewhere and ACK with a reference to it.',
   },
   validation_error: { status: 422, retryable: false, hint: 'The value is well formed but cannot be; see the message.' },
+  schema_validation: {
+    status: 422,
+    retryable: false,
+    hint: 'details.validation_errors says what is wrong with args, and where.',
+  },
   deadline_exceeded: { status: 422, retryable: false, hint: 'There is no time left to do this in.' },
   unsupported: { status: 422, retryable: false, hint: 'See GET /ojs/manifest for what this server offers.' },
   queue_paused: { status: 422, retryable: true, hint: 'Try again when the queue takes jobs.' },

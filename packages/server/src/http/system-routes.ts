@@ -31,6 +31,8 @@ const EXTENSIONS = [
   'dead-letter',
   'events',
   'backpressure',
+  'webhooks',
+  'schema-registry',
 ]
 /** What is ours beside the specification, for clients that ask before they rely on it. */
 const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue']
@@ -59,7 +61,7 @@ function manifest({ engine, info }: Call): Answer {
         job_ttl: true,
         priority_queues: true,
         rate_limiting: false,
-        schema_validation: false,
+        schema_validation: true,
         unique_jobs: true,
         workflows: true,
         pause_resume: true,

@@ -8,6 +8,7 @@ import {
   onTimeoutShape,
   readTypePolicy,
   TYPE_SHAPE,
+  VALIDATION_SHAPE,
   type TypePolicy,
 } from '@curfew/core'
 import { deleteTypePolicy, putTypePolicy } from '../engine/queue.ts'
@@ -16,7 +17,7 @@ import { param, type Call, type Route } from './route.ts'
 
 const CAPS_SHAPE = object(limitShapes(), { unknown: 'refuse' })
 const POLICY_SHAPE = object(
-  { ...limitShapes(), x_on_timeout: onTimeoutShape(), caps: CAPS_SHAPE },
+  { ...limitShapes(), x_on_timeout: onTimeoutShape(), caps: CAPS_SHAPE, validation: VALIDATION_SHAPE },
   { unknown: 'refuse' },
 )
 
