@@ -79,6 +79,8 @@ export class Stage {
         input: args,
         meta: { trace: 't' },
         lastCheckpoint: { frame: 1 },
+        workflowId: null,
+        parentResults: [],
         softAt,
         softStop,
         hardAt: attempt.hardAt,

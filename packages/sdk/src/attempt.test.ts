@@ -32,6 +32,8 @@ function stage(more: Partial<AttemptPorts> = {}, isManual = false): Stage {
     input: [],
     meta: {},
     lastCheckpoint: null,
+    workflowId: null,
+    parentResults: [],
     softAt: terms.softAt,
     softStop: SOFT,
     hardAt: terms.hardAt,

@@ -97,6 +97,8 @@ export class Attempts {
       input: job.args,
       meta: job.meta ?? {},
       lastCheckpoint: job.last_checkpoint ?? null,
+      workflowId: job.workflow_id ?? null,
+      parentResults: job.parent_results ?? [],
       softAt: terms.softAt,
       softStop: terms.softStop,
       hardAt: handler.isolation === 'inline' ? terms.hardAt : terms.killAt,

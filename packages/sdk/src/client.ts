@@ -21,6 +21,7 @@ import { DeadLetters, get, JobTypes, part, Queues, Workers, type Caller, type Si
 import { isFine } from './refusal.ts'
 import { waitForEnd, type WaitOptions } from './result.ts'
 import { unlessAborted } from './waiting.ts'
+import { Workflows } from './workflows.ts'
 import type { HealthView, JobState, JobView, Manifest, Pagination } from './wire.ts'
 
 export type ClientOptions = ConnectOptions & {
@@ -52,6 +53,7 @@ export class Client {
   readonly workers: Workers
   readonly jobTypes: JobTypes
   readonly crons: Crons
+  readonly workflows: Workflows
   readonly #lane: EnqueueLane
   readonly #layers: EnqueueMiddleware[]
   readonly #closing = new AbortController()
@@ -67,6 +69,12 @@ export class Client {
     this.crons = new Crons(caller, ({ options, ...request }) =>
       this.#prepared({ ...request, options: { ...options, id: this.connection.newId() } }),
     )
+    this.workflows = new Workflows({
+      connection: this.connection,
+      opened: (run) => this.#opened(run),
+      prepare: (request) => this.#prepared(request),
+      closing: this.#closing.signal,
+    })
     this.#lane = new EnqueueLane(this.connection)
     this.#layers = [...(middleware ?? [])]
     // As many listeners as there are waits and streams: no leak.

@@ -69,7 +69,7 @@ export interface Answer extends TransportResponse {
 }
 
 /** What a server may announce besides the Open Job Spec. */
-export type Feature = 'exchange' | 'long-poll' | 'limits' | 'bulk-enqueue' | 'inbox'
+export type Feature = 'exchange' | 'long-poll' | 'limits' | 'bulk-enqueue' | 'workflows' | 'inbox'
 
 const EXTENSION = 'urn:curfew:ext:'
 const OJS_MEDIA = 'application/openjobspec+json'

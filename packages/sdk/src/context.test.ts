@@ -21,6 +21,8 @@ function attempt(answer: (call: Call) => unknown = () => null) {
     input: null,
     meta: {},
     lastCheckpoint: null,
+    workflowId: null,
+    parentResults: [],
     softAt: clock.monotonicMs() + SOFT_MS,
     softStop: { why: 'deadline', kind: 'execution', limitMs: SOFT_MS, source: 'handler' },
     hardAt: clock.monotonicMs() + SOFT_MS + 1_000,

@@ -32,6 +32,10 @@ export interface Context {
   readonly signal: AbortSignal
   /** What the attempt before had saved when it was cut off; null when it had not. */
   readonly lastCheckpoint: unknown
+  /** The workflow this job is a step of; null when it is none. */
+  readonly workflowId: string | null
+  /** The results of the steps before this one: see docs/workflows.md. Empty outside a workflow. */
+  readonly parentResults: readonly unknown[]
   /** Whole milliseconds to the nearest deadline, never negative. */
   remaining(): number
   /**
@@ -68,6 +72,8 @@ export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: C
     args: facts.args,
     meta: facts.meta,
     lastCheckpoint: facts.lastCheckpoint,
+    workflowId: facts.workflowId,
+    parentResults: facts.parentResults,
     signal,
     remaining,
 

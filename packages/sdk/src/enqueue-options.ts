@@ -8,6 +8,9 @@ import { jsonText } from './plain-json.ts'
 import { retryOnWire, type RetryPolicy } from './retry.ts'
 import { uniqueOnWire, type UniquePolicy } from './unique.ts'
 
+/** Whom a job, or a workflow, belongs to. */
+export type ParentRef = { readonly jobId: string } | { readonly workflowId: string }
+
 export interface EnqueueOptions extends Limits {
   readonly queue?: string
   /** −100 to 100; higher first. */
@@ -25,7 +28,7 @@ export interface EnqueueOptions extends Limits {
   readonly tags?: readonly string[]
   /** A UUIDv7 in lower case; the client makes one unless it is given. */
   readonly id?: string
-  readonly parent?: { readonly jobId: string }
+  readonly parent?: ParentRef
   /** End no later than the parent. */
   readonly inheritDeadline?: boolean
   /** Wait for `activate`. */
@@ -88,7 +91,7 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
     options.meta === undefined ? '' : `"meta":${jsonText(options.meta, `The meta of ${job.type}`)}`,
     Object.values(said).every((value) => value === undefined) ? '' : member('options', said),
     onTimeout === undefined ? '' : member('x_on_timeout', onTimeout),
-    parent === undefined ? '' : member('x_parent', { job_id: parent.jobId }),
+    parent === undefined ? '' : member('x_parent', parentOnWire(parent)),
     inheritDeadline === true ? '"x_inherit_deadline":true' : '',
   ]
   const template = members.filter((text) => text !== '').join(',')
@@ -104,6 +107,10 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
       ...(inheritDeadline === true ? ['inheritDeadline'] : []),
     ],
   }
+}
+
+export function parentOnWire(parent: ParentRef): Readonly<Record<string, string>> {
+  return 'jobId' in parent ? { job_id: parent.jobId } : { workflow_id: parent.workflowId }
 }
 
 /** When it may start, and until when. A delay stays a delay: the clocks of client and server need not agree. */

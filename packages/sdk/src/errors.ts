@@ -6,6 +6,7 @@
  *                ├ RequestError      the server refused it; `code` and `status` are the server's
  *                ├ NetworkError      nobody answered
  *                ├ JobFailedError    the job that was waited for ended without a result
+ *                ├ WorkflowFailedError    the workflow that was waited for failed, or was cancelled
  *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError
  *                                                                        ├ CancelledError
  *                                                                        ├ ShutdownError
@@ -93,6 +94,25 @@ export class JobFailedError extends CurfewError {
     const message = typeof error?.['message'] === 'string' ? `: ${error['message']}` : ''
     super(type ?? state, `Job ${jobId} ended ${state}${message}`, { details: { job_id: jobId, state, error } })
     this.jobId = jobId
+    this.state = state
+    this.error = error
+  }
+}
+
+/** A workflow failed or was cancelled: `workflows.wait` throws it. */
+export class WorkflowFailedError extends CurfewError {
+  readonly workflowId: string
+  readonly state: 'failed' | 'cancelled'
+  /** Why, as the server keeps it: `step_failed`, or `workflow_timeout` with the limit and what passed. */
+  readonly error: Readonly<Record<string, unknown>> | null
+
+  constructor(workflowId: string, state: 'failed' | 'cancelled', error: Readonly<Record<string, unknown>> | null) {
+    const type = typeof error?.['type'] === 'string' ? error['type'] : null
+    const message = typeof error?.['message'] === 'string' ? `: ${error['message']}` : ''
+    super(type ?? state, `Workflow ${workflowId} ended ${state}${message}`, {
+      details: { workflow_id: workflowId, state, error },
+    })
+    this.workflowId = workflowId
     this.state = state
     this.error = error
   }

@@ -27,6 +27,11 @@ export type {
   QueueView,
   TypePolicyView,
   WorkerView,
+  WorkflowProgressView,
+  WorkflowState,
+  WorkflowStepState,
+  WorkflowStepView,
+  WorkflowView,
 } from './wire.ts'
 export type { Log } from './log.ts'
 export { Worker, type WorkerOptions, type WorkerSettings } from './worker.ts'
@@ -44,9 +49,21 @@ export type {
 } from './connection.ts'
 export { Client, type ClientOptions, type JobChanges, type JobFilter, type JobRef } from './client.ts'
 export { entry, type EnqueueEntry } from './batch.ts'
-export type { EnqueueOptions, EnqueueRequest } from './enqueue-options.ts'
+export type { EnqueueOptions, EnqueueRequest, ParentRef } from './enqueue-options.ts'
 export { enqueueInTransaction, type Queryable, type TransactionOptions } from './transaction.ts'
 export type { CronChanges, CronEntry, CronJobOptions, OverlapPolicy } from './crons.ts'
+export {
+  batch,
+  chain,
+  dag,
+  group,
+  type BatchCallbacks,
+  type DagStep,
+  type ListOptions,
+  type WorkflowNode,
+  type WorkflowTree,
+} from './workflow.ts'
+export type { WorkflowFilter, WorkflowOptions, WorkflowRef } from './workflows.ts'
 export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
 export type { WaitOptions } from './result.ts'

@@ -1,5 +1,5 @@
 /**
- * Waiting for a job to end. The server is asked to hold its answer until then, in pieces short enough for any proxy; one
+ * Waiting for a job, or a workflow, to end. The server is asked to hold its answer until then, in pieces short enough for any proxy; one
  * that cannot do that is asked again and again. With a timeout the waiting outlasts an outage of the server; without one
  * an outage ends it, because nothing else would.
  */
@@ -29,6 +29,15 @@ const LATE_MS = 10_000
 const FIRST_POLL_MS = 250
 const LONGEST_POLL_MS = 5_000
 
+/** Something that ends: where to ask for its end, where to look at it, and how to read the answers. */
+export interface Ending<T> {
+  readonly askPath: string
+  readonly lookPath: string
+  readAsked(body: unknown): T
+  readLooked(body: unknown): T
+  isOver(seen: T): boolean
+}
+
 /** What the job gave. Throws a JobFailedError when it ended without a result, a DeadlineError when the timeout is up. */
 export async function waitForEnd(
   connection: Connection,
@@ -36,6 +45,30 @@ export async function waitForEnd(
   options: WaitOptions,
   closing: AbortSignal,
 ): Promise<unknown> {
+  const { state, result, error } = await untilOver(connection, jobEnding(id), options, closing, 'waitForResult')
+  if (state === 'cancelled' || state === 'discarded') throw new JobFailedError(id, state, error ?? null)
+  return result
+}
+
+function jobEnding(id: string): Ending<Outcome> {
+  const path = `/ojs/v1/jobs/${encodeURIComponent(id)}`
+  return {
+    askPath: `${path}/result`,
+    lookPath: path,
+    readAsked: (body) => body as Outcome,
+    readLooked: (body) => (body as { job: JobView }).job,
+    isOver: ({ state }) => state === 'completed' || state === 'cancelled' || state === 'discarded',
+  }
+}
+
+/** `source` is named by the DeadlineError when the timeout is up first. */
+export async function untilOver<T>(
+  connection: Connection,
+  ending: Ending<T>,
+  options: WaitOptions,
+  closing: AbortSignal,
+  source: string,
+): Promise<T> {
   const { host } = connection
   const limitMs = options.timeout === undefined ? null : toMillis(options.timeout, 'timeout')
   const { controller, unlink } = linked(options.signal, closing)
@@ -43,36 +76,34 @@ export async function waitForEnd(
     limitMs === null
       ? null
       : host.setTimer(limitMs, () => {
-          controller.abort(new DeadlineError('budget', limitMs, 'waitForResult'))
+          controller.abort(new DeadlineError('budget', limitMs, source))
         })
   const startedMs = host.monotonicMs()
   const leftMs = (): number | null => (limitMs === null ? null : limitMs - (host.monotonicMs() - startedMs))
   try {
-    const { state, result, error } = await new Watch(connection, id, controller.signal, leftMs).end()
-    if (state === 'cancelled' || state === 'discarded') throw new JobFailedError(id, state, error ?? null)
-    return result
+    return await new Watch(connection, ending, controller.signal, leftMs).end()
   } finally {
     timer?.cancel()
     unlink()
   }
 }
 
-class Watch {
+class Watch<T> {
   readonly #connection: Connection
-  readonly #id: string
+  readonly #ending: Ending<T>
   readonly #signal: AbortSignal
   readonly #leftMs: () => number | null
   /** The server holds answers back. */
   #holds = true
 
-  constructor(connection: Connection, id: string, signal: AbortSignal, leftMs: () => number | null) {
+  constructor(connection: Connection, ending: Ending<T>, signal: AbortSignal, leftMs: () => number | null) {
     this.#connection = connection
-    this.#id = id
+    this.#ending = ending
     this.#signal = signal
     this.#leftMs = leftMs
   }
 
-  async end(): Promise<Outcome> {
+  async end(): Promise<T> {
     const { host, random } = this.#connection
     let failures = 0
     for (let looks = 1; ; looks += 1) {
@@ -80,7 +111,7 @@ class Watch {
       const askedMs = host.monotonicMs()
       try {
         const seen = this.#holds ? await this.#ask() : await this.#look()
-        if (seen !== null && isOver(seen.state)) return seen
+        if (seen !== null && this.#ending.isOver(seen)) return seen
         failures = 0
         // An answer that came at once was not held back: ask more gently.
         const wasHeld = host.monotonicMs() - askedMs >= 500
@@ -94,39 +125,29 @@ class Watch {
   }
 
   /** Null: not over yet. A server in trouble counts as one that did not answer. */
-  async #ask(): Promise<Outcome | null> {
+  async #ask(): Promise<T | null> {
     const left = this.#leftMs()
     const askMs = left === null ? LONGEST_ASK_MS : Math.min(LONGEST_ASK_MS, left)
     const answer = await this.#connection.send({
       method: 'GET',
-      path: `/ojs/v1/jobs/${encodeURIComponent(this.#id)}/result`,
+      path: this.#ending.askPath,
       query: { wait: true, timeout: Math.max(1, Math.ceil(askMs / 1000)) },
       idempotent: true,
       signal: this.#signal,
       timeoutMs: askMs + LATE_MS,
     })
     if (answer.status === 408) return null
-    if (isFine(answer.status)) return this.#connection.read<Outcome>(answer)
+    if (isFine(answer.status)) return this.#ending.readAsked(this.#connection.read(answer))
     if (isPassing(answer.status)) throw new NetworkError('The server is in trouble.', this.#connection.refusal(answer))
     if (answer.status !== 404) throw this.#connection.refusal(answer)
-    // No such job, or no such question: the job itself knows.
+    // It is not there, or there is no such question: a plain look tells.
     const seen = await this.#look()
     this.#holds = false
     return seen
   }
 
-  async #look(): Promise<Outcome> {
-    const path = `/ojs/v1/jobs/${encodeURIComponent(this.#id)}`
-    const { job } = await this.#connection.call<{ job: JobView }>({
-      method: 'GET',
-      path,
-      idempotent: true,
-      signal: this.#signal,
-    })
-    return job
+  async #look(): Promise<T> {
+    const call = { method: 'GET', path: this.#ending.lookPath, idempotent: true, signal: this.#signal } as const
+    return this.#ending.readLooked(await this.#connection.call<unknown>(call))
   }
-}
-
-function isOver(state: JobState): boolean {
-  return state === 'completed' || state === 'cancelled' || state === 'discarded'
 }

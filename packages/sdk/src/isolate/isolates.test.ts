@@ -105,6 +105,8 @@ function world(most = 2) {
         input: [],
         meta: {},
         lastCheckpoint: null,
+        workflowId: null,
+        parentResults: [],
         softAt,
         softStop,
         hardAt: softAt + graceMs,

@@ -33,6 +33,8 @@ export interface AttemptFacts {
   readonly input: unknown
   readonly meta: Readonly<Record<string, unknown>>
   readonly lastCheckpoint: unknown
+  readonly workflowId: string | null
+  readonly parentResults: readonly unknown[]
   /** When the signal is aborted, and with what. */
   readonly softAt: number
   readonly softStop: Stop

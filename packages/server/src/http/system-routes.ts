@@ -35,7 +35,7 @@ const EXTENSIONS = [
   'schema-registry',
 ]
 /** What is ours beside the specification, for clients that ask before they rely on it. */
-const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue']
+const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue', 'workflows']
 
 function manifest({ engine, info }: Call): Answer {
   const { defaults, caps } = engine.settings.limits
