@@ -142,6 +142,7 @@ export function docsSuite(theStore: () => Store): void {
         'ab',
         'b',
         'é',
+        ...['\ud7ff', '\ud7ffa', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}', '\u{10ffff}\u{10ffff}'],
       ]
       await add(...ids.map((id) => aDoc({ id })), aDoc({ kind: 'other', id: 'a_' }))
       for (const prefix of ['', ...ids, 'a/3', '%', '_']) {

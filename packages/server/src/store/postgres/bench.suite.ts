@@ -9,6 +9,9 @@ import { openPostgresStore } from './store.ts'
 
 export const KEPT: EventRetention = { maxAgeMs: minutes(60), maxCount: 1_000 }
 
+/** Many schemas are many files, and a busy machine takes its time to remove them. */
+const ENDING_MS = 60_000
+
 export interface Bench {
   readonly url: string
   /** Null when the server was there already: then it can be used, but not stopped. */
@@ -39,7 +42,7 @@ export async function openBench(): Promise<Bench> {
     await cluster?.remove()
     await closed
     if (cluster === null) for (const schema of schemas) await ask(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
-  })
+  }, ENDING_MS)
   return {
     url,
     cluster,

@@ -58,6 +58,24 @@ describe('news', () => {
     expect(piecesOf('me', changes, [], null).length).toBeLessThanOrEqual(6)
   })
 
+  test('are understood by servers of an earlier version, and theirs here', () => {
+    const change = { id: 'a', queue: 'default', type: 'email.send', from: null, to: 'available' } as const
+    const [piece = ''] = piecesOf(
+      'me',
+      [
+        { ...change, tenant: 'acme' },
+        { ...change, tenant: null },
+      ],
+      [],
+      null,
+    )
+    const { c } = JSON.parse(piece + NO_LAST_EVENT) as { c: unknown[][] }
+    const earlier = ['default', 'email.send', null, 'available', ['a']]
+    expect(c.map((group) => group.slice(0, 5))).toEqual([earlier, earlier])
+    const theirs = `{"w":"other","a":null,"c":${JSON.stringify([earlier])},"l":[]${NO_LAST_EVENT}`
+    expect(newsFrom(theirs, 'me')?.changes).toEqual([{ ...change, tenant: null }])
+  })
+
   test('leave out an event that would not fit, and say the rest', () => {
     const live = [anEvent({ data: { text: 'x'.repeat(8_000) } }), anEvent({ subject: 'small' })]
     const heard = piecesOf('me', [], live, null).map((piece) => newsFrom(piece + NO_LAST_EVENT, 'you'))

@@ -89,16 +89,15 @@ FOR UPDATE OF j SKIP LOCKED`,
 export const LOCK_BY_DEADLINE = statement(
   'lock_by_deadline',
   `
--- Finds and locks the available jobs of a queue (of a tenant; null: anybody's), but for those that wait for one of these
--- limiters: by priority, those with a deadline before those without, by deadline, by sequence. Skips what others hold,
--- and locks a few more than it gives. When there are enough with a deadline, those without matter only above the lowest
--- priority among them: so the search for them never passes more with a deadline than were found.
+-- Finds and locks the available jobs of a queue, but for those that wait for one of these limiters: by priority, those
+-- with a deadline before those without, by deadline, by sequence. Skips what others hold, and locks a few more than it
+-- gives. When there are enough with a deadline, those without matter only above the lowest priority among them: so the
+-- search for them never passes more with a deadline than were found.
 WITH dated AS MATERIALIZED (
   SELECT j.*
   FROM jobs j
   WHERE j.state = 'available' AND j.queue = $1 AND j.wake_at IS NOT NULL
     AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
-    AND ($4::text IS NULL OR j.tenant = $4)
   ORDER BY j.priority DESC, j.wake_at, j.seq
   LIMIT $2
   FOR UPDATE OF j SKIP LOCKED
@@ -107,7 +106,6 @@ WITH dated AS MATERIALIZED (
   FROM jobs j
   WHERE j.state = 'available' AND j.queue = $1 AND j.wake_at IS NULL
     AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
-    AND ($4::text IS NULL OR j.tenant = $4)
     AND j.priority > (SELECT CASE WHEN count(*) < $2 THEN -2147483649 ELSE min(priority) END FROM dated)
   ORDER BY j.priority DESC, j.seq
   LIMIT $2
@@ -117,6 +115,21 @@ SELECT b.body, j.*
 FROM (SELECT * FROM dated UNION ALL SELECT * FROM undated) j JOIN bodies b ON b.id = j.id
 ORDER BY j.priority DESC, j.wake_at, j.seq
 LIMIT $2`,
+)
+
+export const LOCK_BY_DEADLINE_OF_TENANT = statement(
+  'lock_by_deadline_of_tenant',
+  `
+-- Finds and locks the available jobs of a tenant in a queue, but for those that wait for one of these limiters: by
+-- priority, those with a deadline before those without, by deadline, by sequence. Skips what others hold.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.state = 'available' AND j.queue = $1
+  AND j.tenant IS NOT NULL AND j.tenant = $4
+  AND (j.limit_key IS NULL OR j.limit_key <> ALL ($3::text[]))
+ORDER BY j.priority DESC, j.wake_at, j.seq
+LIMIT $2
+FOR UPDATE OF j SKIP LOCKED`,
 )
 
 export const LOCK_OLDEST_AVAILABLE = statement(

@@ -10,7 +10,7 @@ import { RowsMoved, StoreUnavailable } from '../store.ts'
 import type { Batch, Changes, Claimable, Ended, EventRetention, Life, Queue, StateCounts } from '../store.ts'
 import type { Transaction, WorkerNotice } from '../store.ts'
 import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
-import { columnsOf, docName, exact, exactOrNull, listOf, original, rangeUnder } from './rows.ts'
+import { columnsOf, docName, exact, listOf, original, rangeUnder } from './rows.ts'
 import { toCheckpoint, toDoc, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
 import type { CheckpointRow, DocRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
@@ -89,9 +89,11 @@ export class PostgresTransaction implements Transaction {
     const values = [exact(queue), limit]
     if (order === 'fifo' && tenant === null && without.length === 0) return this.#jobs(sql.LOCK_CLAIMABLE, values)
     const filtered = [...values, listOf(without.map(exact))]
-    if (order === 'edf') return this.#jobs(sql.LOCK_BY_DEADLINE, [...filtered, exactOrNull(tenant)])
-    if (tenant === null) return this.#jobs(sql.LOCK_CLAIMABLE_WITHOUT, filtered)
-    return this.#jobs(sql.LOCK_CLAIMABLE_OF_TENANT, [...filtered, exact(tenant)])
+    if (tenant === null) {
+      return this.#jobs(order === 'edf' ? sql.LOCK_BY_DEADLINE : sql.LOCK_CLAIMABLE_WITHOUT, filtered)
+    }
+    const ofTenant = order === 'edf' ? sql.LOCK_BY_DEADLINE_OF_TENANT : sql.LOCK_CLAIMABLE_OF_TENANT
+    return this.#jobs(ofTenant, [...filtered, exact(tenant)])
   }
 
   async findOldestAvailable(queue: string, limit: number): Promise<Job[]> {

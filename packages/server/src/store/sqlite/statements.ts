@@ -39,16 +39,23 @@ WHERE j.state = 'available' AND j.queue = ?
 ORDER BY j.priority DESC, j.seq
 LIMIT +?`
 
-/** Null: any tenant; an empty list: whatever limiter it waits for. */
-const WANTED = `(@tenant IS NULL OR j.tenant = @tenant)
-  AND (j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM json_each(@without)))`
+const UNLIMITED = `(j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM json_each(@without)))`
 
-export const FIND_CLAIMABLE_OF = `
--- Finds the available jobs of a queue and a tenant, without those of some limiters, in the order in which they are handed out.
+export const FIND_CLAIMABLE_WITHOUT = `
+-- Finds the available jobs of a queue, without those of some limiters, in the order in which they are handed out.
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
 WHERE j.state = 'available' AND j.queue = @queue
-  AND ${WANTED}
+  AND ${UNLIMITED}
+ORDER BY j.priority DESC, j.seq
+LIMIT +@limit`
+
+export const FIND_CLAIMABLE_OF_TENANT = `
+-- Finds the available jobs of a tenant in a queue, without those of some limiters, in the order in which they are handed out.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_tenant_claim CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.queue = @queue AND j.tenant = @tenant
+  AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.seq
 LIMIT +@limit`
 
@@ -57,7 +64,16 @@ export const FIND_DEADLINED = `
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_deadline CROSS JOIN bodies b ON b.place = j.place
 WHERE j.state = 'available' AND j.wake_at IS NOT NULL AND j.queue = @queue
-  AND ${WANTED}
+  AND ${UNLIMITED}
+ORDER BY j.priority DESC, j.wake_at, j.seq
+LIMIT +@limit`
+
+export const FIND_DEADLINED_OF_TENANT = `
+-- Finds the available jobs of a tenant in a queue that have a deadline, by priority and then the nearest first.
+SELECT b.body, j.*
+FROM jobs j INDEXED BY jobs_tenant_deadline CROSS JOIN bodies b ON b.place = j.place
+WHERE j.state = 'available' AND j.wake_at IS NOT NULL AND j.queue = @queue AND j.tenant = @tenant
+  AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.wake_at, j.seq
 LIMIT +@limit`
 
@@ -67,16 +83,17 @@ SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
 WHERE j.state = 'available' AND j.queue = @queue AND j.wake_at IS NULL
   AND j.priority > @above
-  AND ${WANTED}
+  AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.seq
 LIMIT +@limit`
 
-export const FIND_CLAIMABLE_OF_TENANT = `
--- Finds the available jobs of a tenant in a queue, without those of some limiters, in the order in which they are handed out.
+export const FIND_UNDATED_OF_TENANT = `
+-- Finds the available jobs of a tenant in a queue that have no deadline, above a priority, in the order in which they are handed out.
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_tenant_claim CROSS JOIN bodies b ON b.place = j.place
-WHERE j.state = 'available' AND j.tenant IS NOT NULL AND j.queue = @queue AND j.tenant = @tenant
-  AND (j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM json_each(@without)))
+WHERE j.state = 'available' AND j.queue = @queue AND j.tenant = @tenant AND j.wake_at IS NULL
+  AND j.priority > @above
+  AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.seq
 LIMIT +@limit`
 
@@ -149,12 +166,32 @@ WHERE tenant IS NOT NULL AND tenant = @tenant
   AND (@type IS NULL OR type = @type)`
 
 export const FIND_OLDEST_AVAILABLE = `
--- Finds the available jobs of a queue that have waited longest. Sorts all that wait.
+-- Finds the available jobs of a queue that have waited longest, oldest first: from each priority there is, the first so many.
+WITH RECURSIVE bands (priority) AS (
+  SELECT max(priority) FROM jobs INDEXED BY jobs_claim WHERE state = 'available' AND queue = @queue
+  UNION ALL
+  SELECT (
+    SELECT max(j.priority)
+    FROM jobs j INDEXED BY jobs_claim
+    WHERE j.state = 'available' AND j.queue = @queue AND j.priority < bands.priority
+  )
+  FROM bands
+  WHERE bands.priority IS NOT NULL
+), oldest (place) AS (
+  SELECT j.place
+  FROM bands CROSS JOIN jobs j ON j.place IN (
+    SELECT k.place
+    FROM jobs k INDEXED BY jobs_claim
+    WHERE k.state = 'available' AND k.queue = @queue AND k.priority = bands.priority
+    ORDER BY k.seq
+    LIMIT +@limit
+  )
+  ORDER BY j.seq
+  LIMIT +@limit
+)
 SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
-WHERE j.state = 'available' AND j.queue = ?
-ORDER BY j.seq
-LIMIT +?`
+FROM oldest CROSS JOIN jobs j ON j.place = oldest.place CROSS JOIN bodies b ON b.place = j.place
+ORDER BY j.seq`
 
 export const FIND_OWNED = `
 -- Finds the jobs of an owner whose ids are above this one, by id.
@@ -719,8 +756,8 @@ export function prepare(db: Database) {
 
     findJob: jobs<[id: string]>(FIND_JOB),
     findClaimable: jobs<[queue: string, limit: number]>(FIND_CLAIMABLE),
-    findClaimableOf: jobs<[Wanted]>(FIND_CLAIMABLE_OF),
-    findClaimableOfTenant: jobs<[Wanted & { tenant: string }]>(FIND_CLAIMABLE_OF_TENANT),
+    findClaimableWithout: jobs<[Wanted]>(FIND_CLAIMABLE_WITHOUT),
+    findClaimableOfTenant: jobs<[Wanted & OfTenant]>(FIND_CLAIMABLE_OF_TENANT),
     outpaced: rows<readonly [id: string, ahead: number]>(OUTPACED),
     outpacedByDeadline: rows<readonly [id: string, ahead: number]>(OUTPACED_BY_DEADLINE),
     outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(OUTWAITED),
@@ -728,8 +765,10 @@ export function prepare(db: Database) {
     listJobsOfTenant: jobs<[JobsAsked & { before: string; tenant: string } & Slice]>(LIST_JOBS_OF_TENANT),
     countJobsOfTenant: valueBy<JobsAsked & { tenant: string }>(COUNT_JOBS_OF_TENANT),
     findDeadlined: jobs<[Wanted]>(FIND_DEADLINED),
+    findDeadlinedOfTenant: jobs<[Wanted & OfTenant]>(FIND_DEADLINED_OF_TENANT),
     findUndated: jobs<[Wanted & { above: number }]>(FIND_UNDATED),
-    findOldestAvailable: jobs<[queue: string, limit: number]>(FIND_OLDEST_AVAILABLE),
+    findUndatedOfTenant: jobs<[Wanted & OfTenant & { above: number }]>(FIND_UNDATED_OF_TENANT),
+    findOldestAvailable: jobs<[{ queue: string; limit: number }]>(FIND_OLDEST_AVAILABLE),
     findOwned: jobs<[Owned]>(FIND_OWNED),
     findOwnedOpen: jobs<[Owned]>(FIND_OWNED_OPEN),
     findUnique: jobs<[{ key: string; states: string; limit: number }]>(FIND_UNIQUE),
@@ -825,12 +864,15 @@ export function prepare(db: Database) {
   }
 }
 
-interface Wanted {
+export interface Wanted {
   queue: string
   /** JSON: names of limiters. */
   without: string
-  tenant: string | null
   limit: number
+}
+
+interface OfTenant {
+  tenant: string
 }
 
 interface Owned {

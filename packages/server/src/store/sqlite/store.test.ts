@@ -124,6 +124,7 @@ describe('the file', () => {
       DROP INDEX jobs_deadline;
       DROP INDEX jobs_tenant_claim;
       DROP INDEX jobs_tenant;
+      DROP INDEX jobs_tenant_deadline;
       DROP TABLE docs;
       ALTER TABLE jobs DROP COLUMN owner;
       ALTER TABLE jobs DROP COLUMN step;

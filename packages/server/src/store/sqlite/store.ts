@@ -274,7 +274,7 @@ export class SqliteStore implements Store {
 
   deadlined(queue: string, limit: number): Promise<Job[]> {
     return this.#read(({ findDeadlined }, { texts }) =>
-      findDeadlined.all({ queue, tenant: null, without: '[]', limit }).map((row) => toJob(row, texts)),
+      findDeadlined.all({ queue, without: '[]', limit }).map((row) => toJob(row, texts)),
     )
   }
 

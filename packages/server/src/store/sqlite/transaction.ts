@@ -27,7 +27,7 @@ import {
 } from './rows.ts'
 import { saveChanges } from './save.ts'
 import type { Session } from './session.ts'
-import type { Statements } from './statements.ts'
+import type { Statements, Wanted } from './statements.ts'
 
 /** Runs a piece of work on the database and turns its troubles into StoreUnavailable. */
 export type Attempt = <T>(run: () => T) => T
@@ -65,21 +65,31 @@ export class SqliteTransaction implements Transaction {
   async findClaimable({ queue, limit, order, tenant, without }: Claimable): Promise<Job[]> {
     if (order === 'fifo' && tenant === null && without.length === 0)
       return this.#jobs(({ findClaimable }) => findClaimable.all(queue, limit))
-    const wanted = { queue, tenant, without: JSON.stringify(without), limit }
-    if (order === 'fifo' && tenant !== null)
-      return this.#jobs(({ findClaimableOfTenant }) => findClaimableOfTenant.all({ ...wanted, tenant }))
-    if (order === 'fifo') return this.#jobs(({ findClaimableOf }) => findClaimableOf.all(wanted))
-    const dated = this.#jobs(({ findDeadlined }) => findDeadlined.all(wanted))
-    const lowest = dated.length < limit ? -Infinity : (dated.at(-1)?.priority ?? -Infinity)
-    return datedFirst(
-      dated,
-      this.#jobs(({ findUndated }) => findUndated.all({ ...wanted, above: Math.max(lowest, LOWEST) })),
-      limit,
+    const wanted = { queue, without: JSON.stringify(without), limit }
+    return order === 'fifo' ? this.#inSequence(wanted, tenant) : this.#byDeadline(wanted, tenant)
+  }
+
+  #inSequence(wanted: Wanted, tenant: string | null): Job[] {
+    return this.#jobs(({ findClaimableWithout, findClaimableOfTenant }) =>
+      tenant === null ? findClaimableWithout.all(wanted) : findClaimableOfTenant.all({ ...wanted, tenant }),
     )
   }
 
+  #byDeadline(wanted: Wanted, tenant: string | null): Job[] {
+    const { limit } = wanted
+    const dated = this.#jobs(({ findDeadlined, findDeadlinedOfTenant }) =>
+      tenant === null ? findDeadlined.all(wanted) : findDeadlinedOfTenant.all({ ...wanted, tenant }),
+    )
+    // When there are enough with a deadline, those without matter only above the lowest priority among them.
+    const above = dated.length < limit ? LOWEST : (dated.at(-1)?.priority ?? LOWEST)
+    const undated = this.#jobs(({ findUndated, findUndatedOfTenant }) =>
+      tenant === null ? findUndated.all({ ...wanted, above }) : findUndatedOfTenant.all({ ...wanted, above, tenant }),
+    )
+    return datedFirst(dated, undated, limit)
+  }
+
   async findOldestAvailable(queue: string, limit: number): Promise<Job[]> {
-    return this.#jobs(({ findOldestAvailable }) => findOldestAvailable.all(queue, limit))
+    return this.#jobs(({ findOldestAvailable }) => findOldestAvailable.all({ queue, limit }))
   }
 
   async findOwned(owner: Pick<Owner, 'kind' | 'id'>, open: boolean, limit: number): Promise<Job[]> {

@@ -13,6 +13,7 @@ import { inbox } from './0002-inbox.ts'
 import { docsOwners } from './0003-docs-owners.ts'
 import { drainingUnique } from './0004-draining-unique.ts'
 import { tenants } from './0005-tenants.ts'
+import { tenantsByDeadline } from './0006-tenants-by-deadline.ts'
 
 export interface Migration {
   readonly name: string
@@ -20,7 +21,14 @@ export interface Migration {
   readonly sql: string
 }
 
-export const MIGRATIONS: readonly Migration[] = [jobsWorkersEvents, inbox, docsOwners, drainingUnique, tenants]
+export const MIGRATIONS: readonly Migration[] = [
+  jobsWorkersEvents,
+  inbox,
+  docsOwners,
+  drainingUnique,
+  tenants,
+  tenantsByDeadline,
+]
 
 export interface Migrating {
   readonly schema: string

@@ -10,6 +10,7 @@ import { jobsAsidePlainly } from './0004-jobs-aside-plainly.ts'
 import { documents } from './0005-documents.ts'
 import { drainingUnique } from './0006-draining-unique.ts'
 import { tenants } from './0007-tenants.ts'
+import { tenantsByDeadline } from './0008-tenants-by-deadline.ts'
 
 const MIGRATIONS: readonly string[] = [
   jobsWorkersEvents,
@@ -19,6 +20,7 @@ const MIGRATIONS: readonly string[] = [
   documents,
   drainingUnique,
   tenants,
+  tenantsByDeadline,
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
