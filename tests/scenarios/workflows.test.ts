@@ -565,11 +565,12 @@ test('a cancel and the ack of a step at the same moment: whoever is first decide
   }
 })
 
-test('a member that is cancelled, or deleted, by hand counts as failed', async () => {
+test('a member that is cancelled by hand counts as failed, once, and stays counted when its job is deleted', async () => {
   const server = await TestServer.open()
   const id = await begin(server, group(job('a'), job('b'), job('c')))
   const { steps } = await look(server, id)
   await server.call('DELETE', `/ojs/v1/jobs/${String(steps[0]?.job_id)}`)
+  await server.call('DELETE', `/ojs/v1/jobs/${String(steps[1]?.job_id)}`)
   await server.post('/ojs/v1/admin/jobs/bulk/delete', { job_ids: [steps[1]?.job_id], confirm: true })
   expect((await look(server, id)).state).toBe('running')
   await server.ack((await take(server)).id)
@@ -674,6 +675,22 @@ test('what starts now must be let in, or nothing is; what has begun is not refus
   await server.post('/ojs/v1/queues/default/drain')
   expect((await server.post('/ojs/v1/workflows', chain(job('a')))).status).toBe(422)
   expect((await look(server, id)).state).toBe('running')
+})
+
+test('another tenant sees nothing of a workflow, and cannot cancel it', async () => {
+  const server = await TestServer.open()
+  const [acme, beta] = [{ 'x-ojs-tenant': 'acme' }, { 'x-ojs-tenant': 'beta' }]
+  const begun = await server.call('POST', '/ojs/v1/workflows', chain(job('a'), job('b')), acme)
+  const path = `/ojs/v1/workflows/${String(begun.body['id'])}`
+  const asked = async (tenant: Record<string, string>): Promise<number[]> => [
+    (await server.call('GET', path, undefined, tenant)).status,
+    (await server.call('GET', `${path}/progress`, undefined, tenant)).status,
+    ((await server.call('GET', '/ojs/v1/workflows', undefined, tenant)).body['workflows'] as unknown[]).length,
+    (await server.call('DELETE', path, undefined, tenant)).status,
+  ]
+  expect(await asked(beta)).toEqual([404, 404, 0, 404])
+  expect((await server.call('GET', path)).body['state']).toBe('running')
+  expect(await asked(acme)).toEqual([200, 200, 1, 200])
 })
 
 test('the members of a tenant’s workflow are the tenant’s, those that start later as well', async () => {

@@ -50,7 +50,7 @@ function manifest({ engine, info }: Call): Answer {
         language: 'typescript',
         homepage: 'https://openjobspec.org',
       },
-      conformance_level: 2,
+      conformance_level: 4,
       protocols: ['http'],
       backend: info.backend,
       capabilities: {

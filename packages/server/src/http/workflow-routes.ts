@@ -37,15 +37,19 @@ const PAGE = 1_000
 /** A list looks at no more workflows than this; the cursor moves on. */
 const MOST_SCANNED = 5_000
 
-async function findWorkflow(reads: Reads, id: string): Promise<Workflow> {
+/** A call that speaks for a tenant sees the workflows of that tenant only. */
+async function findWorkflow(reads: Reads, id: string, tenant: string | null): Promise<Workflow> {
   const doc = await reads.doc(WORKFLOW.kind, id)
-  if (doc === null) throw notFound('workflow', id)
-  return readDoc<Workflow>(doc)
+  const workflow = doc === null ? null : readDoc<Workflow>(doc)
+  if (workflow === null || !isOf(tenant, workflow)) throw notFound('workflow', id)
+  return workflow
 }
 
-async function treeOf(engine: Engine, id: string): Promise<Tree> {
+const isOf = (tenant: string | null, workflow: Workflow): boolean => tenant === null || workflow.tenant === tenant
+
+async function treeOf(engine: Engine, id: string, tenant: string | null): Promise<Tree> {
   return engine.read(async (reads) => {
-    const workflow = await findWorkflow(reads, id)
+    const workflow = await findWorkflow(reads, id, tenant)
     const steps: WorkflowStep[] = []
     for (let after: string | null = null, more = true; more;) {
       const page = await reads.docs(STEP.kind, `${id}/`, after, PAGE)
@@ -85,14 +89,16 @@ async function create(call: Call): Promise<Answer> {
 async function look(call: Call): Promise<Answer> {
   const id = param(call, 'id')
   if (queryText(call, 'wait') === 'true') await untilOver(call, id)
-  return { body: renderWorkflow(await treeOf(call.engine, id)) }
+  return { body: renderWorkflow(await treeOf(call.engine, id, tenantOf(call))) }
 }
 
 /** Waits until the workflow is over, the time is up, the caller is gone or the server stops. */
 async function untilOver(call: Call, id: string): Promise<void> {
   const { engine, request } = call
   const timeoutMs = (queryWhole(call, 'timeout', 1, 300) ?? 30) * 1000
-  const isOver = async (): Promise<boolean> => isWorkflowOver(await engine.read((reads) => findWorkflow(reads, id)))
+  const tenant = tenantOf(call)
+  const isOver = async (): Promise<boolean> =>
+    isWorkflowOver(await engine.read((reads) => findWorkflow(reads, id, tenant)))
   if (await isOver()) return
   await new Promise<void>((resolve, reject) => {
     const finish = (): void => {
@@ -124,12 +130,15 @@ const ENDINGS: readonly string[] = ['workflow.completed', 'workflow.failed', 'wo
 
 async function cancel(call: Call): Promise<Answer> {
   const id = param(call, 'id')
+  const tenant = tenantOf(call)
+  // Whose it is never changes, so it can be looked at before anything is decided.
+  if (tenant !== null) await call.engine.read((reads) => findWorkflow(reads, id, tenant))
   const workflow = await call.engine.run(cancelWorkflow(call.engine, id))
-  return { body: renderWorkflow(await treeOf(call.engine, id), cancelFields(workflow)) }
+  return { body: renderWorkflow(await treeOf(call.engine, id, tenant), cancelFields(workflow)) }
 }
 
 async function progress(call: Call): Promise<Answer> {
-  return { body: renderWorkflowProgress(await treeOf(call.engine, param(call, 'id')), call.engine.now()) }
+  return { body: renderWorkflowProgress(await treeOf(call.engine, param(call, 'id'), tenantOf(call)), call.engine.now()) }
 }
 
 async function list(call: Call): Promise<Answer> {
@@ -137,7 +146,7 @@ async function list(call: Call): Promise<Answer> {
   const cursor = queryText(call, 'cursor')
   if (cursor !== null && !isUuidV7(cursor))
     throw badField('cursor', 'cursor must be a next_cursor from an earlier answer.')
-  const { found, next } = await call.engine.read((reads) => newest(reads, cursor, limit, stateIn(call)))
+  const { found, next } = await call.engine.read((reads) => newest(reads, cursor, limit, stateIn(call), tenantOf(call)))
   return {
     body: objectOf({
       workflows: arrayOf(found.map((workflow) => renderSummary(workflow))),
@@ -162,6 +171,7 @@ async function newest(
   cursor: string | null,
   limit: number,
   state: WorkflowState | null,
+  tenant: string | null,
 ): Promise<{ found: Workflow[]; next: string | null }> {
   const found: Workflow[] = []
   let before = cursor
@@ -170,7 +180,7 @@ async function newest(
     for (const [index, doc] of page.entries()) {
       const workflow = readDoc<Workflow>(doc)
       before = doc.id
-      if (state === null || workflow.state === state) found.push(workflow)
+      if (isOf(tenant, workflow) && (state === null || workflow.state === state)) found.push(workflow)
       if (found.length === limit)
         return { found, next: index < page.length - 1 || page.length === PAGE ? before : null }
     }
