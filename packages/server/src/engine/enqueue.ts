@@ -43,7 +43,7 @@ import type { Engine } from './engine.ts'
 import { isLimited, limitedBy, limitersOf } from './limiters.ts'
 import { queueFor } from './queue.ts'
 import { tellOfRefusal } from './rooms.ts'
-import { isUnchecked, misfits, validate } from './schemas.ts'
+import { isUnchecked, misfits, refuseForBench, validate } from './schemas.ts'
 import type { Fingerprint, Needs, Unit } from './unit.ts'
 
 /** One request. `more`: what its job is given besides, such as the tenant it came from. */
@@ -166,6 +166,7 @@ export async function enqueueAmong(
 /** Waits for nothing, unless somebody has to be asked. */
 function pass(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
   const { request } = asked
+  if (engine.settings.conformance) refuseForBench(request)
   if (!isUnchecked(request, unit.type(request.type))) return passWhenValid(engine, unit, asked, more)
   return passUnchecked(engine, unit, asked, more)
 }

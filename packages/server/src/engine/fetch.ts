@@ -10,6 +10,7 @@ import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { follow } from './followers.ts'
 import { Gate, isLimited, LIMITERS, type TurnedAway } from './limiters.ts'
+import { hasPools, turns } from './pools.ts'
 import type { Unit } from './unit.ts'
 import { livingWorker, seen, touch } from './workers.ts'
 
@@ -112,14 +113,16 @@ export function claim(engine: Engine, request: FetchRequest): Command<Claimed | 
       const gate = new Gate(engine, unit)
       const handed: Handed[] = []
       let hasMore = false
-      for (const name of request.queues) {
-        const left = request.count - handed.length
-        if (left <= 0) break
+      const left = (): number => request.count - handed.length
+      const take = async (job: Job): Promise<void> => void handed.push(await handOut(unit, job, worker, request))
+      const ask = async (name: string, most: number): Promise<void> => {
         const queue = unit.queue(name)
-        if (queue === null || queue.pausedAt !== null) continue
-        const take = async (job: Job): Promise<void> => void handed.push(await handOut(unit, job, worker, request))
-        if (await takeFrom(unit, gate, queue, left, request.tenant, take)) hasMore = true
+        if (queue === null || queue.pausedAt !== null) return
+        if (await takeFrom(unit, gate, queue, most, request.tenant, take)) hasMore = true
       }
+      if (hasPools(unit, request.queues))
+        for await (const { queue, most } of turns(engine, unit, request.queues, left)) await ask(queue, most)
+      else for (const name of request.queues) if (left() > 0) await ask(name, left())
       return { handed, turnedAway: gate.turnedAway, hasMore }
     },
   }

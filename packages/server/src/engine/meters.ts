@@ -21,7 +21,7 @@ export interface Recent {
   readonly failed: number
   readonly avgDurationMs: number
   readonly avgWaitMs: number
-  readonly perMinute: { readonly completed: number; readonly failed: number }
+  readonly perMinute: { readonly started: number; readonly completed: number; readonly failed: number }
 }
 
 interface Minute {
@@ -200,7 +200,7 @@ export class Meters {
       failed,
       avgDurationMs: completed + failed === 0 ? 0 : Math.round(sum((m) => m.durationMs) / (completed + failed)),
       avgWaitMs: started === 0 ? 0 : Math.round(sum((m) => m.waitMs) / started),
-      perMinute: { completed: last?.completed ?? 0, failed: last?.failed ?? 0 },
+      perMinute: { started: last?.started ?? 0, completed: last?.completed ?? 0, failed: last?.failed ?? 0 },
     }
   }
 

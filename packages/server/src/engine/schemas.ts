@@ -155,3 +155,13 @@ async function versionFor(unit: Unit, type: string, named: string | undefined): 
   if (named !== undefined) return fullVersion(JSON.parse(named) as unknown)
   return (await unit.seeDoc(SCHEMA_VERSIONS, type))?.versions[0] ?? null
 }
+
+/** The test bench has a middleware that refuses jobs on request (OJS middleware, EXT-MW-002). */
+export function refuseForBench({ body }: EnqueueRequest): void {
+  if (!body.includes('"ojs_validate"')) return
+  const { args, meta } = JSON.parse(`{${body}}`) as { args: unknown[]; meta: { ojs_validate?: unknown } }
+  if (meta.ojs_validate === true && args.length === 0)
+    throw new OjsError('validation_error', 'args is empty, and meta.ojs_validate asks that it should not be.', {
+      details: { field: 'args' },
+    })
+}

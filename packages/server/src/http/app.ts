@@ -16,6 +16,7 @@ import { EVENT_ROUTES } from './event-routes.ts'
 import { JOB_ROUTES } from './jobs.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer, type Handler, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
+import { POOL_ROUTES } from './pool-routes.ts'
 import { QUEUE_ROUTES } from './queue-routes.ts'
 import { RATE_LIMIT_ROUTES } from './rate-limit-routes.ts'
 import { REGISTRY_ROUTES } from './registry-routes.ts'
@@ -56,6 +57,7 @@ export const ROUTES: readonly Route[] = [
   ...EVENT_ROUTES,
   ...WEBHOOK_ROUTES,
   ...SCHEMA_ROUTES,
+  ...POOL_ROUTES,
   ...TYPE_ROUTES,
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,

@@ -33,6 +33,7 @@ const EXTENSIONS = [
   'backpressure',
   'webhooks',
   'schema-registry',
+  'fair-scheduling',
 ]
 /** What is ours beside the specification, for clients that ask before they rely on it. */
 const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue', 'workflows']

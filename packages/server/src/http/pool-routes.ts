@@ -1,0 +1,104 @@
+/** Pools, and how jobs were handed out lately. */
+import { iso, notFound, POOL, POOL_NAME_SHAPE, POOL_SHAPE, poolOf, readDoc, type Pool } from '@curfew/core'
+import { deletePool, putPool } from '../engine/pools.ts'
+import type { Answer } from './message.ts'
+import { queueFacts, type QueueFacts } from './queue-routes.ts'
+import { pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
+
+const MOST_POOLS = 10_000
+
+function view({ name, strategy, queues, createdAt, updatedAt }: Pool, facts: readonly QueueFacts[]): object {
+  const counts = facts.filter((queue) => queues.some((one) => one.name === queue.name)).map((queue) => queue.counts)
+  return {
+    name,
+    strategy,
+    queues: queues.map((queue) => queue.name),
+    ...(strategy === 'weighted'
+      ? { weights: Object.fromEntries(queues.map((queue) => [queue.name, queue.weight])) }
+      : {}),
+    active_jobs: counts.reduce((sum, { active }) => sum + active, 0),
+    available_jobs: counts.reduce((sum, { available }) => sum + available, 0),
+    created_at: iso(createdAt),
+    updated_at: iso(updatedAt),
+  }
+}
+
+const nameOf = (call: Call): string => POOL_NAME_SHAPE.read(param(call, 'name'), 'name')
+
+async function stats(call: Call): Promise<Answer> {
+  const { engine } = call
+  const now = engine.now()
+  const facts = (await queueFacts(engine)).map((queue) => ({ ...queue, recent: engine.meters.recent(queue.name, now) }))
+  const total = facts.reduce((sum, { recent }) => sum + recent.perMinute.started, 0)
+  const queues = facts.map(({ name, queue, counts, recent }) => ({
+    name,
+    pool: queue === null ? null : (poolOf(queue.config)?.name ?? null),
+    dispatch_count_1m: recent.perMinute.started,
+    dispatch_ratio_1m: total === 0 ? 0 : Math.round((recent.perMinute.started / total) * 1000) / 1000,
+    avg_wait_ms: recent.avgWaitMs,
+    active_jobs: counts.active,
+    available_jobs: counts.available,
+  }))
+  return { body: JSON.stringify({ stats: { queues, window: 'PT1M' }, queues, window: 'PT1M' }) }
+}
+
+export const POOL_ROUTES: readonly Route[] = [
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/pools',
+    tag: 'pools',
+    summary: 'All pools',
+    handle: async (call) => {
+      const paging = pagingOf(call, 20)
+      const [docs, facts] = [
+        await call.engine.read((reads) => reads.docs(POOL.kind, '', null, MOST_POOLS)),
+        await queueFacts(call.engine),
+      ]
+      const shown = docs
+        .slice(paging.offset, paging.offset + paging.limit)
+        .map((doc) => view(readDoc<Pool>(doc), facts))
+      return { body: JSON.stringify({ items: shown, pagination: paginationOf(paging, docs.length, shown.length) }) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/pools/:name',
+    tag: 'pools',
+    summary: 'One pool',
+    handle: async (call) => {
+      const name = nameOf(call)
+      const doc = await call.engine.read((reads) => reads.doc(POOL.kind, name))
+      if (doc === null) throw notFound('pool', name)
+      return { body: JSON.stringify({ pool: view(readDoc<Pool>(doc), await queueFacts(call.engine)) }) }
+    },
+  },
+  {
+    method: 'PUT',
+    path: '/ojs/v1/admin/pools/:name',
+    tag: 'pools',
+    summary: 'Let queues share the workers that serve them, by a strategy; replaces what was there',
+    body: { shape: POOL_SHAPE },
+    answers: { 409: 'A queue belongs to another pool' },
+    handle: async (call) => {
+      const pool = await call.engine.run(putPool(nameOf(call), call.json))
+      return { body: JSON.stringify({ pool: view(pool, await queueFacts(call.engine)) }) }
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/ojs/v1/admin/pools/:name',
+    tag: 'pools',
+    summary: 'Remove a pool; its queues are served from left to right again',
+    handle: async (call) => {
+      const { name } = await call.engine.run(deletePool(nameOf(call)))
+      return { body: JSON.stringify({ deleted: true, name }) }
+    },
+  },
+  {
+    method: 'GET',
+    path: '/ojs/v1/admin/scheduling/stats',
+    tag: 'pools',
+    summary: 'How many jobs of each queue this server handed out in the last minute',
+    handle: stats,
+  },
+]
