@@ -138,7 +138,9 @@ async function cancel(call: Call): Promise<Answer> {
 }
 
 async function progress(call: Call): Promise<Answer> {
-  return { body: renderWorkflowProgress(await treeOf(call.engine, param(call, 'id'), tenantOf(call)), call.engine.now()) }
+  return {
+    body: renderWorkflowProgress(await treeOf(call.engine, param(call, 'id'), tenantOf(call)), call.engine.now()),
+  }
 }
 
 async function list(call: Call): Promise<Answer> {
