@@ -29,6 +29,18 @@ const ticks = async (server: TestServer, name = 'tick'): Promise<string[]> =>
   )
 const openAt = (utc: string): Promise<TestServer> => TestServer.open({ clock: new FakeClock(Date.parse(utc)) })
 
+/** What no request could do to an entry. */
+function spoil(server: TestServer, spoiled: Record<string, unknown>): Promise<void> {
+  return server.engine.run({
+    name: 'spoil',
+    needs: { docs: [{ kind: CRON.kind, id: 'tick' }] },
+    run: (unit) => {
+      const entry = unit.doc(CRON, 'tick')
+      if (entry !== null) unit.putDoc(CRON, 'tick', { ...entry, ...spoiled })
+    },
+  })
+}
+
 test('a firing is an enqueue of its instant: a new job with fresh budgets, told of and counted', async () => {
   const server = await TestServer.open()
   const template = { type: 'test.tick', args: [1], meta: { own: true }, total_timeout: 30, scheduled_at: '+PT5S' }
@@ -145,6 +157,19 @@ describe('while one of its jobs is open', () => {
       })
     },
   )
+
+  test('enqueue: it waits for the last of them', async () => {
+    const server = await TestServer.open()
+    await register(server, { overlap_policy: 'allow' })
+    await server.advance(2 * MINUTE)
+    const [first, second] = await fetchAll(server)
+    await server.call('PATCH', '/ojs/v1/cron/tick', { overlap_policy: 'enqueue' })
+    await server.advance(MINUTE)
+    await server.ack(first?.id ?? '')
+    expect(await cron(server)).toMatchObject({ run_count: 2, waiting_since: at(3 * MINUTE) })
+    await server.ack(second?.id ?? '')
+    expect((await cron(server)).run_count).toBe(3)
+  })
 
   test('enqueue: the end that a deadline brings is an end too', async () => {
     const server = await TestServer.open()
@@ -348,18 +373,11 @@ describe('a firing that cannot be', () => {
     ['a template that cannot be read', { template: 'this is no JSON' }, [`${at(MINUTE)} invalid_request`]],
     ['a template that breaks us', { template: null }, [`${at(MINUTE)} internal_error`]],
     ['a zone that is gone', { timezone: 'Europe/Atlantis' }, [at(MINUTE), `${at(MINUTE)} invalid_schedule`]],
-  ])('%s stands in nobody’s way', async (_, spoil, expected) => {
+  ])('%s stands in nobody’s way', async (_, spoiled, expected) => {
     const server = await TestServer.open()
     await register(server)
     await register(server, { name: 'zoe', overlap_policy: 'allow' })
-    await server.engine.run({
-      name: 'spoil',
-      needs: { docs: [{ kind: 'cron', id: 'tick' }] },
-      run: (unit) => {
-        const entry = unit.doc(CRON, 'tick')
-        if (entry !== null) unit.putDoc(CRON, 'tick', { ...entry, ...spoil })
-      },
-    })
+    await spoil(server, spoiled)
     await server.advance(MINUTE)
     expect((await ticks(server)).slice(0, expected.length)).toEqual(expected)
     expect(await ticks(server, 'zoe')).toEqual([at(MINUTE)])
@@ -369,6 +387,18 @@ describe('a firing that cannot be', () => {
     await server.advance(MINUTE)
     expect(await ticks(server, 'zoe')).toEqual([at(MINUTE), at(2 * MINUTE)])
   })
+})
+
+test('a firing that breaks keeps no server from starting, and no command from its answer', async () => {
+  const store = await openTestStore()
+  const before = await TestServer.open({ store })
+  await register(before)
+  await spoil(before, { template: null })
+  const server = await TestServer.open({ store, clock: new FakeClock(Date.UTC(2026, 0, 1, 12, 1)) })
+  expect(await ticks(server)).toEqual([`${at(MINUTE)} internal_error`])
+  expect(server.logged.filter(({ level }) => level === 'error')).toMatchObject([{ message: 'a firing broke' }])
+  await server.advance(MINUTE)
+  expect((await ticks(server)).at(-1)).toBe(`${at(2 * MINUTE)} internal_error`)
 })
 
 describe('fired by hand', () => {

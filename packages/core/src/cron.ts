@@ -53,8 +53,8 @@ export interface CronAsked extends Pick<Cron, 'name' | 'expression' | 'timezone'
 }
 
 /**
- * The entry as it is from now on. The same schedule keeps its next run; whoever switched the entry off wants it off after
- * the next start of the application too.
+ * The entry as it is from now on. The same schedule keeps its anchor, and with it its next run; whoever switched the entry
+ * off wants it off after the next start of the application too.
  */
 export function registered(before: Cron | null, asked: CronAsked, calendar: Calendar, now: Instant): Cron {
   const { field, enabled: wanted, ...said } = asked
@@ -75,7 +75,6 @@ export function registered(before: Cron | null, asked: CronAsked, calendar: Cale
   const next = occurrenceAfter(cron, calendar, now, field)
   if (next === null)
     throw badField(field, `${field}: the clocks in ${asked.timezone} skip this time whenever it comes.`)
-  if (isSame && enabled && before.enabled) return { ...cron, nextRunAt: before.nextRunAt, gap: before.gap }
   return enabled ? { ...cron, nextRunAt: next.at, gap: next.gap } : cron
 }
 
