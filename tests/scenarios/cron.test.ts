@@ -282,6 +282,31 @@ test('an entry is removed once; what is not there is not found', async () => {
   expect((await server.fetch({ queues: ['reports'] })).body.jobs).toEqual([])
 })
 
+test('the entry of a tenant makes jobs of that tenant, and others neither see nor touch it', async () => {
+  const server = await TestServer.open()
+  const as = (tenant: string, method: string, path: string, body?: unknown) =>
+    server.call(method, `/ojs/v1/cron${path}`, body, { 'x-ojs-tenant': tenant })
+  const entry = { name: 'daily', expression: '* * * * *', job_template: JOB }
+  const made = await as('acme', 'POST', '', entry)
+  expect([made.status, made.body.cron.tenant_id, made.body.cron.meta]).toEqual([201, 'acme', { tenant_id: 'acme' }])
+  expect((await as('other', 'POST', '', entry)).status).toBe(409)
+  for (const [method, path, body] of [
+    ['GET', '/daily'],
+    ['GET', '/daily/next'],
+    ['PATCH', '/daily', { enabled: false }],
+    ['POST', '/daily/trigger'],
+    ['DELETE', '/daily'],
+  ] as const) {
+    expect((await as('other', method, path, body)).status).toBe(404)
+  }
+  expect((await as('other', 'GET', '')).body.count).toBe(0)
+  expect((await as('acme', 'GET', '')).body.count).toBe(1)
+  const changed = await as('acme', 'PATCH', '/daily', { job_template: { type: 'report.other' } })
+  expect(changed.body.cron).toMatchObject({ type: 'report.other', tenant_id: 'acme' })
+  await server.advance(60_000)
+  expect((await server.fetch()).body.job.meta).toMatchObject({ tenant_id: 'acme', cron_name: 'daily' })
+})
+
 test('the manifest tells that there is cron', async () => {
   const server = await TestServer.open()
   expect((await server.get('/ojs/manifest')).body.capabilities.cron_jobs).toBe(true)

@@ -55,7 +55,8 @@ const ENTRY_KEYS = new Set(
   ).split(' '),
 )
 
-export function readCron(source: string, fields: unknown, now: Instant): CronAsked {
+/** `tenant`: the one the call speaks for. */
+export function readCron(source: string, fields: unknown, now: Instant, tenant: string | null = null): CronAsked {
   const top = anyObject().read(fields, '')
   const members = membersOf(source)
   const name = required(top, 'name', CRON_NAME_SHAPE)
@@ -73,7 +74,7 @@ export function readCron(source: string, fields: unknown, now: Instant): CronAsk
     overlap: MEANT[given(top, 'overlap_policy', ENTRY_SHAPES.overlap_policy) ?? 'skip'] ?? 'skip',
     enabled: given(top, 'enabled', ENTRY_SHAPES.enabled) ?? null,
     description: given(top, 'description', ENTRY_SHAPES.description) ?? null,
-    ...readTemplate(name, written, nested ? 'job_template' : '', now),
+    ...readTemplate(name, written, nested ? 'job_template' : '', now, tenant),
   }
 }
 
@@ -105,8 +106,8 @@ export function patchCron(cron: Cron, source: string, fields: unknown, now: Inst
       ? (given(top, 'description', ENTRY_SHAPES.description) ?? null)
       : cron.description,
     ...(nested || parts.length > 0
-      ? readTemplate(cron.name, written, nested ? 'job_template' : '', now)
-      : { template: cron.template, type: cron.type, queue: cron.queue }),
+      ? readTemplate(cron.name, written, nested ? 'job_template' : '', now, cron.tenant)
+      : { template: cron.template, type: cron.type, queue: cron.queue, tenant: cron.tenant }),
   }
 }
 
@@ -121,13 +122,14 @@ function requestFrom(
   scheduledAt: Instant,
   now: Instant,
   manual: boolean,
+  tenant: string | null = null,
 ): EnqueueRequest {
   const members = membersOf(template)
   const told = { cron_name: name, cron_triggered_at: iso(scheduledAt), ...(manual ? { cron_manual: true } : {}) }
   const meta = mergedText(members.get('meta')?.value, JSON.stringify(told))
   members.set('meta', { key: 'meta', rawKey: '"meta"', value: meta, from: 0 })
   const source = objectText([...members.values()])
-  return readEnqueue(source, parseBody(source), now)
+  return readEnqueue(source, parseBody(source), now, tenant)
 }
 
 /** As it is kept: with arguments, and with what `options` says of `meta` where jobs have it (OJS cron §2.2). */
@@ -136,7 +138,8 @@ function readTemplate(
   source: string,
   prefix: string,
   now: Instant,
-): Pick<Cron, 'template' | 'type' | 'queue'> {
+  whose: string | null,
+): Pick<Cron, 'template' | 'type' | 'queue' | 'tenant'> {
   try {
     const fields = anyObject().read(JSON.parse(source), '')
     if (isGiven(fields['id'])) throw badField('id', 'id cannot be given: every firing is a job of its own.')
@@ -155,9 +158,12 @@ function readTemplate(
       rest.delete('meta')
       put('options', objectText([...rest.values()]))
     }
+    // Refuses a template that speaks for another tenant than the call.
+    requestFrom(name, objectText([...members.values()]), now, now, true, whose)
+    if (whose !== null) put('meta', mergedText(members.get('meta')?.value, JSON.stringify({ tenant_id: whose })))
     const template = objectText([...members.values()])
-    const { type, queue } = requestFrom(name, template, now, now, true)
-    return { template, type, queue }
+    const { type, queue, tenant } = requestFrom(name, template, now, now, true)
+    return { template, type, queue, tenant }
   } catch (error) {
     throw prefix === '' ? error : within(error, prefix)
   }
@@ -191,6 +197,7 @@ export function renderCron(cron: Cron): Json {
     description: cron.description,
     type: cron.type,
     queue: cron.queue,
+    ...(cron.tenant === null ? {} : { tenant_id: cron.tenant }),
     created_at: iso(cron.createdAt),
     updated_at: iso(cron.updatedAt),
     next_run_at: cron.nextRunAt === null ? null : iso(cron.nextRunAt),

@@ -25,6 +25,8 @@ export interface Cron {
   readonly template: Json
   readonly type: string
   readonly queue: string
+  /** Whose jobs they are. */
+  readonly tenant: string | null
   readonly createdAt: Instant
   readonly updatedAt: Instant
   /** Where `@every` counts from. */
@@ -48,6 +50,7 @@ export interface CronAsked extends Pick<Cron, 'name' | 'expression' | 'timezone'
   readonly template: Json
   readonly type: string
   readonly queue: string
+  readonly tenant: string | null
   /** The name of the field in which the expression came. */
   readonly field: string
 }

@@ -37,6 +37,10 @@ export function registerCron(asked: CronAsked): Command<{ cron: Cron; isNew: boo
     needs: needsEntry(asked.name),
     run: (unit) => {
       const before = unit.doc(CRON, asked.name)
+      if (before !== null && asked.tenant !== null && before.tenant !== asked.tenant)
+        throw new OjsError('conflict', 'An entry with this name exists already, and belongs to somebody else.', {
+          details: { field: 'name' },
+        })
       return { cron: put(unit, before, registered(before, asked, calendar, unit.now)), isNew: before === null }
     },
   }

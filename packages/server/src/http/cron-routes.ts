@@ -22,7 +22,7 @@ import { calendar } from '../engine/calendar.ts'
 import { deleteCron, patchCron, registerCron, triggerCron } from '../engine/cron.ts'
 import type { Engine } from '../engine/engine.ts'
 import { arrayOf, objectOf } from './message.ts'
-import { pagingOf, paginationOf, param, queryText, queryWhole, type Call, type Route } from './route.ts'
+import { pagingOf, paginationOf, param, queryText, queryWhole, tenantOf, type Call, type Route } from './route.ts'
 
 const PAGE = 500
 const MOST_PREVIEWED = 100
@@ -37,8 +37,20 @@ function view(cron: Cron, more: Readonly<Record<string, Json>> = {}): Json {
 async function find(call: Call): Promise<Cron> {
   const name = nameOf(call)
   const doc = await call.engine.read((reads) => reads.doc(CRON.kind, name))
-  if (doc === null) throw notFound('cron entry', name)
-  return readDoc<Cron>(doc)
+  const cron = doc === null ? null : readDoc<Cron>(doc)
+  if (cron === null || !isOwn(call, cron)) throw notFound('cron entry', name)
+  return cron
+}
+
+/** A call that speaks for a tenant sees the entries of that tenant only. */
+function isOwn(call: Call, { tenant }: Cron): boolean {
+  const whose = tenantOf(call)
+  return whose === null || whose === tenant
+}
+
+/** The name of an entry that this call may touch. */
+async function own(call: Call): Promise<string> {
+  return tenantOf(call) === null ? nameOf(call) : (await find(call)).name
 }
 
 /** All of them by name. There are as many as somebody has written down, so they need no index to be filtered by. */
@@ -64,7 +76,7 @@ export const CRON_ROUTES: readonly Route[] = [
     body: { shape: CRON_SHAPE },
     answers: { 201: 'The entry, which is new' },
     handle: async (call) => {
-      const asked = readCron(call.text, call.json, call.engine.now())
+      const asked = readCron(call.text, call.json, call.engine.now(), tenantOf(call))
       const { cron, isNew } = await call.engine.run(registerCron(asked))
       if (!isNew) return { body: view(cron) }
       return { status: 201, headers: { Location: `/ojs/v1/cron/${cron.name}` }, body: view(cron) }
@@ -82,7 +94,7 @@ export const CRON_ROUTES: readonly Route[] = [
       if (wanted !== null && wanted !== 'true' && wanted !== 'false')
         throw badField('enabled', 'enabled must be true or false.')
       const entries = (await all(call.engine)).filter(
-        ({ enabled }) => wanted === null || enabled === (wanted === 'true'),
+        (cron) => isOwn(call, cron) && (wanted === null || cron.enabled === (wanted === 'true')),
       )
       const { cursor, limit, offset } = paging
       const rest = cursor === null ? entries.slice(offset) : entries.filter(({ name }) => name > cursor)
@@ -112,7 +124,7 @@ export const CRON_ROUTES: readonly Route[] = [
     tag: 'cron',
     summary: 'Switch a cron entry on or off, or change its schedule, its job or its overlap policy',
     body: { shape: CRON_PATCH_SHAPE },
-    handle: async (call) => ({ body: view(await call.engine.run(patchCron(nameOf(call), call.text, call.json))) }),
+    handle: async (call) => ({ body: view(await call.engine.run(patchCron(await own(call), call.text, call.json))) }),
   },
   {
     method: 'DELETE',
@@ -120,7 +132,7 @@ export const CRON_ROUTES: readonly Route[] = [
     tag: 'cron',
     summary: 'Remove a cron entry; jobs it has fired go on',
     handle: async (call) => {
-      const cron = await call.engine.run(deleteCron(nameOf(call)))
+      const cron = await call.engine.run(deleteCron(await own(call)))
       return { body: view(cron, { deleted: 'true', name: JSON.stringify(cron.name) }) }
     },
   },
@@ -131,7 +143,7 @@ export const CRON_ROUTES: readonly Route[] = [
     summary: 'Fire a cron entry now, beside its schedule',
     answers: { 201: 'The job', 202: 'It fires when the job before it has ended (overlap_policy enqueue)' },
     handle: async (call) => {
-      const { cron, job } = await call.engine.run(triggerCron(call.engine, nameOf(call)))
+      const { cron, job } = await call.engine.run(triggerCron(call.engine, await own(call)))
       if (job === null) return { status: 202, body: view(cron, { waiting: 'true' }) }
       return {
         status: 201,
