@@ -67,6 +67,15 @@ test('a batch that does not fit is refused whole', async () => {
   expect((await batch(server, 2)).status).toBe(201)
 })
 
+test('a batch that is refused takes no room from those that come with it', async () => {
+  const server = await TestServer.open()
+  await bound(server, { max_depth: 3 })
+  await push(server)
+  const replies = await Promise.all([batch(server, 3), push(server), batch(server, 2), push(server), push(server)])
+  expect(replies.map(({ status }) => status)).toEqual([429, 201, 429, 201, 429])
+  expect(await depth(server)).toBe(3)
+})
+
 test('in a bulk enqueue those that fit are taken', async () => {
   const server = await TestServer.open()
   await bound(server, { max_depth: 2 })
@@ -211,9 +220,30 @@ test('jobs that come together replace, drop and come in one transaction', async 
   const server = await TestServer.open()
   await bound(server, { max_depth: 2, strategy: 'drop_oldest' })
   const unique = { on_conflict: 'replace', keys: ['type'] }
+  const before = await server.metric('curfew_commit_batch_size_count')
   const calls = Array.from({ length: 12 }, (_, n) => push(server, n % 3 === 0 ? { type: 'same', unique } : {}))
   expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(Array.from({ length: 12 }, () => 201))
+  expect(await server.metric('curfew_commit_batch_size_count')).toBe(before + 1)
   expect(await depth(server)).toBe(2)
+})
+
+test('one that was replaced in the transaction that enqueued it may still be followed by a drop', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
+  await server.nack(id)
+  await bound(server, { max_depth: 2, strategy: 'drop_oldest' })
+  const oldest = await server.enqueue()
+  const same = { type: 'same', unique: { on_conflict: 'replace', keys: ['type'] } }
+  const before = await server.metric('curfew_commit_batch_size_count')
+  const [first, , last] = await Promise.all([
+    push(server, { ...same, scheduled_at: '+PT1H' }),
+    server.post(`/ojs/v1/dead-letter/${id}/retry`),
+    push(server, same),
+  ])
+  expect(await server.metric('curfew_commit_batch_size_count')).toBe(before + 1)
+  expect([await depth(server), last.status]).toEqual([2, 201])
+  expect((await server.job(first.body.job.id)).state).toBe('cancelled')
+  expect((await server.job(oldest)).error).toMatchObject({ type: 'queue_full' })
 })
 
 test('plan tells of a queue that is full', async () => {
@@ -286,10 +316,10 @@ test('who hangs up is forgotten', async () => {
   })
   await idle()
   expect(server.engine.rooms.size).toBe(1)
+  const acked = server.ack(running.id)
   gone.abort()
-  await waiting
+  await Promise.all([acked, waiting])
   expect(server.engine.rooms.size).toBe(0)
-  await server.ack(running.id)
   expect(await depth(server)).toBe(0)
 })
 

@@ -199,6 +199,8 @@ test('dead letters are retried by queue, type, error and time of death', async (
   expect([await state(server, first), await state(server, third)]).toEqual(['available', 'discarded'])
   expect((await retry({ state: 'available' })).status).toBe(400)
   expect((await server.post('/ojs/v1/dead-letter/retry')).body).toMatchObject({ matched: 1 })
+  const named = await server.post('/ojs/v1/dead-letter/retry', { job_ids: [gone.id] })
+  expect(named.body).toMatchObject({ matched: 1, failed: 1, errors: [{ job_id: gone.id, code: 'not_found' }] })
   expect(await state(server, gone.id)).toBe('discarded')
 })
 

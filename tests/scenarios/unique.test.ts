@@ -5,6 +5,7 @@ import { at, TestServer, type Reply } from '../harness.ts'
 
 const push = (server: TestServer, unique: unknown, job: Record<string, unknown> = {}): Promise<Reply> =>
   server.post('/ojs/v1/jobs', { type: 'mail.send', args: [{ user: 1 }], unique, ...job })
+const commits = (server: TestServer): Promise<number> => server.metric('curfew_commit_batch_size_count')
 const total = async (server: TestServer): Promise<number> =>
   (await server.get('/ojs/v1/jobs')).body.pagination.total as number
 
@@ -210,12 +211,29 @@ test('of many that come together and replace each other the last one is left', a
   expect((await server.get('/ojs/v1/jobs?state=cancelled')).body.pagination.total).toBe(19)
 })
 
-test('fetches in between do not hide a duplicate', async () => {
+test('fetches in between do not hide a duplicate, and all is one transaction', async () => {
   const server = await TestServer.open()
-  const calls = Array.from({ length: 10 }, () => [push(server, { on_conflict: 'ignore' }), server.fetch()])
+  await server.start({ queue: 'other' })
+  const before = await commits(server)
+  const fetches = [{ queues: ['other'] }, {}]
+  const calls = Array.from({ length: 10 }, (_, n) => [
+    push(server, { on_conflict: 'ignore' }),
+    server.fetch(fetches[n % 2]),
+  ])
   const replies = await Promise.all(calls.flat())
   expect(replies.filter(({ status }) => status === 201)).toHaveLength(1)
-  expect(await total(server)).toBe(1)
+  expect(await commits(server)).toBe(before + 1)
+  expect(await total(server)).toBe(2)
+})
+
+test('two tenants never share their work', async () => {
+  const server = await TestServer.open()
+  const send = (headers: Record<string, string>): Promise<Reply> =>
+    server.call('POST', '/ojs/v1/jobs', { type: 'a', args: [], unique: { on_conflict: 'ignore' } }, headers)
+  for (const status of [201, 200])
+    for (const headers of [{}, { 'x-ojs-tenant': 'acme' }, { 'x-ojs-tenant': 'globex' }])
+      expect((await send(headers)).status).toBe(status)
+  expect(await total(server)).toBe(3)
 })
 
 test('in a batch, jobs are duplicates of each other too: all or none, and the entry is named', async () => {
@@ -255,8 +273,10 @@ test('an id that is taken is told before anything is replaced', async () => {
   const server = await TestServer.open()
   const id = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
   await push(server, { on_conflict: 'replace' }, { id })
-  const again = await push(server, { on_conflict: 'replace' }, { id })
-  expect([again.status, again.body.error.details]).toEqual([409, { existing_job_id: id }])
+  for (const on_conflict of ['replace', 'reject', 'ignore']) {
+    const again = await push(server, { on_conflict }, { id })
+    expect([again.status, again.body.error.details]).toEqual([409, { existing_job_id: id }])
+  }
   expect((await server.job(id)).state).toBe('available')
 })
 
