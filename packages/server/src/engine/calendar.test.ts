@@ -257,7 +257,7 @@ test('what is found is what one finds who looks at the clock on the wall every m
         else if (found !== null) expect(found.at).toBeGreaterThan(until)
       },
     ),
-    { numRuns: 400 },
+    { numRuns: 120 },
   )
 })
 
