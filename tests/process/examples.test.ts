@@ -38,6 +38,13 @@ test('rolling-deploy', async () => {
   expect(said).toContain('0 lost, 0 doubled; run by v1 and v2\n')
 })
 
+test('workflow', async () => {
+  const { url } = await ServerProcess.start()
+  const said = await run('workflow/main.mjs', url)
+  expect(said).toContain('north 3, south 5, west 4: 12 in all\n')
+  expect(said).toMatch(/^failed: workflow_timeout after 0\.\d+ s; the slow step was stopped: deadline$/m)
+})
+
 test('embedded', async () => {
   expect(await run('embedded/main.mjs')).toBe('1 4 9 16\n')
 })
