@@ -1,5 +1,7 @@
 /** Tenants: a label on jobs, and a filter on the calls that name one. */
 import { expect, test } from 'vitest'
+import { seededRandom } from '@curfew/core'
+import { Client, defineJob, Worker } from '@curfew/sdk'
 import { idle, TestServer, type Reply } from '../harness.ts'
 
 const JOB = { type: 'test.job', args: [] }
@@ -158,4 +160,22 @@ test('a tenant stays with a job through its retries', async () => {
   await server.advance(1_000)
   expect(ids(await fetchAs(server, 'b'))).toEqual([])
   expect(ids(await fetchAs(server, 'a'))).toEqual([id])
+})
+
+test('a client and a worker of the SDK speak for their tenant', async () => {
+  const server = await TestServer.open()
+  const mail = defineJob<[to: string]>('mail.send')
+  const clientOf = (tenant: string): Client =>
+    new Client({ server, host: server.clock, random: seededRandom(tenant.length), tenant })
+  const own = await clientOf('a').enqueue(mail, ['x'], { rateLimit: { key: 'mail', concurrency: 1 } })
+  await clientOf('beta').enqueue(mail, ['y'])
+  await expect(clientOf('beta').get(own)).rejects.toMatchObject({ status: 404 })
+  const done: string[] = []
+  const worker = new Worker({ server, host: server.clock, random: () => 0.5, tenant: 'a' })
+  worker.handle(mail, (_, [to]) => void done.push(to))
+  await worker.start()
+  await server.advance(1_000)
+  expect(done).toEqual(['x'])
+  expect((await server.get('/ojs/v1/rate-limits/mail')).body).toMatchObject({ key: 'mail', concurrency: { limit: 1 } })
+  await worker.stop()
 })

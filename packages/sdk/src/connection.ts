@@ -32,6 +32,8 @@ export interface ConnectionSettings {
   readonly timeout?: Duration
   /** How often a call that may be repeated is tried again: 5 times unless set. */
   readonly retries?: number
+  /** Speak for this tenant only: jobs are enqueued as its own, and those of others are not seen. */
+  readonly tenant?: string
 }
 
 export interface HttpOptions extends ConnectionSettings {
@@ -88,6 +90,7 @@ export class Connection {
   readonly log: Log
   readonly #transport: Transport
   readonly #token: string | undefined
+  readonly #tenant: string | undefined
   readonly #timeoutMs: number
   readonly #retries: number
   #manifest: Promise<Manifest> | null = null
@@ -97,6 +100,7 @@ export class Connection {
     this.random = options.random ?? systemRandom
     this.log = options.log ?? silentLog
     this.#token = options.token
+    this.#tenant = options.tenant
     this.#timeoutMs = options.timeout === undefined ? DEFAULT_TIMEOUT_MS : toMillis(options.timeout, 'timeout')
     this.#retries = options.retries ?? DEFAULT_RETRIES
     this.#transport =
@@ -211,6 +215,7 @@ export class Connection {
     }
     if (method !== 'GET') headers['content-type'] = media
     if (this.#token !== undefined) headers['authorization'] = `Bearer ${this.#token}`
+    if (this.#tenant !== undefined) headers['x-ojs-tenant'] = this.#tenant
     return {
       method,
       url: `${path}${queryText(query)}`,

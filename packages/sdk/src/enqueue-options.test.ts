@@ -154,3 +154,37 @@ test('unique is said by the job or by the enqueue, which may also take it back',
   expect(await wire({ unique: false }, once)).not.toHaveProperty('options')
   expect(await refused({ unique: { per: 'hour' } })).toMatchObject({ details: { field: 'unique.per' } })
 })
+
+test('a limiter is named by its key, with lengths in any form', async () => {
+  const rateLimit = {
+    key: 'stripe',
+    concurrency: 5,
+    rate: { limit: 100, period: '1m' },
+    throttle: { limit: 10, period: { ms: 500 } },
+    onLimit: 'drop',
+  } as const
+  expect(await wire({ rateLimit })).toMatchObject({
+    options: {
+      rate_limit: {
+        key: 'stripe',
+        concurrency: 5,
+        rate: { limit: 100, period: 'PT60S' },
+        throttle: { limit: 10, period: 'PT0.5S' },
+        on_limit: 'drop',
+      },
+    },
+  })
+  expect(await wire({ rateLimit: { maxPerSecond: 5 } })).toMatchObject({
+    options: { rate_limit: { max_per_second: 5 } },
+  })
+})
+
+test.each([
+  [{ key: 'a', burst: 2 }, 'rateLimit.burst'],
+  [{ maxPerSecond: 1, key: 'a' }, 'rateLimit'],
+  [{ key: 'a', rate: { limit: 1, period: 'soon' } }, 'rateLimit.rate.period'],
+])('a rateLimit %j is refused before it is sent', async (rateLimit, field) => {
+  const thrown = await refused({ rateLimit })
+  expect(thrown).toBeInstanceOf(InputError)
+  expect((thrown as InputError).details).toMatchObject({ field })
+})

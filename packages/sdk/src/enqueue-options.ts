@@ -5,6 +5,7 @@ import { formatDelay, type Duration } from './durations.ts'
 import { InputError } from './errors.ts'
 import { limitsOnWire, widelyKnown, type Limits } from './limits.ts'
 import { jsonText } from './plain-json.ts'
+import { rateLimitOnWire, type RateLimit } from './rate-limit.ts'
 import { retryOnWire, type RetryPolicy } from './retry.ts'
 import { uniqueOnWire, type UniquePolicy } from './unique.ts'
 
@@ -18,6 +19,8 @@ export interface EnqueueOptions extends Limits {
   readonly retry?: RetryPolicy
   /** Not beside another job for the same work. `true`: of the same type with the same input; `false`: whatever the job says. */
   readonly unique?: UniquePolicy | boolean
+  /** The limiter it starts under. */
+  readonly rateLimit?: RateLimit
   /** Start no sooner than this long after the server got it. */
   readonly delay?: Duration
   /** Start no sooner than this: a Date, or RFC 3339 with a zone. */
@@ -59,7 +62,7 @@ export interface WireJob {
 const KNOWN = new Set(
   (
     'timeout gracePeriod heartbeatTimeout onTimeout totalTimeout enqueueTtl visibilityTimeout ' +
-    'queue priority retry unique delay scheduledAt expiresAt meta tags id parent inheritDeadline pending signal'
+    'queue priority retry unique rateLimit delay scheduledAt expiresAt meta tags id parent inheritDeadline pending signal'
   ).split(' '),
 )
 
@@ -82,6 +85,7 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
     ...momentsOf(options),
     retry: Object.keys(retry).length === 0 ? undefined : retryOnWire(retry),
     unique: uniqueOnWire(options.unique ?? job.options.unique),
+    rate_limit: options.rateLimit === undefined ? undefined : rateLimitOnWire(options.rateLimit),
     tags: options.tags,
     pending: options.pending,
   }

@@ -10,6 +10,7 @@ export {
 } from './limits.ts'
 export type { RetryPolicy } from './retry.ts'
 export type { UniquePolicy } from './unique.ts'
+export type { KeyedRateLimit, QueueRateLimit, Rate, RateLimit } from './rate-limit.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
 export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './context.ts'

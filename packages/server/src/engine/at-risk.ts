@@ -20,7 +20,7 @@ import type { Queue, Reads, StoredEvent } from '../store/store.ts'
 
 /** So many events at the end of the log, and so many waiting jobs at the head of a queue, are looked at. */
 const EVENTS_LOOKED_AT = 5_000
-const JOBS_LOOKED_AT = 50_000
+const JOBS_LOOKED_AT = 20_000
 /** Nothing starts: then the line is above every deadline. */
 const NEVER_MS = 1e13
 

@@ -34,6 +34,7 @@ const EXTENSIONS = [
   'webhooks',
   'schema-registry',
   'fair-scheduling',
+  'rate-limiting',
 ]
 /** What is ours beside the specification, for clients that ask before they rely on it. */
 const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue', 'workflows']
@@ -61,7 +62,7 @@ function manifest({ engine, info }: Call): Answer {
         delayed_jobs: true,
         job_ttl: true,
         priority_queues: true,
-        rate_limiting: false,
+        rate_limiting: true,
         schema_validation: true,
         unique_jobs: true,
         workflows: true,

@@ -42,7 +42,8 @@ LIMIT +?`
 const UNLIMITED = `(j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM json_each(@without)))`
 
 export const FIND_CLAIMABLE_WITHOUT = `
--- Finds the available jobs of a queue, without those of some limiters, in the order in which they are handed out.
+-- Finds the available jobs of a queue, without those of some limiters, in the order in which they are handed out. What is
+-- passed over is seen in the index alone.
 SELECT b.body, j.*
 FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
 WHERE j.state = 'available' AND j.queue = @queue

@@ -122,6 +122,8 @@ describe('the file', () => {
       DROP INDEX jobs_unique;
       DROP INDEX jobs_limited;
       DROP INDEX jobs_deadline;
+      DROP INDEX jobs_claim;
+      CREATE INDEX jobs_claim ON jobs (queue, priority DESC, seq) WHERE state = 'available';
       DROP INDEX jobs_tenant_claim;
       DROP INDEX jobs_tenant;
       DROP INDEX jobs_tenant_deadline;
@@ -337,6 +339,7 @@ describe('the query plans', () => {
       [{ queue: null, type: null, tenant: null, limit: 1, offset: 0 }],
       'jobs_dead_letter',
     ],
+    ['claim past limiters', sql.FIND_CLAIMABLE_WITHOUT, [{ queue: 'default', without: '[]', limit: 1 }], 'jobs_claim'],
     [
       'claim for a tenant',
       sql.FIND_CLAIMABLE_OF_TENANT,

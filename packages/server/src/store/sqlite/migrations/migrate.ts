@@ -11,6 +11,7 @@ import { documents } from './0005-documents.ts'
 import { drainingUnique } from './0006-draining-unique.ts'
 import { tenants } from './0007-tenants.ts'
 import { tenantsByDeadline } from './0008-tenants-by-deadline.ts'
+import { claimByLimiter } from './0009-claim-by-limiter.ts'
 
 const MIGRATIONS: readonly string[] = [
   jobsWorkersEvents,
@@ -21,6 +22,7 @@ const MIGRATIONS: readonly string[] = [
   drainingUnique,
   tenants,
   tenantsByDeadline,
+  claimByLimiter,
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
