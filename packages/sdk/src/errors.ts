@@ -6,6 +6,7 @@
  *                ├ RequestError      the server refused it; `code` and `status` are the server's
  *                ├ NetworkError      nobody answered
  *                ├ JobFailedError    the job that was waited for ended without a result
+ *                ├ WebhookError      a webhook's signature does not fit (webhook.ts)
  *                ├ WorkflowFailedError    the workflow that was waited for failed, or was cancelled
  *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError
  *                                                                        ├ CancelledError

@@ -67,6 +67,7 @@ export {
 export type { WorkflowFilter, WorkflowOptions, WorkflowRef } from './workflows.ts'
 export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
+export { verifyWebhook, WebhookError, type VerifyOptions, type WebhookEvent, type WebhookHeaders } from './webhook.ts'
 export type { WaitOptions } from './result.ts'
 export type { DeadLetterFilter, Signalled, TypePolicy } from './operators.ts'
 export type { Explanation, LimitsView, Plan } from '@curfew/core'
