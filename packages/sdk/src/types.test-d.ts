@@ -7,7 +7,19 @@ import { type } from 'arktype'
 import type { Client as PgClient, PoolClient } from 'pg'
 import * as v from 'valibot'
 import { z } from 'zod'
-import { Client, defineJob, enqueueInTransaction, entry, timeout, type JobView } from './index.ts'
+import {
+  batch,
+  chain,
+  Client,
+  dag,
+  defineJob,
+  enqueueInTransaction,
+  entry,
+  group,
+  timeout,
+  type JobView,
+  type WorkflowView,
+} from './index.ts'
 import { handlerLimits } from './limits.ts'
 
 declare const client: Client
@@ -100,3 +112,18 @@ void client.waitForResult('id', { timeout: 5 })
 void new Client({ url: 'http://127.0.0.1:8080', token: 'x' })
 // @ts-expect-error neither an address nor a server
 void new Client({ token: 'x' })
+
+// ---- Workflows ----
+
+const steps = chain([entry(mail, ['a']), group([entry(transcode, ['v1', '720p']), chain([entry(loose, [])])])])
+expectTypeOf(client.workflows.create(steps, { workflowTimeout: '1m' })).resolves.toEqualTypeOf<WorkflowView>()
+void client.workflows.create(batch([entry(mail, ['a'])], { onSuccess: entry(loose, []) }, { name: 'n' }))
+void client.workflows.create(dag({ a: entry(mail, ['a']), b: { after: ['a'], run: steps } }))
+// @ts-expect-error there is no such step to come after
+void client.workflows.create(dag({ a: entry(mail, ['a']), b: { after: ['c'], run: steps } }))
+// @ts-expect-error a number where a text belongs
+void client.workflows.create(chain([entry(mail, [5])]))
+// @ts-expect-error a callback is one job
+void client.workflows.create(batch([entry(mail, ['a'])], { onSuccess: steps }))
+// @ts-expect-error a bare job without its input
+void client.workflows.create(chain([mail]))
