@@ -193,6 +193,16 @@ test('of many keys that are spent a fetch finds the job behind them', async () =
   expect(ids(await server.fetch())).toEqual([free])
 })
 
+test('jobs that are dropped by the thousands stand in nobody’s way', async () => {
+  const server = await TestServer.open()
+  const job = { type: 'a', args: [], rate_limit: { key: 'k', concurrency: 0, on_limit: 'drop' } }
+  for (let batch = 0; batch < 3; batch += 1)
+    await server.post('/ojs/v1/jobs/batch', { jobs: Array.from({ length: 8_000 }, () => job) })
+  const free = await server.enqueue()
+  expect(ids(await server.fetch())).toEqual([free])
+  expect((await server.get('/ojs/v1/queues/default/stats')).body).toMatchObject({ discarded: 24_000, available: 0 })
+}, 60_000)
+
 // ---- Waiting fetches ----
 
 test('a poll that a rate turned away is answered at the instant the window opens', async () => {

@@ -28,7 +28,7 @@ export interface Claimed {
   readonly handed: readonly Handed[]
   /** Limiters held jobs back. */
   readonly turnedAway: TurnedAway | null
-  /** It was turned away by so many that it has not seen all there is. */
+  /** Jobs were dropped or put off, so many that it has not seen all there is: another claim gets further. */
   readonly hasMore: boolean
 }
 
@@ -130,9 +130,12 @@ export function claim(engine: Engine, request: FetchRequest): Command<Claimed | 
 
 /** Behind jobs that wait for a spent limiter others may be free. So often one looks further, at so many jobs. */
 const MOST_ROUNDS = 20
-const JOBS_A_ROUND = 100
+const JOBS_A_ROUND = 1_000
 
-/** Takes up to so many jobs of a queue; true when there may be more behind those that limiters held back. */
+/**
+ * Takes up to so many jobs of a queue; true when it is worth looking again at once. Jobs behind so many spent limiters that
+ * no claim can pass them all are found when one of those opens.
+ */
 async function takeFrom(
   unit: Unit,
   gate: Gate,
@@ -144,7 +147,7 @@ async function takeFrom(
   const room = isLimited(queue) ? await gate.enter(queue) : Infinity
   let left = Math.min(count, room)
   for (let rounds = 0; left > 0; rounds += 1) {
-    if (rounds === MOST_ROUNDS) return true
+    if (rounds === MOST_ROUNDS) return gate.hasMoved
     const jobs = await unit.claimable({
       queue: queue.name,
       // Nobody else claims from a limited queue meanwhile: to look at more jobs than are taken is no harm there.

@@ -114,6 +114,8 @@ export class Gate {
   #opensAt: Instant | null = null
   #awaitsEnd = false
   #isAway = false
+  /** Jobs it turned away have left the line. */
+  hasMoved = false
 
   constructor(engine: Engine, unit: Unit) {
     this.#engine = engine
@@ -219,9 +221,11 @@ export class Gate {
     const unit = this.#unit
     const onLimit = givenRateLimit(job.given)?.onLimit ?? 'wait'
     if (onLimit === 'drop') {
+      this.hasMoved = true
       unit.apply(drop(job, key, unit.moment))
       unit.emit(limitEvent('rate_limit.dropped', asked, unit.now, { job_id: job.id, job_type: job.type }))
     } else if (onLimit === 'reschedule' && opensAt !== null) {
+      this.hasMoved = true
       unit.apply(putOff(job, opensAt, withSchedule(job.given, opensAt), unit.moment))
     } else {
       this.#spent.add(key)
