@@ -202,6 +202,32 @@ describe('a subscription', () => {
     expect(own.text).not.toContain('a secret of my own')
   })
 
+  test('of a tenant is told of its jobs, and of nobody else’s; and only it sees it', async () => {
+    const { server, world } = await start()
+    const as = (tenant: string) => ({ 'x-ojs-tenant': tenant })
+    const made = await server.call('POST', SUBSCRIPTIONS, { url: URL, events: ['*'] }, as('acme'))
+    const { id, tenant_id: tenant } = made.body['subscription'] as { id: string; tenant_id: string }
+    expect(tenant).toBe('acme')
+    for (const owner of ['acme', 'other']) {
+      const job = { type: 'test.job', args: [], options: { queue: owner } }
+      await server.call('POST', '/ojs/v1/jobs', job, as(owner))
+    }
+    await server.enqueue()
+    await server.register('w1')
+    await idle()
+    expect(world.calls.map(({ body }) => (JSON.parse(body ?? '') as { data: { queue: string } }).data.queue)).toEqual([
+      'acme',
+    ])
+    const path = `${SUBSCRIPTIONS}/${id}`
+    expect((await server.get(path, as('other'))).status).toBe(404)
+    expect((await server.call('DELETE', path, undefined, as('other'))).status).toBe(404)
+    expect((await server.get(SUBSCRIPTIONS, as('other'))).body['subscriptions']).toEqual([])
+    expect((await server.get('/ojs/v1/webhooks/deliveries', as('other'))).body['deliveries']).toEqual([])
+    expect((await server.get(path, as('acme'))).status).toBe(200)
+    expect((await server.get(path)).status).toBe(200)
+    expect((await server.get('/ojs/v1/webhooks/deliveries', as('acme'))).body['deliveries']).toHaveLength(1)
+  })
+
   test('with a slip of the pen in it is made, with a warning', async () => {
     const { server } = await start()
     const { x_warnings: warnings } = await subscribe(server, { events: ['job.complted'] })

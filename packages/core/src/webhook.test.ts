@@ -19,7 +19,7 @@ import {
 } from './webhook.ts'
 
 const now = instant(Date.UTC(2026, 0, 1))
-const made = { id: 'sub_1', secret: 'whsec_bWFkZSBieSB0aGUgc2VydmVy', cursor: 7 }
+const made = { id: 'sub_1', tenant: null, secret: 'whsec_bWFkZSBieSB0aGUgc2VydmVy', cursor: 7 }
 const strict = { allowInsecure: false }
 const sent = { url: 'https://example.com/hooks', events: ['job.completed'] }
 
@@ -41,6 +41,7 @@ describe('a subscription', () => {
   test('has a default for everything but the address and the events', () => {
     expect(webhook()).toEqual({
       id: 'sub_1',
+      tenant: null,
       url: 'https://example.com/hooks',
       events: ['job.completed'],
       filter: { queues: [], jobTypes: [] },

@@ -26,6 +26,8 @@ export interface WebhookFilter {
 
 export interface Webhook {
   readonly id: string
+  /** Whose jobs it is told of; null: everybody's. */
+  readonly tenant: string | null
   readonly url: string
   /** Types of events: as they are, `job.*`, or `*`. */
   readonly events: readonly string[]
@@ -85,6 +87,7 @@ export interface WebhookTerms {
 
 export interface NewWebhook {
   readonly id: string
+  readonly tenant: string | null
   readonly secret: string
   readonly cursor: number
 }
@@ -94,6 +97,7 @@ export function readWebhook(sent: unknown, made: NewWebhook, terms: WebhookTerms
   const fields = WEBHOOK_SHAPE.read(sent, '')
   return {
     id: made.id,
+    tenant: made.tenant,
     url: readUrl(fields.url, terms),
     events: fields.events,
     filter: readFilter(fields.filter),

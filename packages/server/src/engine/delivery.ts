@@ -68,7 +68,7 @@ export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRe
     schema: null,
     unique: null,
     rateLimit: readRateLimit(limit),
-    tenant: null,
+    tenant: webhook.tenant,
     traceId: null,
     body: `"args":${args},"meta":{},"retry":${JSON.stringify(writeRetryPolicy(DELIVERY_RETRY))}`,
     given: `"timeout_ms":${String(timeoutMs)},"grace_period_ms":0,"total_timeout_ms":${String(DELIVERY_TOTAL_MS)},"rate_limit":${JSON.stringify(limit)}`,

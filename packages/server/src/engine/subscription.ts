@@ -27,14 +27,14 @@ export interface Subscribed {
   readonly secret: string | null
 }
 
-export async function subscribe(engine: Engine, sent: unknown): Promise<Subscribed> {
+export async function subscribe(engine: Engine, sent: unknown, tenant: string | null): Promise<Subscribed> {
   const { last } = await engine.read((reads) => reads.eventBounds())
   const id = `sub_${uuidV7(engine.now(), engine.random)}`
   const secret = newSecret(engine.random)
   const webhook = await engine.run<Webhook>({
     name: 'webhook',
     run: (unit) => {
-      const made = readWebhook(sent, { id, secret, cursor: last }, termsOf(engine), unit.now)
+      const made = readWebhook(sent, { id, tenant, secret, cursor: last }, termsOf(engine), unit.now)
       unit.addDoc(WEBHOOK, id, made)
       unit.emit(webhookEvent('webhook.subscription.created', id, unit.now))
       return made

@@ -37,6 +37,7 @@ import type { Engine, Told } from './engine.ts'
 import { fetchJobs } from './fetch.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer, type OutgoingCall } from './outgoing.ts'
 import { ack, nack } from './reports.ts'
+import type { Unit } from './unit.ts'
 
 /** Deliveries under way at once, on one server. */
 const MOST_DELIVERIES = 32
@@ -349,13 +350,23 @@ function serve(engine: Engine, id: string, events: readonly StoredEvent[]): Comm
       const fresh = events.filter(({ sequence }) => sequence > webhook.cursor)
       const last = fresh.at(-1)
       if (last === undefined) return
-      const requests = fresh.filter((event) => wants(webhook, event)).map((event) => deliveryRequest(webhook, event))
+      const wanted: StoredEvent[] = []
+      for (const event of fresh) {
+        if (wants(webhook, event) && (webhook.tenant === null || (await isOf(unit, webhook.tenant, event))))
+          wanted.push(event)
+      }
+      const requests = wanted.map((event) => deliveryRequest(webhook, event))
       await unit.load(needsOf(requests))
       for (const request of requests)
         await admitJob(engine, unit, request, { owner: { kind: 'webhook', id, step: null } })
       unit.putDoc(WEBHOOK, id, { ...webhook, cursor: last.sequence, lookAt: nextLookAt(unit.now) })
     },
   }
+}
+
+/** Events of a job are its tenant's; what belongs to no job, or to one that is gone, is nobody's (OJS webhooks §9.3). */
+async function isOf(unit: Unit, tenant: string, { jobType, subject }: StoredEvent): Promise<boolean> {
+  return jobType !== null && (await unit.seeJob(subject))?.tenant === tenant
 }
 
 function moveTo(id: string, cursor: number): Command<void> {

@@ -22,7 +22,7 @@ import { deliveryId, readDelivery } from '../engine/delivery.ts'
 import { retryDead } from '../engine/dead-letter.ts'
 import { changeSubscription, rotate, subscribe, unsubscribe, type Subscribed } from '../engine/subscription.ts'
 import { objectOf, arrayOf, type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, queryText, type Call, type Route } from './route.ts'
+import { bodyOf, pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
 
 const PATH = '/ojs/v1/webhooks/subscriptions'
 const MOST_SUBSCRIPTIONS = 10_000
@@ -32,6 +32,7 @@ function view(webhook: Webhook): Record<string, unknown> {
   const { filter, oldSecret } = webhook
   return {
     id: webhook.id,
+    ...(webhook.tenant === null ? {} : { tenant_id: webhook.tenant }),
     url: webhook.url,
     events: webhook.events,
     ...(filter.queues.length + filter.jobTypes.length === 0
@@ -69,21 +70,32 @@ const answer = (webhook: Webhook): Answer => ({ body: told({ webhook, secret: nu
 async function find(call: Call): Promise<Webhook> {
   const id = param(call, 'id')
   const doc = await call.engine.read((reads) => reads.doc(WEBHOOK.kind, id))
-  if (doc === null) throw notFound('subscription', id)
-  return readDoc<Webhook>(doc)
+  const webhook = doc === null ? null : readDoc<Webhook>(doc)
+  if (webhook === null || !isSeen(call, webhook.tenant)) throw notFound('subscription', id)
+  return webhook
 }
+
+/** Who speaks for a tenant sees nothing of the others. */
+function isSeen(call: Call, tenant: string | null): boolean {
+  const asker = tenantOf(call)
+  return asker === null || asker === tenant
+}
+
+/** The id in the path, if the asker may know of it. */
+const ownId = async (call: Call): Promise<string> => (await find(call)).id
 
 async function listSubscriptions(call: Call): Promise<Answer> {
   const paging = pagingOf(call, 50)
   const docs = await call.engine.read((reads) => reads.docs(WEBHOOK.kind, '', null, MOST_SUBSCRIPTIONS))
-  const shown = docs.slice(paging.offset, paging.offset + paging.limit).map((doc) => view(readDoc<Webhook>(doc)))
+  const seen = docs.map((doc) => readDoc<Webhook>(doc)).filter(({ tenant }) => isSeen(call, tenant))
+  const shown = seen.slice(paging.offset, paging.offset + paging.limit).map(view)
   return {
-    body: JSON.stringify({ subscriptions: shown, pagination: paginationOf(paging, docs.length, shown.length) }),
+    body: JSON.stringify({ subscriptions: shown, pagination: paginationOf(paging, seen.length, shown.length) }),
   }
 }
 
 async function test(call: Call): Promise<Answer> {
-  const { verdict, answer: got, tookMs } = await call.engine.webhooks.test(param(call, 'id'))
+  const { verdict, answer: got, tookMs } = await call.engine.webhooks.test(await ownId(call))
   return {
     body: JSON.stringify({
       success: verdict?.kind === 'delivered',
@@ -140,6 +152,7 @@ async function listDeliveries(call: Call, subscriptionId: string | null): Promis
     throw badField('status', `status must be one of ${STATUSES.join(', ')}.`)
   const filter = { queue: WEBHOOK_QUEUE, state: null, type: null }
   const fits = (job: Job): boolean =>
+    isSeen(call, job.tenant) &&
     (subscriptionId === null || readDelivery(job).subscriptionId === subscriptionId) &&
     (status === null || statusOf(job) === status)
   const found: Job[] = []
@@ -166,7 +179,7 @@ async function listDeliveries(call: Call, subscriptionId: string | null): Promis
 async function findDelivery(call: Call): Promise<Job> {
   const id = param(call, 'id')
   const job = await call.engine.read((reads) => reads.job(id.replace(/^del_/, '')))
-  if (job === null || job.queue !== WEBHOOK_QUEUE) throw notFound('delivery', id)
+  if (job === null || job.queue !== WEBHOOK_QUEUE || !isSeen(call, job.tenant)) throw notFound('delivery', id)
   return job
 }
 
@@ -192,7 +205,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     body: { shape: WEBHOOK_SHAPE },
     answers: { 201: 'The subscription' },
     handle: async (call) => {
-      const made = await subscribe(call.engine, call.json)
+      const made = await subscribe(call.engine, call.json, tenantOf(call))
       return { status: 201, headers: { Location: `${PATH}/${made.webhook.id}` }, body: told(made) }
     },
   },
@@ -217,7 +230,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     tag: 'webhooks',
     summary: 'Change a subscription. One that is turned on again begins with what happens from then on',
     body: { shape: WEBHOOK_PATCH_SHAPE },
-    handle: async (call) => answer(await changeSubscription(call.engine, param(call, 'id'), call.json)),
+    handle: async (call) => answer(await changeSubscription(call.engine, await ownId(call), call.json)),
   },
   {
     method: 'DELETE',
@@ -225,7 +238,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     tag: 'webhooks',
     summary: 'Remove a subscription and what is still to be delivered to it',
     handle: async (call) => {
-      const { id } = await unsubscribe(call.engine, param(call, 'id'))
+      const { id } = await unsubscribe(call.engine, await ownId(call))
       return { body: JSON.stringify({ deleted: true, id }) }
     },
   },
@@ -236,7 +249,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     summary: 'A new secret; deliveries carry signatures with both for 24 hours',
     body: { shape: ROTATE_SHAPE, optional: true },
     handle: async (call) => ({
-      body: told(await rotate(call.engine, param(call, 'id'), bodyOf(call, ROTATE_SHAPE).secret)),
+      body: told(await rotate(call.engine, await ownId(call), bodyOf(call, ROTATE_SHAPE).secret)),
     }),
   },
   {
