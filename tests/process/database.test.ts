@@ -8,6 +8,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Cluster } from '../postgres/cluster.ts'
 import { curfew, lines, ServerProcess, temporaryDirectory, until } from './server-process.ts'
+import { MIGRATIONS } from '../../packages/server/src/store/postgres/migrations/migrate.ts'
 
 let cluster: Cluster
 let schemas = 0
@@ -176,7 +177,7 @@ describe('curfew migrate', () => {
     const migrate = (...args: string[]) => curfew(['migrate', '--database', url, ...args])
     expect(await migrate()).toMatchObject({
       code: 0,
-      stdout: `${url}: applied 0001-jobs-workers-events\n${url}: applied 0002-inbox\n`,
+      stdout: MIGRATIONS.map(({ name }) => `${url}: applied ${name}\n`).join(''),
       stderr: '',
     })
     expect(await migrate('--contract')).toMatchObject({ code: 0, stdout: `${url}: nothing to do: it is up to date\n` })
