@@ -42,7 +42,7 @@ test('a file that was cut leaves the database empty', async () => {
   expect(ended.code).toBe(1)
   expect(ended.stderr).toMatch(/line 2502: the last line is missing, so the file was cut\. Nothing of it remains: /)
   const { stdout } = await curfew(['export', '-', '--database', database])
-  expect(JSON.parse(lines(stdout)[0] ?? '').counts).toEqual({ ...counts, events: 0, inbox: 0, refused: 0 })
+  expect(JSON.parse(lines(stdout)[0] ?? '').counts).toEqual({ ...counts, events: 0, docs: 0, inbox: 0, refused: 0 })
 })
 
 test('everything moves from the file to the database and back', async () => {
