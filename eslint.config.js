@@ -168,6 +168,17 @@ export default defineConfig(
     },
   },
   {
+    name: 'wall: expressions know their port',
+    files: ['packages/server/src/expressions/**/*.ts'],
+    ignores: [...tests, 'packages/server/src/expressions/thread-main.ts'],
+    rules: {
+      'no-restricted-imports': wall({
+        regex: '^\\.\\./(?!engine/expressions\\.ts$)',
+        message: 'expressions are evaluated for the engine, through engine/expressions.ts, and know nobody else.',
+      }),
+    },
+  },
+  {
     name: 'wall: the server does not know the command line',
     files: ['packages/server/src/*.ts'],
     ignores: [...tests, 'packages/server/src/host.ts'],
