@@ -23,7 +23,7 @@ export type ExpressionErrorCode = (typeof EXPRESSION_ERRORS)[number]
 
 export class ExpressionError extends Error {
   readonly code: ExpressionErrorCode
-  /** Where in the text, counted in characters from 0, as far as it is known. */
+  /** Where in the text, as far as it is known: characters from 0, just behind what is wrong. */
   readonly position: number | undefined
 
   constructor(code: ExpressionErrorCode, message: string, position?: number, cause?: unknown) {

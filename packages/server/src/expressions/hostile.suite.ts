@@ -86,6 +86,9 @@ export const MORE: readonly Hostile[] = [
     SIZE,
   ),
   entry('the same item ten thousand times', 'context.text[[1..10000].(0)]', SIZE),
+  entry('the same text for each item, as a step', '($t := context.items.$$.context.text; 1)', SIZE),
+  entry('the same text for each item, by a tuple', '($t := context.items@$x.text; 1)', SIZE),
+  entry('the same text for each item, by a transform', '($t := $ ~> |context.items|{"s": $$.context.text}|; 1)', SIZE),
   entry('a deep value', '$string($reduce([1..2000], function($a, $x){ [[$a]] }))', SIZE),
   // Strings that are built first and judged later.
   entry('a replacement of everything by a lot', '$replace($pad("a", 9999, "a"), "a", $pad("b", 9999, "b"))', SIZE),
@@ -164,7 +167,7 @@ export const HOSTILE: readonly Hostile[] = [...THIRTEEN, ...MORE]
 /** What they are evaluated on. */
 export const HOSTILE_DOCUMENT = {
   context: {
-    text: 'x'.repeat(10_000),
+    text: 'x'.repeat(10_500),
     items: Array.from({ length: 200 }, (_, id) => ({ id, price: id * 3, tags: ['a', { deep: [1, 2] }] })),
   },
 }

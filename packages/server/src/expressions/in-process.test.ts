@@ -210,6 +210,24 @@ describe('limits of time', () => {
   })
 })
 
+describe('limits of size', () => {
+  const { evaluate, refusal } = stage()
+
+  test('are known before anything is built', async () => {
+    // As text it would be short enough; but to write it takes as long as for something longer.
+    const document = { list: Array<number>(40_000).fill(0) }
+    for (const text of ['list & ""', '$string(list)', 'list = $append([], list)', '$sort(list)'])
+      expect((await refusal(evaluate(text, document))).code).toBe('JN_MAX_RESULT_SIZE_EXCEEDED')
+    expect(await evaluate('$count(list) & $sum(list)', document)).toBe('400000')
+  })
+
+  test('hold for functions applied in part, and so do their types', async () => {
+    expect((await refusal(evaluate('$uppercase(?)(5)'))).message).toContain('(T0410)')
+    expect((await refusal(evaluate('$pad(?, 300000000)("x")'))).code).toBe('JN_MAX_RESULT_SIZE_EXCEEDED')
+    expect(await evaluate('$substring(?, 1)("abc")')).toBe('bc')
+  })
+})
+
 describe('languages', () => {
   const { expressions, refusal } = stage()
 

@@ -37,7 +37,7 @@ describe('a regular expression', () => {
       /a{2}/g,
       /a??b/g,
     ],
-    ...[/(a|ab)(c|bcd)/g, /😀?a/g, /é/g, /(a*)(a*)/g, /\ta/g, /{/g, /a{,2}/g, /()/g, /[^]/g],
+    ...[/(a|ab)(c|bcd)/g, /😀a/g, /é/g, /(a*)(a*)/g, /\ta/g, /{/g, /a{,2}/g, /()/g, /[^]/g],
   ]
 
   test('finds what the native one finds', () => {

@@ -43,33 +43,39 @@ export interface RegexLike {
   exec(text: unknown): Match | null
 }
 
-/** The class JSONata is given in place of RegExp, for one evaluation. */
+/** What JSONata is given in place of RegExp, for one evaluation: it says `new` to it. */
 export function regexEngine(meter: Meter): new (native: RegExp) => RegexLike {
-  return class implements RegexLike {
-    lastIndex = 0
-    readonly #pattern: CompiledPattern
-    #matcher: { readonly text: string; readonly of: ReturnType<RE2JS['matcher']> } | undefined
+  return function (native: RegExp) {
+    return new GuardedRegex(native, meter)
+  } as unknown as new (native: RegExp) => RegexLike
+}
 
-    constructor(native: RegExp) {
-      this.#pattern = compilePattern(native)
-    }
+class GuardedRegex implements RegexLike {
+  lastIndex = 0
+  readonly #pattern: CompiledPattern
+  readonly #meter: Meter
+  #matcher: { readonly text: string; readonly of: ReturnType<RE2JS['matcher']> } | undefined
 
-    exec(given: unknown): Match | null {
-      const text = plainText(given)
-      const from = this.lastIndex
-      this.lastIndex = 0
-      if (!(from >= 0 && from <= text.length)) return null
-      const cost = (text.length - from + 1) * this.#pattern.states
-      if (cost > MAX_SEARCH) throw tooMuch('The text is too long for this regular expression.')
-      meter.work(cost)
-      if (this.#matcher?.text !== text) this.#matcher = { text, of: this.#pattern.regex.matcher(text) }
-      const matcher = this.#matcher.of
-      if (!matcher.find(from)) return null
-      this.lastIndex = matcher.end()
-      const groups: (string | undefined)[] = []
-      for (let group = 0; group <= matcher.groupCount(); group++) groups.push(matcher.group(group) ?? undefined)
-      return Object.assign(groups, { index: matcher.start() })
-    }
+  constructor(native: RegExp, meter: Meter) {
+    this.#pattern = compilePattern(native)
+    this.#meter = meter
+  }
+
+  exec(given: unknown): Match | null {
+    const text = plainText(given)
+    const from = this.lastIndex
+    this.lastIndex = 0
+    if (!(from >= 0 && from <= text.length)) return null
+    const cost = (text.length - from + 1) * this.#pattern.states
+    if (cost > MAX_SEARCH) throw tooMuch('The text is too long for this regular expression.')
+    this.#meter.work(cost)
+    if (this.#matcher?.text !== text) this.#matcher = { text, of: this.#pattern.regex.matcher(text) }
+    const matcher = this.#matcher.of
+    if (!matcher.find(from)) return null
+    this.lastIndex = matcher.end()
+    const groups: (string | undefined)[] = []
+    for (let group = 0; group <= matcher.groupCount(); group++) groups.push(matcher.group(group) ?? undefined)
+    return Object.assign(groups, { index: matcher.start() })
   }
 }
 
