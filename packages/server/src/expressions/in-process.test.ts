@@ -110,10 +110,11 @@ describe('the document', () => {
   })
 
   test('cannot bring functions along in disguise', async () => {
-    for (const key of ['_jsonata_lambda', '_jsonata_function'])
-      expect((await refusal(evaluate('f(1)', { f: { [key]: true, body: {}, arguments: [] } }))).code).toBe(
-        'JN_TYPE_MISMATCH',
-      )
+    for (const key of ['_jsonata_lambda', '_jsonata_function']) {
+      const error = await refusal(evaluate('1', { f: [{ [key]: true, body: {}, arguments: [] }] }))
+      expect(error).toMatchObject({ code: 'JN_TYPE_MISMATCH', message: expect.stringContaining('reserves') })
+    }
+    expect(await evaluate('f', { f: '"_jsonata_lambda"' })).toBe('"_jsonata_lambda"')
   })
 
   test('may be large, and deep, but not endless', async () => {
