@@ -4,10 +4,11 @@
  */
 import type { Clock, Host, Random } from '@curfew/core'
 import { ExpressionError, type EvaluationTerms, type Expressions } from '../engine/expressions.ts'
+import { CompiledExpressions } from './compiled.ts'
 import { CompiledExpression } from './jsonata.ts'
 import { checkedText, checkLanguage, truth } from './languages.ts'
 import { Lane } from './lane.ts'
-import { checkedLimits, MAX_COMPILED, tooMuch, type EvaluationLimits } from './limits.ts'
+import { checkedLimits, tooMuch, type EvaluationLimits } from './limits.ts'
 
 export interface ExpressionPorts {
   readonly host: Host
@@ -19,8 +20,7 @@ export class InProcessExpressions implements Expressions {
   readonly #ports: ExpressionPorts
   readonly #limits: EvaluationLimits
   readonly #lane: Lane
-  /** Compiled expressions by their text, the least recently used first. */
-  readonly #compiled = new Map<string, CompiledExpression>()
+  readonly #compiled = new CompiledExpressions()
   #isClosed = false
 
   constructor(ports: ExpressionPorts, limits: Partial<EvaluationLimits> = {}) {
@@ -85,13 +85,6 @@ export class InProcessExpressions implements Expressions {
   }
 
   #compile(text: string): CompiledExpression {
-    const compiled = this.#compiled.get(text) ?? new CompiledExpression(text)
-    this.#compiled.delete(text)
-    this.#compiled.set(text, compiled)
-    for (const oldest of this.#compiled.keys()) {
-      if (this.#compiled.size <= MAX_COMPILED) break
-      this.#compiled.delete(oldest)
-    }
-    return compiled
+    return this.#compiled.get(text) ?? this.#compiled.keep(text, new CompiledExpression(text))
   }
 }

@@ -47,13 +47,17 @@ const DEFINITIONS = FUNCTIONS.map((name) => [name, guarded(name, BODIES[name])] 
 export class CompiledExpression {
   readonly #expression: Jsonata
   readonly #literals: ReadonlySet<string>
+  /** Of its tree. */
+  readonly nodes: number
   #beginning: Evaluation | undefined
 
   constructor(text: string) {
     try {
       checkText(text)
       this.#expression = withFewCopies(() => parse(text))
-      this.#literals = inspect(this.#expression.ast()).literals
+      const { literals, nodes } = inspect(this.#expression.ast())
+      this.#literals = literals
+      this.nodes = nodes
     } catch (error) {
       const failure = expressionError(error)
       // The parser knows no time: the one limit it can reach is that of the stack.

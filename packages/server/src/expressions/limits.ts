@@ -45,8 +45,9 @@ export const MAX_PATTERN_STATES = 500
 /** States times characters of one search; 300 000 take about 25 ms. */
 export const MAX_SEARCH = 300_000
 
-/** Compiled expressions that are kept. */
+/** Compiled expressions that are kept, and how many nodes they may have in all: a node takes some 300 bytes. */
 export const MAX_COMPILED = 1_000
+export const MAX_COMPILED_NODES = 200_000
 
 export interface EvaluationLimits {
   readonly maxEvalMs: number

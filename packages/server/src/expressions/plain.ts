@@ -56,6 +56,12 @@ export function plainResult(value: unknown, meter: Meter, limits: EvaluationLimi
 }
 
 /**
+ * Keys by which JSONata knows functions and lists of its own. In data they would be taken for these: an object with
+ * `tupleStream` binds its members as variables.
+ */
+const RESERVED = ['_jsonata_lambda', '_jsonata_function', 'tupleStream', 'outerWrapper']
+
+/**
  * A document as text and back is plain data of our own: JSONata writes into what it is given (an empty list that is
  * grouped gets a member), and takes an object with one of its marks for a function.
  */
@@ -70,10 +76,9 @@ export function documentText(document: unknown, most: number): string {
   if (text === undefined) throw new ExpressionError('JN_TYPE_MISMATCH', 'The document is not plain JSON.')
   if (text.length > most)
     throw tooLarge(`The document is longer than ${String(most)} characters, too long for expressions.`)
-  if (text.includes('"_jsonata_lambda":') || text.includes('"_jsonata_function":'))
-    throw new ExpressionError(
-      'JN_TYPE_MISMATCH',
-      'The document has a key that JSONata reserves for itself (_jsonata_…).',
-    )
+  for (const key of RESERVED) {
+    if (text.includes(`"${key}":`))
+      throw new ExpressionError('JN_TYPE_MISMATCH', `The document has the key ${key}, which JSONata keeps for itself.`)
+  }
   return text
 }

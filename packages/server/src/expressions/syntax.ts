@@ -45,18 +45,19 @@ const unsupported = (message: string, position: number | undefined): ExpressionE
 export interface Inspection {
   /** Literal strings: what the author wrote may be repeated in an error, what was found in the data may not. */
   readonly literals: ReadonlySet<string>
+  readonly nodes: number
 }
 
 export function inspect(tree: SyntaxNode): Inspection {
   const inspector = new Inspector()
   inspector.visit(tree as Node, 0)
   inspector.finish()
-  return { literals: inspector.literals }
+  return { literals: inspector.literals, nodes: inspector.nodes }
 }
 
 class Inspector {
   readonly literals = new Set<string>()
-  #nodes = 0
+  nodes = 0
   #states = 0
   #transforms = 0
   readonly #bound = new Set<string>(['', '$', ...FUNCTIONS])
@@ -65,8 +66,8 @@ class Inspector {
   readonly #calls: Node[] = []
 
   visit(node: Node, depth: number): void {
-    this.#nodes += 1
-    if (depth > MAX_TREE_DEPTH || this.#nodes > MAX_TREE_NODES)
+    this.nodes += 1
+    if (depth > MAX_TREE_DEPTH || this.nodes > MAX_TREE_NODES)
       throw new ExpressionError('JN_PARSE_ERROR', 'The expression is too large or nested too deeply.', node.position)
     this.#look(node)
     for (const name of CHILDREN) this.#visitAll(node[name], depth + 1)

@@ -15,8 +15,8 @@ import type { Answer, Question } from './thread-messages.ts'
 
 /** How long a thread may take beyond the time of the evaluation itself before it is ended. */
 const GRACE_MS = 50
-/** A new thread has to load first, and reading a text has no time of its own. */
-const START_MS = 2_000
+/** For what has no time of its own: loading a thread, and reading a text. Generous, for machines with too much to do. */
+const START_MS = 5_000
 const MEMORY_MB = 128
 
 interface Asked {
@@ -40,18 +40,19 @@ export class ThreadExpressions implements Expressions {
   }
 
   async check(lang: unknown, text: unknown): Promise<void> {
-    await this.#inLine(() => this.#ask({ t: 'check', lang, text }, START_MS))
+    await this.#inLine(async () => (await this.#running()).ask({ t: 'check', lang, text }, START_MS))
   }
 
   evaluate(lang: string, text: string, document: unknown, terms: EvaluationTerms): Promise<unknown> {
     const { host, clock, random } = this.#ports
     const giveUpAtMs = host.monotonicMs() + terms.budgetMs
     return this.#inLine(async () => {
+      const thread = await this.#running()
       const budgetMs = Math.min(this.#limits.maxEvalMs, giveUpAtMs - host.monotonicMs())
       if (!(budgetMs > 0)) throw tooMuch('There is no time left for the expression.')
       // Chance cannot be asked for across threads: it is handed over as a seed.
       const seed = Math.floor(random() * 2 ** 32)
-      return this.#ask({ t: 'evaluate', lang, text, document, budgetMs, nowMs: clock.now(), seed }, budgetMs)
+      return thread.ask({ t: 'evaluate', lang, text, document, budgetMs, nowMs: clock.now(), seed }, budgetMs)
     })
   }
 
@@ -71,13 +72,13 @@ export class ThreadExpressions implements Expressions {
     return mine
   }
 
-  async #ask(question: Question, timeMs: number): Promise<unknown> {
+  /** The thread, ready to answer. To load it takes a while, which is nobody's time but that of whoever asks first. */
+  async #running(): Promise<Thread> {
     if (this.#isClosed) throw new ExpressionError('JN_ENGINE_INTERNAL_ERROR', 'The server is closing.')
-    if (this.#thread?.isGone !== false) {
-      this.#thread = new Thread(this.#ports.host, this.#limits, this.#entry)
-      await this.#thread.ask({ t: 'check', lang: 'jsonata', text: '1' }, START_MS)
-    }
-    return this.#thread.ask(question, timeMs)
+    if (this.#thread !== undefined && !this.#thread.isGone) return this.#thread
+    this.#thread = new Thread(this.#ports.host, this.#limits, this.#entry)
+    await this.#thread.ask({ t: 'check', lang: 'jsonata', text: '1' }, START_MS)
+    return this.#thread
   }
 }
 
