@@ -304,6 +304,56 @@ test('one compiled expression serves many evaluations, one after the other and s
   expect(results).toEqual([1, 2, 3].map((n) => Array<number>(50).fill(n)))
 })
 
+describe('a document as large as it may be does not give an expression more time', () => {
+  const documents = {
+    'one wide object': Object.fromEntries(Array.from({ length: 55_000 }, (_, n) => [`key${String(n)}`, n])),
+    'many empty lists': Array.from({ length: 340_000 }, () => []),
+    'many objects': Array.from({ length: 45_000 }, (_, n) => ({ a: n, b: 'x' })),
+    'a long string': 'ab '.repeat(87_000),
+  }
+  const texts = [
+    '1',
+    't',
+    't ? 1 : 2',
+    '$count(**)',
+    't.*',
+    '$keys(t)',
+    '$string(t)',
+    't & ""',
+    't = $clone(t)',
+    '$distinct(t)',
+  ]
+  texts.push(
+    '$map(t, $string)',
+    '$merge([t, t])',
+    '$ ~> |t|{"x": 1}|',
+    't{"a": 1}',
+    '$split(t, " ")',
+    '$replace(t, "a", "bb")',
+  )
+
+  for (const [name, t] of Object.entries(documents)) {
+    test(
+      name,
+      async () => {
+        for (const text of texts) {
+          let cpuMs = Infinity
+          for (let attempt = 0; attempt < 3 && cpuMs > 130; attempt++) {
+            const before = process.cpuUsage()
+            await new CompiledExpression(text).evaluate({ t }, terms(50)).catch((error: unknown) => {
+              expect(error).toBeInstanceOf(ExpressionError)
+            })
+            const { user, system } = process.cpuUsage(before)
+            cpuMs = (user + system) / 1_000
+          }
+          expect(cpuMs, text).toBeLessThan(130)
+        }
+      },
+      30_000,
+    )
+  }
+})
+
 /** Found by the property below, or by reading, and mended. */
 const REGRESSIONS = ['{"then": 1}', '$string({"toJSON": 1})', '$sift({"then": 1}, function($v){ true })']
 

@@ -18,13 +18,12 @@ import {
   MAX_PARSER_COPIES,
   MAX_STRING,
   MAX_TEXT,
-  MAX_WEIGHT,
   type EvaluationLimits,
 } from './limits.ts'
 import { LIST_FUNCTIONS } from './list-functions.ts'
 import { isFunction, Meter } from './meter.ts'
 import { ENTRY, EXIT, FUNCTIONS, parse, type EntryHook, type ExitHook, type Jsonata } from './natives.ts'
-import { copied, documentText, plainResult } from './plain.ts'
+import { copied, ownDocument, plainResult } from './plain.ts'
 import { inspect, MARKS, marksOf } from './syntax.ts'
 import { TEXT_FUNCTIONS } from './text-functions.ts'
 import { TIME_FUNCTIONS } from './time-functions.ts'
@@ -72,7 +71,7 @@ export class CompiledExpression {
   async evaluate(document: unknown, terms: EvaluationTerms): Promise<unknown> {
     const meter = new Meter(terms)
     try {
-      const input: unknown = JSON.parse(documentText(document, MAX_WEIGHT))
+      const input = ownDocument(document, meter)
       // The first node is entered before `evaluate` is back: there its frame is furnished.
       this.#beginning = { meter, nowMs: terms.nowMs, random: terms.random, cloned: new WeakSet() }
       const value = await this.#expression.evaluate(input)

@@ -32,7 +32,7 @@ export const MAX_STRING = 262_144
 /** Of an array that an expression builds. */
 export const MAX_ITEMS = 10_000
 /** Of any one value, roughly its length as JSON. Shared parts count as often as they appear: a value is a tree. */
-export const MAX_WEIGHT = 2_000_000
+export const MAX_WEIGHT = 1_048_576
 export const MAX_DEPTH = 200
 /** Of an array or object that is compared with `=`: comparing costs a microsecond for every few characters. */
 export const MAX_COMPARED = 131_072

@@ -2,7 +2,7 @@
 import type { Body, Call, Passed } from './calls.ts'
 import { copied } from './plain.ts'
 import { MAX_ITEMS, MAX_WEIGHT, tooLarge } from './limits.ts'
-import { isFunction } from './meter.ts'
+import { isFunction, type Meter } from './meter.ts'
 import { refusal } from './text-functions.ts'
 
 type List = readonly unknown[]
@@ -38,27 +38,36 @@ async function sort(call: Call, list: List | undefined, comparator?: Passed): Pr
 }
 
 /** A text that two values share if and only if JSONata takes them for equal. */
-function keyOf(value: unknown, functions: Map<unknown, number>): string {
-  if (isFunction(value)) {
-    if (!functions.has(value)) functions.set(value, functions.size)
-    return `f${String(functions.get(value))}`
+class Keys {
+  readonly #meter: Meter
+  readonly #functions = new Map<unknown, number>()
+
+  constructor(meter: Meter) {
+    this.#meter = meter
   }
-  if (Array.isArray(value)) return `[${value.map((item) => keyOf(item, functions)).join()}]`
-  if (typeof value === 'object' && value !== null) {
-    const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-    return `{${entries.map(([key, member]) => `${JSON.stringify(key)}:${keyOf(member, functions)}`).join()}}`
+
+  of(value: unknown): string {
+    this.#meter.work(20)
+    if (isFunction(value)) {
+      if (!this.#functions.has(value)) this.#functions.set(value, this.#functions.size)
+      return `f${String(this.#functions.get(value))}`
+    }
+    if (Array.isArray(value)) return `[${value.map((item) => this.of(item)).join()}]`
+    if (typeof value === 'object' && value !== null) {
+      const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+      return `{${entries.map(([key, member]) => `${JSON.stringify(key)}:${this.of(member)}`).join()}}`
+    }
+    return JSON.stringify(value) ?? 'u'
   }
-  return JSON.stringify(value) ?? 'u'
 }
 
 function distinct(call: Call, list: unknown): unknown {
   if (!Array.isArray(list) || list.length <= 1) return list
   const result: unknown[] = (list as { sequence?: boolean }).sequence === true ? call.sequence() : []
-  const functions = new Map<unknown, number>()
+  const keys = new Keys(call.meter)
   const seen = new Set<string>()
   for (const item of list as List) {
-    const key = keyOf(item, functions)
-    call.meter.work(10 + key.length)
+    const key = keys.of(item)
     if (seen.has(key)) continue
     seen.add(key)
     result.push(item)

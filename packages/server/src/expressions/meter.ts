@@ -135,7 +135,9 @@ export class Meter {
     if (level > MAX_DEPTH) throw tooLarge(`A value is nested more than ${String(MAX_DEPTH)} levels deep.`)
     let weight = 2
     let deepest = 0
+    this.work(8)
     const add = (member: unknown, extra: number): void => {
+      this.work(4)
       const measured = this.#measure(member, level + 1)
       weight += weightOf(measured) + extra
       deepest = Math.max(deepest, depthOf(measured))
@@ -145,8 +147,8 @@ export class Meter {
       for (const member of value as unknown[]) add(member, 1)
       this.allocate(value.length)
     } else {
-      for (const [key, member] of Object.entries(value)) add(member, key.length + 4)
-      this.allocate(4)
+      // Not all entries at once: an object may have a hundred thousand of them.
+      for (const key of Object.keys(value)) add((value as Record<string, unknown>)[key], key.length + 4)
     }
     if (deepest >= MAX_DEPTH) throw tooLarge(`A value is nested more than ${String(MAX_DEPTH)} levels deep.`)
     const measured = measure(weight, deepest + 1)
