@@ -1,0 +1,184 @@
+/**
+ * A run of a journey: one document that says all there is to know of it. Whoever holds it decides alone.
+ *
+ *   RUNNING ── succeed ─────────→ SUCCEEDED          a run ends once, and stays as it ended
+ *           ── fail, a fault ───→ FAILED
+ *           ── its deadline ────→ FAILED (Timeout)   whatever its states are doing
+ *           ── cancelled ───────→ FAILED (Cancel)
+ *
+ * A run is in one state per frame. The first frame is the run's own; a parallel state has one for each branch, and a
+ * subjourney one for what goes on inside. Frames rest: on time, on a submission, on a job, on a call, on frames of their
+ * own. One that is `ready` is to be taken on, and one that is `calling` waits for a call that some server makes; that
+ * server is named in `keeper`. Everything else needs nobody: time, a job's end or a submission takes it on.
+ */
+import type { Instant, Millis } from './clock.ts'
+import { earliest } from './deadlines.ts'
+import { docKind } from './doc.ts'
+import type { Ending, JourneyKind, StateId } from './journey.ts'
+import type { Parent } from './job.ts'
+
+export const PHASES = ['RUNNING', 'SUCCEEDED', 'FAILED'] as const
+export type Phase = (typeof PHASES)[number]
+
+export type TerminationKind = 'Success' | 'Fail' | 'Timeout' | 'Cancel' | 'RuntimeError'
+
+export type RunKind = JourneyKind | 'Compensation'
+
+/** Who set the budget that counts. */
+export type LimitedBy = 'spec' | 'platform-default' | 'platform-cap' | 'parent'
+
+/** A JSON object. */
+export type Data = Readonly<Record<string, unknown>>
+
+export interface RunError {
+  readonly code: string
+  readonly reason: string
+}
+
+/** How a frame, and in the end the run, came to its end. */
+export interface End {
+  readonly phase: 'SUCCEEDED' | 'FAILED'
+  readonly terminationKind: TerminationKind
+  readonly output: unknown
+  readonly error: RunError | null
+  /** The path of the state in which it ended. */
+  readonly terminatedAtState: string
+}
+
+export type Rest =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'calling' }
+  | {
+      readonly kind: 'waiting'
+      readonly timeoutAt: Instant | null
+      readonly onTimeout: StateId | null
+      readonly next: StateId
+    }
+  | { readonly kind: 'sleeping'; readonly until: Instant; readonly next: StateId }
+  | { readonly kind: 'job'; readonly jobId: string; readonly resultVar: string | null; readonly next: StateId }
+  | { readonly kind: 'forked'; readonly frames: Readonly<Record<string, Frame>> }
+  | { readonly kind: 'inside'; readonly frame: Frame }
+  | { readonly kind: 'over'; readonly end: End }
+
+export interface Frame {
+  /** Where its graph is: '' the run's own, `fanout/kyc` the branch kyc of the state fanout, `ship` what ship refers to. */
+  readonly path: string
+  readonly state: StateId
+  /** The state's type as authors know it; null until the state has been entered. */
+  readonly type: string | null
+  /** The number of this entry into a state, counted through the whole run. */
+  readonly visit: number
+  readonly context: Data
+  readonly rest: Rest
+}
+
+/** A state that was entered, for whoever wants to know where the time went. */
+export interface Visit {
+  readonly path: string
+  readonly type: string
+  readonly visit: number
+  readonly from: Instant
+  readonly to: Instant | null
+  /** What it had to keep to, if it had a limit of its own. */
+  readonly limitMs: Millis | null
+  /** Why it was left, where that needs saying: `timeout`, `lost`, … */
+  readonly note: string | null
+}
+
+export interface Run {
+  readonly id: string
+  readonly name: string
+  readonly version: string
+  readonly kind: RunKind
+  readonly phase: Phase
+  /** Grows with every change: what was thought out for one is not applied to another. */
+  readonly revision: number
+
+  readonly startedAt: Instant
+  readonly updatedAt: Instant
+  readonly endedAt: Instant | null
+  readonly deadlineAt: Instant
+  readonly limitMs: Millis
+  readonly limitedBy: LimitedBy
+  /** What it says when its time is up; kept here, so that time alone can end it. */
+  readonly onTimeout: Ending
+  readonly cancellable: boolean
+  readonly parent: Parent | null
+
+  readonly tags: readonly string[]
+  readonly attributes: Readonly<Record<string, string>>
+
+  /** Where its compensation begins, if the definition has one. */
+  readonly compensation: StateId | null
+  readonly compensatedBy: string | null
+  /** Of a compensation: the run it cleans up after, and how that ended. */
+  readonly compensates: { readonly id: string; readonly end: End } | null
+
+  /** The server that takes it on while something is ready or under way. */
+  readonly keeper: string | null
+  /** Entries into states so far. */
+  readonly visits: number
+  readonly root: Frame
+  readonly end: End | null
+  /** The last states it entered, and how many more there were before. */
+  readonly trail: readonly Visit[]
+  readonly omitted: number
+  /** How late its deadline was noticed, where that ended it. */
+  readonly overshootMs: Millis | null
+  readonly purgeAt: Instant | null
+}
+
+export const RUN = docKind<Run>('run', (run) =>
+  run.phase === 'RUNNING' ? earliest(run.deadlineAt, dueAt(run.root)) : run.purgeAt,
+)
+
+/** When time takes a frame on. */
+export function dueAt({ rest }: Frame): Instant | null {
+  switch (rest.kind) {
+    case 'waiting':
+      return rest.timeoutAt
+    case 'sleeping':
+      return rest.until
+    case 'forked':
+      return earliest(...Object.values(rest.frames).map(dueAt))
+    case 'inside':
+      return dueAt(rest.frame)
+    default:
+      return null
+  }
+}
+
+/** Every frame that is not made of others: where the run is. */
+export function leaves(frame: Frame): readonly Frame[] {
+  const { rest } = frame
+  if (rest.kind === 'inside') return leaves(rest.frame)
+  if (rest.kind === 'forked') return Object.values(rest.frames).flatMap(leaves)
+  return [frame]
+}
+
+export const pathOf = ({ path, state }: Pick<Frame, 'path' | 'state'>): string =>
+  path === '' ? state : `${path}/${state}`
+
+/** Where the run is, as one path: the outermost parallel state while more than one of its branches is open. */
+export function currentState(frame: Frame): { readonly path: string; readonly type: string | null } {
+  const { rest } = frame
+  if (rest.kind === 'inside') return currentState(rest.frame)
+  if (rest.kind === 'forked') {
+    const open = Object.values(rest.frames).filter((branch) => branch.rest.kind !== 'over')
+    const [only] = open
+    if (open.length === 1 && only !== undefined) return currentState(only)
+  }
+  return { path: pathOf(frame), type: frame.type }
+}
+
+/** Frames that wait for somebody's submission. */
+export function openSteps(run: Run): readonly Frame[] {
+  return run.phase === 'RUNNING' ? leaves(run.root).filter(({ rest }) => rest.kind === 'waiting') : []
+}
+
+/** Something is to be done by a server: nobody else will take it on. */
+export function needsKeeper(run: Run): boolean {
+  return (
+    run.phase === 'RUNNING' && leaves(run.root).some(({ rest }) => rest.kind === 'ready' || rest.kind === 'calling')
+  )
+}
