@@ -14,7 +14,7 @@
 import type { Instant, Millis } from './clock.ts'
 import { earliest } from './deadlines.ts'
 import { docKind } from './doc.ts'
-import type { Ending, JourneyKind, StateId } from './journey.ts'
+import type { TimeoutEnding, JourneyKind, StateId } from './journey.ts'
 import type { Parent } from './job.ts'
 
 export const PHASES = ['RUNNING', 'SUCCEEDED', 'FAILED'] as const
@@ -101,7 +101,7 @@ export interface Run {
   readonly limitMs: Millis
   readonly limitedBy: LimitedBy
   /** What it says when its time is up; kept here, so that time alone can end it. */
-  readonly onTimeout: Ending
+  readonly onTimeout: TimeoutEnding
   readonly cancellable: boolean
   readonly parent: Parent | null
 

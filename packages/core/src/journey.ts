@@ -35,7 +35,7 @@ export interface Definition extends Graph {
   readonly description: string | null
   readonly tags: readonly string[]
   /** What the author allows a run to take; null: the platform's default. */
-  readonly execution: { readonly maxDurationMs: Millis; readonly onTimeout: Ending } | null
+  readonly execution: { readonly maxDurationMs: Millis; readonly onTimeout: TimeoutEnding } | null
   readonly startMode: 'sync' | 'async'
   readonly cancellable: boolean
   /** Answers tell where to go next (`_links`). */
@@ -62,7 +62,7 @@ export interface Definition extends Graph {
   readonly apiResponses: ApiResponses | null
 }
 
-export interface Ending {
+export interface TimeoutEnding {
   readonly errorCode: string
   readonly reason: string
 }
