@@ -57,6 +57,11 @@ export const EVENT_TYPES = [
   'workflow.completed',
   'workflow.failed',
   'workflow.cancelled',
+  'journey.started',
+  'journey.completed',
+  'journey.failed',
+  'journey.timeout',
+  'journey.cancelled',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
@@ -64,7 +69,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 export interface NewEvent {
   readonly type: EventType
   readonly at: Instant
-  /** The job, queue, worker, cron entry or workflow it is about. */
+  /** The job, queue, worker, cron entry, workflow or run of a journey it is about. */
   readonly subject: string
   readonly queue: string | null
   readonly jobType: string | null

@@ -1,0 +1,58 @@
+/**
+ * What others are told of a run: that it started, and, exactly once, how it ended. What it worked on is never told; a
+ * reason is, as its author wrote it.
+ */
+import { iso } from './clock.ts'
+import { elapsed } from './deadlines.ts'
+import type { EventType, NewEvent } from './events.ts'
+import { currentState, type End, type Run, type TerminationKind } from './journey-run.ts'
+
+const ENDINGS: Readonly<Record<TerminationKind, EventType>> = {
+  Success: 'journey.completed',
+  Fail: 'journey.failed',
+  RuntimeError: 'journey.failed',
+  Timeout: 'journey.timeout',
+  Cancel: 'journey.cancelled',
+}
+
+export function journeyStarted(run: Run): NewEvent {
+  const { deadlineAt, limitedBy, compensates } = run
+  return journeyEvent('journey.started', run, run.startedAt, {
+    deadline: iso(deadlineAt),
+    limited_by: limitedBy,
+    ...(compensates === null ? {} : { compensates: compensates.id }),
+  })
+}
+
+/** Of a run that is over. */
+export function journeyEnded(run: Run): NewEvent {
+  const { end, endedAt, startedAt, deadlineAt, limitedBy, overshootMs } = run
+  if (end === null || endedAt === null) throw new Error(`run ${run.id} is not over`)
+  return journeyEvent(ENDINGS[end.terminationKind], run, endedAt, {
+    phase: end.phase,
+    termination_kind: end.terminationKind,
+    terminated_at_state: end.terminatedAtState,
+    at_state_type: endedInType(run, end),
+    ...(end.error === null ? {} : { error: end.error }),
+    deadline: iso(deadlineAt),
+    limited_by: limitedBy,
+    duration_ms: elapsed(startedAt, endedAt),
+    ...(overshootMs === null ? {} : { overshoot_ms: overshootMs }),
+  })
+}
+
+export function journeyEvent(
+  type: EventType,
+  { id, name, version, kind }: Pick<Run, 'id' | 'name' | 'version' | 'kind'>,
+  at: NewEvent['at'],
+  data: Readonly<Record<string, unknown>>,
+): NewEvent {
+  const common = { journey_id: id, journey_name: name, journey_version: version, kind }
+  return { type, at, subject: id, queue: null, jobType: null, data: { ...common, ...data } }
+}
+
+/** The type of the state in which a run ended, as authors know it. */
+function endedInType({ trail, root }: Run, { terminatedAtState }: End): string {
+  const visit = trail.findLast(({ path }) => path === terminatedAtState)
+  return visit?.type ?? currentState(root).type ?? 'unknown'
+}

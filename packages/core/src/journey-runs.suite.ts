@@ -1,0 +1,103 @@
+/** Runs for tests: valid values, of which a test shows only what matters. */
+import { NOON } from './builders.suite.ts'
+import { millis, seconds, type Instant, type Millis } from './clock.ts'
+import { after } from './deadlines.ts'
+import type { End, Frame, Rest, Run, Visit } from './journey-run.ts'
+
+export const RUN_ID = '0190b2c4-0000-7000-8000-00000000aaaa'
+
+/** So long after the run started. */
+export const later = (ms: number): Instant => after(NOON, millis(ms))
+
+export const aFrame = (state: string, type: string | null, rest: Rest, path = ''): Frame => ({
+  path,
+  state,
+  type,
+  visit: 1,
+  context: {},
+  rest,
+})
+
+export const ready: Rest = { kind: 'ready' }
+
+/** At a wait or webhook without a limit of its own. */
+export const openStep: Rest = { kind: 'waiting', timeoutAt: null, onTimeout: null, next: 'after' }
+
+export const aVisit = (
+  path: string,
+  type: string,
+  from: number,
+  to: number | null,
+  more: Partial<Visit> = {},
+): Visit => ({
+  path,
+  type,
+  visit: 1,
+  from: later(from),
+  to: to === null ? null : later(to),
+  limitMs: null,
+  note: null,
+  ...more,
+})
+
+/** A run of 30 s that has just been started. */
+export function aRun(more: Partial<Run> = {}): Run {
+  const limitMs: Millis = more.limitMs ?? seconds(30)
+  return {
+    id: RUN_ID,
+    name: 'order-screening',
+    version: '1.0.0',
+    kind: 'Journey',
+    phase: 'RUNNING',
+    revision: 1,
+    startedAt: NOON,
+    updatedAt: NOON,
+    endedAt: null,
+    deadlineAt: after(NOON, limitMs),
+    limitMs,
+    limitedBy: 'spec',
+    onTimeout: { errorCode: 'ORDER_TIMEOUT', reason: 'screening took longer than 30 s' },
+    cancellable: true,
+    parent: null,
+    tags: [],
+    attributes: {},
+    compensation: null,
+    compensatedBy: null,
+    compensates: null,
+    keeper: null,
+    visits: 1,
+    root: aFrame('load', 'task', ready),
+    end: null,
+    trail: [],
+    omitted: 0,
+    overshootMs: null,
+    purgeAt: null,
+    ...more,
+  }
+}
+
+const ENDS: Readonly<Record<End['terminationKind'], Partial<End>>> = {
+  Success: { phase: 'SUCCEEDED', output: { score: 7 } },
+  Fail: { error: { code: 'ORDER_NOT_FOUND', reason: 'no order 42' } },
+  Timeout: { error: { code: 'ORDER_TIMEOUT', reason: 'screening took longer than 30 s' } },
+  Cancel: { error: { code: 'JOURNEY_CANCELLED', reason: 'cancelled' } },
+  RuntimeError: { error: { code: 'JN_TYPE_MISMATCH', reason: 'not a number' } },
+}
+
+export function anEnd(terminationKind: End['terminationKind'], more: Partial<End> = {}): End {
+  return {
+    phase: 'FAILED',
+    terminationKind,
+    output: null,
+    error: null,
+    terminatedAtState: 'finish',
+    ...ENDS[terminationKind],
+    ...more,
+  }
+}
+
+/** A run that ended so long after its start. */
+export function anEndedRun(terminationKind: End['terminationKind'], ms: number, more: Partial<Run> = {}): Run {
+  const end = more.end ?? anEnd(terminationKind)
+  return aRun({ phase: end.phase, endedAt: later(ms), updatedAt: later(ms), ...more, end })
+}
