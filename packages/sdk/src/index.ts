@@ -65,6 +65,32 @@ export {
   type WorkflowTree,
 } from './workflow.ts'
 export type { WorkflowFilter, WorkflowOptions, WorkflowRef } from './workflows.ts'
+export { jsonata, mapperRef, ExpressionText, type Mapper, type MapperRef } from './journey-expression.ts'
+export {
+  state,
+  type Graph,
+  type HttpCallOptions,
+  type JobStateOptions,
+  type JourneySchema,
+  type JourneyState,
+  type ParallelOptions,
+  type StepOptions,
+  type SubjourneyOptions,
+  type TimerOptions,
+} from './journey-states.ts'
+export {
+  api,
+  graph,
+  journey,
+  journeyRef,
+  schema,
+  type ApiSpec,
+  type DefinitionJson,
+  type JourneyDefinition,
+  type JourneyRef,
+  type JourneySpec,
+  type ResiliencePolicy,
+} from './journey.ts'
 export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
 export { verifyWebhook, WebhookError, type VerifyOptions, type WebhookEvent, type WebhookHeaders } from './webhook.ts'

@@ -15,9 +15,15 @@ import {
   defineJob,
   enqueueInTransaction,
   entry,
+  graph,
   group,
+  journey,
+  jsonata,
+  schema,
+  state,
   timeout,
   type JobView,
+  type JourneyDefinition,
   type WorkflowView,
 } from './index.ts'
 import { handlerLimits } from './limits.ts'
@@ -127,3 +133,46 @@ void client.workflows.create(chain([entry(mail, [5])]))
 void client.workflows.create(batch([entry(mail, ['a'])], { onSuccess: steps }))
 // @ts-expect-error a bare job without its input
 void client.workflows.create(chain([mail]))
+
+// ---- Journeys ----
+
+const order = schema<{ orderId: string }>({ type: 'object' })
+const end = state.succeed()
+const typed = journey('a', '1.0.0', {
+  input: order,
+  output: schema<{ price: number }>({ type: 'object' }),
+  start: 'wait',
+  states: {
+    wait: state.wait({ input: order, timeout: '1m', onTimeout: 'pick', next: 'end' }),
+    pick: state.choice([{ when: jsonata`true`, next: 'end' }], 'wait'),
+    end,
+  },
+})
+expectTypeOf(typed).toEqualTypeOf<JourneyDefinition<{ orderId: string }, { price: number }>>()
+// @ts-expect-error there is no such state to begin with
+journey('a', '1.0.0', { start: 'begin', states: { end } })
+journey('a', '1.0.0', {
+  start: 'nap',
+  // @ts-expect-error there is no such state to go to
+  states: { nap: state.timer({ duration: '1s', next: 'enb' }), end },
+})
+journey('a', '1.0.0', {
+  start: 'pick',
+  // @ts-expect-error nor by a choice
+  states: { pick: state.choice([{ when: jsonata`true`, next: 'enb' }], 'end'), end },
+})
+journey('a', '1.0.0', {
+  start: 'wait',
+  // @ts-expect-error nor when nobody came
+  states: { wait: state.wait({ input: order, timeout: '1m', onTimeout: 'enb', next: 'end' }), end },
+})
+// @ts-expect-error a branch knows only its own states
+graph('nap', { nap: state.timer({ duration: '1s', next: 'end' }) })
+// @ts-expect-error a timeout needs a place to go
+state.wait({ input: order, timeout: '1m', next: 'end' })
+// @ts-expect-error one of them, not both
+state.timer({ duration: '1s', until: new Date(0), next: 'end' })
+// @ts-expect-error a bare number has no unit
+state.httpCall({ method: 'GET', url: 'https://a.example', timeout: 5, next: 'end' })
+// @ts-expect-error a text is no expression
+state.choice([{ when: 'context.ok', next: 'end' }], 'end')
