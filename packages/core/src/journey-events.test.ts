@@ -46,10 +46,12 @@ test('tells how, where and how late a run ended, but not what it worked on', () 
     at: later(30_004),
     data: {
       phase: 'FAILED',
+      status: 'ORDER_TIMEOUT',
       terminated_at_state: 'checks/risk/score',
       at_state_type: 'task',
       error: { code: 'ORDER_TIMEOUT' },
       duration_ms: 30_004,
+      margin_ms: 0,
       overshoot_ms: 4,
     },
   })

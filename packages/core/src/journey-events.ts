@@ -1,11 +1,20 @@
 /**
- * What others are told of a run: that it started, and, exactly once, how it ended. What it worked on is never told; a
- * reason is, as its author wrote it.
+ * What others are told of a run: that it started, and, exactly once, how it ended. Of what it worked on only its status
+ * is told, which is a word; and a reason, as its author wrote it.
  */
 import { iso } from './clock.ts'
 import { elapsed } from './deadlines.ts'
 import type { EventType, NewEvent } from './events.ts'
-import { currentState, type End, type Run, type TerminationKind } from './journey-run.ts'
+import {
+  currentState,
+  type End,
+  type LimitedBy,
+  type Run,
+  type RunError,
+  type RunKind,
+  type TerminationKind,
+} from './journey-run.ts'
+import { businessStatus } from './journey-view.ts'
 
 const ENDINGS: Readonly<Record<TerminationKind, EventType>> = {
   Success: 'journey.completed',
@@ -24,12 +33,35 @@ export function journeyStarted(run: Run): NewEvent {
   })
 }
 
+/** What `journeyEnded` tells, as it is read back from the log. */
+export interface JourneyEnding {
+  readonly journey_id: string
+  readonly journey_name: string
+  readonly journey_version: string
+  readonly kind: RunKind
+  readonly phase: End['phase']
+  readonly status: string
+  readonly termination_kind: TerminationKind
+  readonly terminated_at_state: string
+  readonly at_state_type: string
+  readonly error?: RunError
+  readonly deadline: string
+  readonly limited_by: LimitedBy
+  readonly duration_ms: number
+  readonly margin_ms: number
+  readonly overshoot_ms?: number
+}
+
+/** A status is a word; what is longer is cut. */
+const LONGEST_STATUS = 128
+
 /** Of a run that is over. */
 export function journeyEnded(run: Run): NewEvent {
   const { end, endedAt, startedAt, deadlineAt, limitedBy, overshootMs } = run
   if (end === null || endedAt === null) throw new Error(`run ${run.id} is not over`)
-  return journeyEvent(ENDINGS[end.terminationKind], run, endedAt, {
+  const told: Omit<JourneyEnding, `journey_${string}` | 'kind'> = {
     phase: end.phase,
+    status: businessStatus(end).slice(0, LONGEST_STATUS),
     termination_kind: end.terminationKind,
     terminated_at_state: end.terminatedAtState,
     at_state_type: endedInType(run, end),
@@ -37,8 +69,10 @@ export function journeyEnded(run: Run): NewEvent {
     deadline: iso(deadlineAt),
     limited_by: limitedBy,
     duration_ms: elapsed(startedAt, endedAt),
+    margin_ms: elapsed(endedAt, deadlineAt),
     ...(overshootMs === null ? {} : { overshoot_ms: overshootMs }),
-  })
+  }
+  return journeyEvent(ENDINGS[end.terminationKind], run, endedAt, { ...told })
 }
 
 export function journeyEvent(

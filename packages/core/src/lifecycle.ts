@@ -76,7 +76,17 @@ export interface Moment {
 }
 
 export type LimitKind =
-  'execution' | 'total' | 'enqueue_ttl' | 'expires_at' | 'stalled' | 'visibility' | 'worker_death' | 'workflow'
+  | 'execution'
+  | 'total'
+  | 'enqueue_ttl'
+  | 'expires_at'
+  | 'stalled'
+  | 'visibility'
+  | 'worker_death'
+  | 'workflow'
+  | 'run'
+  | 'wait'
+  | 'timer'
 
 export interface Transition {
   /** Null when the job is new. */

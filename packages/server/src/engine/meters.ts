@@ -5,11 +5,12 @@
 import { Counter, Histogram, Registry } from 'prom-client'
 import { elapsed, type Instant, type Transition } from '@curfew/core'
 import type { Committed } from './corridor.ts'
+import { isAboutRun, JourneyMeters } from './journey-meters.ts'
 
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const WAITS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
 const OVERSHOOTS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 30]
-const LATE_OPERATIONS = ['ack', 'nack', 'progress', 'checkpoint']
+const LATE_OPERATIONS = ['ack', 'nack', 'progress', 'checkpoint', 'step']
 /** Failures that have an outcome of their own; everything else is `failed`. */
 const OUTCOMES = ['timeout', 'stalled', 'total_timeout', 'visibility_timeout', 'worker_death', 'shutdown']
 const COUNTED_KINDS = ['execution', 'total', 'enqueue_ttl', 'stalled']
@@ -35,6 +36,7 @@ interface Minute {
 
 export class Meters {
   readonly registry = new Registry()
+  readonly #journeys = new JourneyMeters(this.registry)
   readonly #byQueue = new Map<string, Minute[]>()
 
   readonly #timeouts = this.#counter('ojs_job_timeout_count_total', 'Jobs that ran out of time.', [
@@ -130,9 +132,11 @@ export class Meters {
     if (commands > 0) this.#batch.observe(commands)
     this.#countNew(transitions)
     for (const transition of transitions) this.#observe(transition, now)
-    for (const { type, queue } of events) {
+    for (const event of events) {
+      const { type, queue } = event
       if (type === 'worker.died') this.#deaths.inc()
       else if (type === 'backpressure.dropped' && queue !== null) this.#dropped.inc({ queue })
+      else if (isAboutRun(event)) this.#journeys.count(event)
     }
     for (const { kind, overshootMs } of ranOut) this.#overshoot.observe({ kind }, overshootMs / 1000)
   }
