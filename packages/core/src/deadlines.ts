@@ -258,6 +258,23 @@ export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
   return totalEndsAt > startsAt && totalEndsAt >= after(startsAt, neededMs)
 }
 
+// ---- Calls of a run ----
+
+/** What is left until a deadline; 0 when it has come. */
+export function budgetLeft(deadlineAt: Instant, now: Instant): Millis {
+  return elapsed(now, deadlineAt)
+}
+
+/** When a call that begins now must be over: its own timeout, within the run that makes it. */
+export function callEndsAt(begunAt: Instant, timeoutMs: Millis, deadlineAt: Instant): Instant {
+  return instant(Math.min(after(begunAt, timeoutMs), deadlineAt))
+}
+
+/** Whether a rest of this length ends while there is still something left to use. */
+export function restFits(deadlineAt: Instant, now: Instant, restMs: Millis): boolean {
+  return !isDue(deadlineAt, after(now, restMs))
+}
+
 // ---- Workers ----
 
 /** Workers that only ever fetched are forgotten after an hour of silence; the dead are remembered for one. */
