@@ -1,0 +1,208 @@
+/** HTTP calls as they are written, and the policies by which they are repeated. */
+import { millis, type Millis } from './clock.ts'
+import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
+import { RETRY_CONDITIONS, type HttpCall, type Resilience, type StateId } from './journey.ts'
+import { operationOf } from './journey-operations.ts'
+import { isMapped, needMapper, readTarget, readVariable, warnIfNeverReached, type Reading } from './journey-reading.ts'
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
+const LONGEST_CALL_MS = 86_400_000
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const KEYS =
+  'kind mode method url operationRef params headers body accept timeoutMs resultVar resiliencePolicyRef errorMapping'.split(
+    ' ',
+  )
+
+export function readHttpCall(reading: Reading, task: Mapping, next: StateId): HttpCall {
+  task.at.members(KEYS, { notHere: ['auth', 'cookies'] })
+  const mode = task.get('mode')?.oneOf(['requestResponse', 'notify'], 'HTTP-1') ?? 'requestResponse'
+  const params = task.get('params')?.members(['path', 'query', 'headers'], { code: 'HTTP-1' }) ?? null
+  const given = {
+    path: readTexts(params?.get('path') ?? null),
+    query: readTexts(params?.get('query') ?? null),
+    headers: { ...readHeaders(params?.get('headers') ?? null), ...readHeaders(task.get('headers')) },
+  }
+  const bound = readBinding(reading, task, params, given)
+  const accept = task.get('accept')?.text('HTTP-1') ?? null
+  const resultVar = readVariable(task.get('resultVar'))
+  if (mode === 'notify') {
+    for (const key of ['resultVar', 'errorMapping'])
+      task.get(key)?.errorAtKey('HTTP-1', `${key} does not go with mode notify: there is no result.`)
+  }
+  return {
+    type: 'httpCall',
+    ...bound,
+    params: given.query,
+    headers: accept === null || hasHeader(given.headers, 'accept') ? given.headers : { ...given.headers, accept },
+    body: readBody(reading, task, bound.method),
+    timeoutMs: readTimeout(reading, task.get('timeoutMs')),
+    mode,
+    resultVar,
+    resilience: readPolicyOf(reading, task, mode),
+    errorMapping: readErrorMapping(reading, task.get('errorMapping')),
+    next,
+  }
+}
+
+interface Given {
+  readonly path: Readonly<Record<string, string>>
+  readonly query: Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Exactly one of an address and an operation of an OpenAPI document. */
+function readBinding(
+  reading: Reading,
+  task: Mapping,
+  params: Mapping | null,
+  given: Given,
+): { readonly method: string; readonly url: string } {
+  const ref = task.get('operationRef')
+  if (ref !== null) {
+    for (const key of ['method', 'url'])
+      task.get(key)?.errorAtKey('HTTP-1', `Give operationRef, or method and url; not both.`)
+    return operationOf(reading, ref, given, task.has('body'))
+  }
+  if (!task.has('method') && !task.has('url')) {
+    task.at.error('HTTP-1', 'method and url are missing (or operationRef).')
+    return { method: 'GET', url: '' }
+  }
+  params
+    ?.get('path')
+    ?.errorAtKey('HTTP-1', 'params.path goes with operationRef; write the values into the url: ${context.name}.')
+  const method = task.need('method', 'HTTP-1')?.oneOf(METHODS, 'HTTP-1') ?? 'GET'
+  return { method, url: readUrl(task.need('url', 'HTTP-1')) }
+}
+
+function readUrl(field: Field | null): string {
+  const url = field?.text('HTTP-1', { expected: 'an absolute address, http:// or https://', most: 8_192 }) ?? ''
+  if (field === null || url === '') return ''
+  const problem = urlProblem(url)
+  if (problem === null) checkPlaceholders(field, url, 'HTTP-1')
+  else field.error('HTTP-1', problem)
+  return url
+}
+
+/** Whom to call is written down: what comes from a run's data may choose what to ask, and never whom. */
+export function urlProblem(url: string): string | null {
+  const [, authority] = /^https?:\/\/([^/?#]*)/i.exec(url) ?? []
+  if (authority?.includes('${') || url.startsWith('${') || /^[^/?#]*\$\{/.test(url))
+    return 'url must not have a placeholder before its path: whom to call is not taken from the data.'
+  if (authority === undefined || authority === '') return 'url must be an absolute address, http:// or https://.'
+  if (authority.includes('@')) return 'url must not hold credentials; send them in a header.'
+  const [, port] = /^(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]\\<>"|^`{}%]+)(?::(\d{1,5}))?$/.exec(authority) ?? [null, 'none']
+  if (port === 'none' || Number(port ?? 0) > 65_535) return `url has no proper host: ${JSON.stringify(authority)}.`
+  // eslint-disable-next-line no-control-regex
+  return /[\u0000-\u0020\u007f]/.test(url.replaceAll(/\$\{[^}]*\}/g, '')) ? 'url must not have spaces in it.' : null
+}
+
+/** `${context.a.b}`, and nothing else between the braces: a slip must not be sent as it stands. */
+export function checkPlaceholders(field: Field, text: string, code: string): void {
+  for (const [placeholder, inner] of text.matchAll(/\$\{([^}]*)\}?/g)) {
+    if (placeholder.endsWith('}') && /^context(\.[^\s.[\]{}]+)+$/.test(inner ?? '')) continue
+    field.error(
+      code,
+      `${JSON.stringify(placeholder)} in ${field.name} is not understood; write \${context.name}, names joined by dots and without indexes.`,
+    )
+  }
+}
+
+function readTexts(field: Field | null): Record<string, string> {
+  const read: [string, string][] = []
+  for (const [name, entry] of field?.entries('HTTP-1') ?? []) {
+    const text = typeof entry.value === 'string' ? entry.value : entry.refuse('HTTP-1', 'a text; put it in quotes')
+    if (text === null) continue
+    checkPlaceholders(entry, text, 'HTTP-1')
+    read.push([name, text])
+  }
+  return Object.fromEntries(read)
+}
+
+export function readHeaders(field: Field | null): Record<string, string> {
+  const headers = readTexts(field)
+  for (const [name, text] of Object.entries(headers)) {
+    const entry = field?.mapping()?.field(name)
+    if (!HEADER_NAME.test(name)) entry?.errorAtKey('HTTP-1', `${JSON.stringify(name)} is not the name of a header.`)
+    // eslint-disable-next-line no-control-regex
+    if (/[\u0000-\u0008\u000a-\u001f\u007f]/.test(text)) entry?.refuse('HTTP-1', 'a text without control characters')
+  }
+  return headers
+}
+
+const hasHeader = (headers: Readonly<Record<string, string>>, name: string): boolean =>
+  Object.keys(headers).some((key) => key.toLowerCase() === name)
+
+function readBody(reading: Reading, task: Mapping, method: string): HttpCall['body'] {
+  const body = task.get('body')
+  if (body === null) return null
+  if (method === 'GET' || method === 'HEAD') {
+    body.errorAtKey('HTTP-1', `A ${method} has no body.`)
+    return null
+  }
+  if (isMapped(body.value)) {
+    const mapping = body.mapping()
+    return mapping === null ? null : { mapper: needMapper(reading, mapping) }
+  }
+  checkLeaves(body)
+  return { literal: JSON.stringify(body.value) }
+}
+
+function checkLeaves(field: Field): void {
+  if (typeof field.value === 'string') checkPlaceholders(field, field.value, 'HTTP-1')
+  else if (Array.isArray(field.value)) field.list().forEach(checkLeaves)
+  else if (field.value !== null && typeof field.value === 'object')
+    for (const [, inner] of field.entries()) checkLeaves(inner)
+}
+
+export function readTimeout(reading: Reading, field: Field | null): Millis | null {
+  const ms = field?.whole('HTTP-1', 1, LONGEST_CALL_MS) ?? null
+  if (field === null || ms === null) return null
+  warnIfNeverReached(reading, field, ms)
+  return millis(ms)
+}
+
+function readErrorMapping(reading: Reading, field: Field | null): HttpCall['errorMapping'] {
+  const mapping = field?.members(['when', 'mapper', 'mapperRef', 'target', 'resultVar']) ?? null
+  if (mapping === null) return null
+  mapping.get('when')?.oneOf(['nonOk'])
+  return { mapper: needMapper(reading, mapping), target: readTarget(mapping, ['context', 'var']) }
+}
+
+// ---- Policies ----
+
+function readPolicyOf(reading: Reading, task: Mapping, mode: HttpCall['mode']): Resilience | null {
+  const ref = task.get('resiliencePolicyRef')
+  const id = ref === null ? reading.policyByDefault : readPolicyName(reading.policies, ref)
+  // A call whose outcome nobody sees is made once.
+  return id === null || mode === 'notify' ? null : (reading.policies.get(id) ?? null)
+}
+
+export function readPolicyName(policies: Reading['policies'], ref: Field): string | null {
+  const id = ref.text('HTTP-2')
+  if (id === null || policies.has(id)) return id
+  ref.error('HTTP-2', `There is no policy ${JSON.stringify(id)} in spec.policies.httpResilience.definitions.`)
+  return null
+}
+
+export function readPolicy(field: Field): Resilience | null {
+  const policy = field.members(['maxAttempts', 'retryOn', 'backoff'], { notHere: ['circuitBreaker', 'bulkhead'] })
+  if (policy === null) return null
+  const backoff = policy.get('backoff')?.members(['kind', 'baseDelayMs', 'maxDelayMs', 'jitter']) ?? null
+  const length = (key: string, byDefault: number): Millis =>
+    millis(backoff?.get(key)?.whole(SHAPE, 0, LONGEST_CALL_MS) ?? byDefault)
+  const retryOn = policy.get('retryOn')
+  const base = length('baseDelayMs', 100)
+  return {
+    maxAttempts: policy.need('maxAttempts')?.whole(SHAPE, 1, 100) ?? 1,
+    retryOn:
+      retryOn === null
+        ? ['NETWORK_ERROR', 'HTTP_5XX']
+        : retryOn.list().flatMap((entry) => entry.oneOf(RETRY_CONDITIONS) ?? []),
+    backoff: {
+      kind: backoff?.get('kind')?.oneOf(['fixed', 'exponential']) ?? 'exponential',
+      baseDelayMs: base,
+      maxDelayMs: millis(Math.max(base, length('maxDelayMs', 2_000))),
+      jitter: backoff?.get('jitter')?.oneOf(['none', 'full']) ?? 'full',
+    },
+  }
+}
