@@ -5,7 +5,7 @@
  */
 import { isMapping, type Field } from './diagnostics.ts'
 import type { Reading } from './journey-reading.ts'
-import { urlProblem } from './journey-reader-http.ts'
+import { urlProblem } from './journey-call.ts'
 import type { Fields } from './shape.ts'
 
 /** Null: it is there, and could not be read. */
@@ -62,7 +62,7 @@ export function operationOf(
   if (body?.['required'] === true && !hasBody) ref.error('HTTP-1', `${id} needs a body.`)
   const url = serverOf(document, found) + filled(found.path, given.path)
   const problem = urlProblem(url)
-  if (problem !== null) ref.error('HTTP-1', `The address of ${id} cannot be called: ${problem}`)
+  if (problem !== null) ref.error('HTTP-1', `The address of ${id} ${problem}.`)
   return { method: found.method.toUpperCase(), url }
 }
 

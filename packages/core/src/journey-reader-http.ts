@@ -1,6 +1,8 @@
 /** HTTP calls as they are written, and the policies by which they are repeated. */
 import { millis, type Millis } from './clock.ts'
 import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
+import { canBeSent, placeholdersOf } from './interpolation.ts'
+import { urlProblem } from './journey-call.ts'
 import { RETRY_CONDITIONS, type HttpCall, type Resilience, type StateId } from './journey.ts'
 import { operationOf } from './journey-operations.ts'
 import { isMapped, needMapper, readTarget, readVariable, warnIfNeverReached, type Reading } from './journey-reading.ts'
@@ -75,36 +77,15 @@ function readBinding(
 }
 
 function readUrl(field: Field | null): string {
-  const url = field?.text('HTTP-1', { expected: 'an absolute address, http:// or https://', most: 8_192 }) ?? ''
-  if (field === null || url === '') return ''
-  const problem = urlProblem(url)
-  if (problem === null) checkPlaceholders(field, url, 'HTTP-1')
-  else field.error('HTTP-1', problem)
+  const url = field?.text('HTTP-1', { expected: 'an absolute address, http:// or https://', most: 4_096 }) ?? ''
+  const problem = url === '' ? null : urlProblem(url)
+  if (problem !== null) field?.error('HTTP-1', `url ${problem}.`)
   return url
 }
 
-/** Whom to call is written down: what comes from a run's data may choose what to ask, and never whom. */
-export function urlProblem(url: string): string | null {
-  const [, authority] = /^https?:\/\/([^/?#]*)/i.exec(url) ?? []
-  if (authority?.includes('${') || url.startsWith('${') || /^[^/?#]*\$\{/.test(url))
-    return 'url must not have a placeholder before its path: whom to call is not taken from the data.'
-  if (authority === undefined || authority === '') return 'url must be an absolute address, http:// or https://.'
-  if (authority.includes('@')) return 'url must not hold credentials; send them in a header.'
-  const [, port] = /^(?:\[[0-9A-Fa-f:.]+\]|[^\s:[\]\\<>"|^`{}%]+)(?::(\d{1,5}))?$/.exec(authority) ?? [null, 'none']
-  if (port === 'none' || Number(port ?? 0) > 65_535) return `url has no proper host: ${JSON.stringify(authority)}.`
-  // eslint-disable-next-line no-control-regex
-  return /[\u0000-\u0020\u007f]/.test(url.replaceAll(/\$\{[^}]*\}/g, '')) ? 'url must not have spaces in it.' : null
-}
-
-/** `${context.a.b}`, and nothing else between the braces: a slip must not be sent as it stands. */
+/** Told when the definition is deployed: a slip must not be found by the first run that comes there. */
 export function checkPlaceholders(field: Field, text: string, code: string): void {
-  for (const [placeholder, inner] of text.matchAll(/\$\{([^}]*)\}?/g)) {
-    if (placeholder.endsWith('}') && /^context(\.[^\s.[\]{}]+)+$/.test(inner ?? '')) continue
-    field.error(
-      code,
-      `${JSON.stringify(placeholder)} in ${field.name} is not understood; write \${context.name}, names joined by dots and without indexes.`,
-    )
-  }
+  for (const error of placeholdersOf(text).errors) field.error(code, `${field.name}: ${error}.`)
 }
 
 function readTexts(field: Field | null): Record<string, string> {
@@ -123,8 +104,7 @@ export function readHeaders(field: Field | null): Record<string, string> {
   for (const [name, text] of Object.entries(headers)) {
     const entry = field?.mapping()?.field(name)
     if (!HEADER_NAME.test(name)) entry?.errorAtKey('HTTP-1', `${JSON.stringify(name)} is not the name of a header.`)
-    // eslint-disable-next-line no-control-regex
-    if (/[\u0000-\u0008\u000a-\u001f\u007f]/.test(text)) entry?.refuse('HTTP-1', 'a text without control characters')
+    if (!canBeSent(text)) entry?.refuse('HTTP-1', 'a text without characters that no header can carry')
   }
   return headers
 }

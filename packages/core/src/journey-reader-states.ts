@@ -19,12 +19,7 @@ import {
   type Leads,
   type Reading,
 } from './journey-reading.ts'
-
-/** What the status of a run shows anyway. */
-export const STATUS_MEMBERS: readonly string[] = (
-  'journeyId journeyName phase currentState activeStates updatedAt tags attributes _links startedAt deadlineAt ' +
-  'remainingMs effectiveMaxDurationSec limitedBy'
-).split(' ')
+import { STATUS_MEMBERS } from './journey-view.ts'
 
 const LONGEST_SECONDS = LONGEST_MS / 1000
 

@@ -21,6 +21,7 @@ import {
   readSchema,
   type Reading,
 } from './journey-reading.ts'
+import { OUTCOME_MEMBERS } from './journey-view.ts'
 import { DEEPEST } from './json-text.ts'
 
 export type { Diagnostic }
@@ -45,12 +46,6 @@ export interface ReadDefinition {
   readonly errors: readonly Diagnostic[]
   readonly warnings: readonly Diagnostic[]
 }
-
-/** What the outcome of a run shows anyway. */
-export const OUTCOME_MEMBERS: readonly string[] = (
-  'journeyId journeyName phase status output error tags attributes _links terminationKind terminatedAtState startedAt ' +
-  'endedAt deadlineAt limitedBy effectiveMaxDurationSec outcomeId compensates compensatedBy'
-).split(' ')
 
 const SPEC = (
   'execution lifecycle defaults input output mappers errors outcomes policies apis compensation bindings metadata ' +
