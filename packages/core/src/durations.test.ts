@@ -9,6 +9,7 @@ import {
   parseDuration,
   parseIsoDuration,
   parseMoment,
+  readableDuration,
 } from './durations.ts'
 
 describe('durations as people write them', () => {
@@ -158,4 +159,19 @@ describe('moments a client names', () => {
       }),
     )
   })
+})
+
+test.each([
+  [0, '0 ms'],
+  [840, '840 ms'],
+  [1_200, '1.2 s'],
+  [20_805, '20.8 s'],
+  [59_999, '59.99 s'],
+  [60_000, '1 min'],
+  [125_400, '2 min 5 s'],
+  [3_600_000, '1 h'],
+  [12_060_000, '3 h 21 min'],
+  [100_800_000, '1 d 4 h'],
+])('%i ms are told to people as %s', (ms, told) => {
+  expect(readableDuration(ms)).toBe(told)
 })

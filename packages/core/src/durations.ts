@@ -47,6 +47,22 @@ export function formatDuration(ms: number): string {
   return `${String(ms)}ms`
 }
 
+const LARGE_UNITS = [
+  ['d', 86_400_000, 'h', 3_600_000],
+  ['h', 3_600_000, 'min', 60_000],
+  ['min', 60_000, 's', 1_000],
+] as const
+
+/** As one tells a person, to what matters at its size: `840 ms`, `20.8 s`, `2 min 5 s`, `1 d 4 h`. */
+export function readableDuration(ms: number): string {
+  for (const [large, largeMs, small, smallMs] of LARGE_UNITS) {
+    if (ms < largeMs) continue
+    const rest = Math.floor((ms % largeMs) / smallMs)
+    return `${String(Math.floor(ms / largeMs))} ${large}${rest === 0 ? '' : ` ${String(rest)} ${small}`}`
+  }
+  return ms < 1_000 ? `${String(Math.round(ms))} ms` : `${String(Math.floor(ms / 10) / 100)} s`
+}
+
 export function formatIsoDuration(ms: Millis): string {
   return `PT${String(ms / 1000)}S`
 }
