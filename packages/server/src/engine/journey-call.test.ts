@@ -2,10 +2,12 @@ import {
   FakeClock,
   millis,
   RETRY_CONDITIONS,
+  type Host,
   type HttpResult,
   type Instant,
   type PreparedCall,
   type Resilience,
+  type Timer,
 } from '@curfew/core'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { performCall, type CallTerms } from './journey-call.ts'
@@ -16,9 +18,12 @@ type Answer = (call: OutgoingCall) => Promise<OutgoingAnswer> | OutgoingAnswer
 let clock: FakeClock
 let sent: { at: number; call: OutgoingCall }[]
 let startedAt: Instant
+/** How far the time has gone on while nothing could fire. */
+let busyMs: number
 beforeEach(() => {
   clock = new FakeClock()
   sent = []
+  busyMs = 0
   startedAt = clock.now()
 })
 
@@ -55,6 +60,20 @@ interface Asked {
   readonly runMs?: number
 }
 
+/** Timers of Node. */
+function setTimer(ms: number, fire: () => void): Timer {
+  expect(ms).toBeLessThan(2 ** 31)
+  return clock.setTimer(ms, fire)
+}
+
+const machine: Omit<Host, 'setTimer'> = {
+  wallMs: () => clock.wallMs(),
+  monotonicMs: () => clock.monotonicMs(),
+  defer: (run) => {
+    clock.defer(run)
+  },
+}
+
 /** Turns the clock until there is a result, and says when that was. */
 async function made({
   answers,
@@ -69,9 +88,9 @@ async function made({
       if (next === undefined) throw new Error('nothing to answer')
       return next(outgoing)
     },
-    host: clock,
-    now: () => clock.now(),
-    timerAt: (at: Instant, fire: () => void) => clock.setTimer(at - clock.now(), fire),
+    host: { ...machine, setTimer },
+    now: () => (clock.now() + busyMs) as Instant,
+    timerAt: (at: Instant, fire: () => void) => setTimer(at - clock.now(), fire),
     random: () => 0.5,
   }
   let over: { result: HttpResult | null; afterMs: number } | null = null
@@ -148,6 +167,14 @@ describe('an attempt', () => {
     expect(await made({ answers: [later(500, () => answer(200))], runMs: 501 })).toMatchObject({ result: { ok: true } })
     startedAt = clock.now()
     expect(await made({ answers: [later(500, () => answer(200))], runMs: 500 })).toEqual({ result: null, afterMs: 500 })
+  })
+
+  test('an answer that was there in time, and is seen too late, is late', async () => {
+    const busy: Answer = () => {
+      busyMs = 500
+      return answer(200)
+    }
+    expect((await made({ answers: [busy], runMs: 500 })).result).toBeNull()
   })
 
   test('is not made when nothing is left', async () => {
