@@ -2,7 +2,15 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instant, millis } from './clock.ts'
 import { budgetLeft, callEndsAt, restFits } from './deadlines.ts'
-import { delayBefore, failedResult, isRetryable, prepareCall, resultOf, urlProblem } from './journey-call.ts'
+import {
+  delayBefore,
+  failedResult,
+  headerProblem,
+  isRetryable,
+  prepareCall,
+  resultOf,
+  urlProblem,
+} from './journey-call.ts'
 import { RunFault } from './journey-faults.ts'
 import { RETRY_CONDITIONS, type HttpCall, type Resilience } from './journey.ts'
 import type { Data } from './journey-run.ts'
@@ -124,6 +132,13 @@ describe('the headers of a call', () => {
       body: 'a=1',
     })
   })
+
+  test.each(['Host', 'content-length', 'Transfer-Encoding', 'proxy-authorization', 'a b', 'ä', ''])(
+    'a definition cannot name %j',
+    (name) => {
+      expect(headerProblem(name)).not.toBeNull()
+    },
+  )
 
   test('none can be smuggled in', () => {
     expect(fault(() => prepared({ headers: { 'X-A': '${context.a}' } }, { a: '1\r\nX-B: 2' }))).toBe(

@@ -68,6 +68,16 @@ class Headers {
   }
 }
 
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const OF_THE_CONNECTION =
+  /^(host|connection|content-length|transfer-encoding|keep-alive|upgrade|te|trailer|expect|proxy-.*)$/i
+
+/** What is wrong with a header that somebody wants to send; null: nothing. */
+export function headerProblem(name: string): string | null {
+  if (!HEADER_NAME.test(name)) return 'is not the name of a header'
+  return OF_THE_CONNECTION.test(name) ? 'belongs to the connection, and cannot be set' : null
+}
+
 /** A string is sent as it is, everything else as JSON. Null is nothing to send. */
 function bodyOf({ body }: HttpCall, context: Data, mapped: unknown): { text: string; isJson: boolean } | null {
   if (body === null) return null

@@ -1,5 +1,6 @@
 /** How a definition is bound to the outside: its route, what is taken over from requests, and what is answered. */
 import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
+import { headerProblem } from './journey-call.ts'
 import type { ApiResponses, Definition, Expression, Inbound, MetadataBindings } from './journey.ts'
 import { readExpression, readPredicate, readVariable, type Reading } from './journey-reading.ts'
 
@@ -57,13 +58,20 @@ function readInbound(field: Field | null): Inbound {
     queryToContext: toContext('queryToContext', (name) => name),
     headersPassthrough: (inbound.get('headersPassthrough')?.list() ?? []).map((entry) => {
       const pair = entry.members(['from', 'to'])
-      return { from: headerName(pair?.need('from') ?? null), to: headerName(pair?.need('to') ?? null) }
+      return { from: headerName(pair?.need('from') ?? null), to: sentHeader(pair?.need('to') ?? null) }
     }),
   }
 }
 
 const HEADER = { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, expected: 'the name of a header' }
 const headerName = (field: Field | null): string => field?.text(SHAPE, HEADER)?.toLowerCase() ?? ''
+
+function sentHeader(field: Field | null): string {
+  const name = headerName(field)
+  const problem = name === '' ? null : headerProblem(name)
+  if (problem !== null) field?.error(SHAPE, `The header ${JSON.stringify(name)} ${problem}.`)
+  return name
+}
 
 // ---- What an Api answers ----
 

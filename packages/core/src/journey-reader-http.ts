@@ -2,14 +2,13 @@
 import { millis, type Millis } from './clock.ts'
 import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
 import { canBeSent, placeholdersOf } from './interpolation.ts'
-import { urlProblem } from './journey-call.ts'
+import { headerProblem, urlProblem } from './journey-call.ts'
 import { RETRY_CONDITIONS, type HttpCall, type Resilience, type StateId } from './journey.ts'
 import { operationOf } from './journey-operations.ts'
 import { isMapped, needMapper, readTarget, readVariable, warnIfNeverReached, type Reading } from './journey-reading.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
 const LONGEST_CALL_MS = 86_400_000
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const KEYS =
   'kind mode method url operationRef params headers body accept timeoutMs resultVar resiliencePolicyRef errorMapping'.split(
     ' ',
@@ -103,7 +102,8 @@ export function readHeaders(field: Field | null): Record<string, string> {
   const headers = readTexts(field)
   for (const [name, text] of Object.entries(headers)) {
     const entry = field?.mapping()?.field(name)
-    if (!HEADER_NAME.test(name)) entry?.errorAtKey('HTTP-1', `${JSON.stringify(name)} is not the name of a header.`)
+    const problem = headerProblem(name)
+    if (problem !== null) entry?.errorAtKey('HTTP-1', `${JSON.stringify(name)} ${problem}.`)
     if (!canBeSent(text)) entry?.refuse('HTTP-1', 'a text without characters that no header can carry')
   }
   return headers

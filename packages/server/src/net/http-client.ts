@@ -11,6 +11,7 @@
  */
 import { lookup as systemLookup, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
+import { headerProblem } from '@curfew/core'
 import { Agent, errors, request } from 'undici'
 import {
   BLOCKED,
@@ -116,15 +117,11 @@ export function callable(text: string): URL {
   return url
 }
 
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-/** These belong to the connection, and to whoever makes it. */
-const CONNECTION_HEADERS =
-  /^(host|connection|content-length|transfer-encoding|keep-alive|upgrade|te|trailer|expect|proxy-.*)$/i
 
 export function checkHeaders(headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(headers)) {
-    if (!HEADER_NAME.test(name) || CONNECTION_HEADERS.test(name))
+    if (headerProblem(name) !== null)
       throw new CallRefused(`the header ${JSON.stringify(name.slice(0, 100))} cannot be sent`)
     if (!HEADER_VALUE.test(value))
       throw new CallRefused(`the value of the header ${name} has characters that cannot be sent`)
