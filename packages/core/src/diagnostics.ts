@@ -15,7 +15,7 @@ export interface Diagnostic {
   readonly on: 'key' | 'value'
 }
 
-/** What was found so far. Of a thousand mistakes nobody reads the rest. */
+/** What was found so far. Of hundreds of mistakes nobody reads the rest. */
 export class Findings {
   readonly errors: Diagnostic[] = []
   readonly warnings: Diagnostic[] = []
@@ -29,7 +29,7 @@ export class Findings {
   }
 }
 
-const MOST_TOLD = 1_000
+const MOST_TOLD = 500
 
 /** Codes for what has none of its own: an unknown key, a value of the wrong type, something that must be there. */
 export const SHAPE = 'SHAPE-1'
