@@ -7,6 +7,7 @@
 import { setMaxListeners } from 'node:events'
 import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
 import { postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
+import { Apis } from './apis.ts'
 import { Connection, type ConnectOptions } from './connection.ts'
 import { Crons } from './crons.ts'
 import { decodeOutput, type Job } from './define-job.ts'
@@ -15,6 +16,7 @@ import { EnqueueLane } from './enqueue-lane.ts'
 import { momentsOf, toWire, type EnqueueOptions, type EnqueueRequest, type WireJob } from './enqueue-options.ts'
 import { CurfewError, InputError, UnsupportedError } from './errors.ts'
 import { listen, type CurfewEvent, type EventFilter } from './events.ts'
+import { Journeys } from './journeys.ts'
 import { changesOnWire, widelyKnown, type LimitChanges } from './limits.ts'
 import { throughLayers, type EnqueueMiddleware } from './middleware.ts'
 import { DeadLetters, get, JobTypes, part, Queues, Workers, type Caller, type Signalled } from './operators.ts'
@@ -54,6 +56,8 @@ export class Client {
   readonly jobTypes: JobTypes
   readonly crons: Crons
   readonly workflows: Workflows
+  readonly journeys: Journeys
+  readonly apis: Apis
   readonly #lane: EnqueueLane
   readonly #layers: EnqueueMiddleware[]
   readonly #closing = new AbortController()
@@ -75,6 +79,9 @@ export class Client {
       prepare: (request) => this.#prepared(request),
       closing: this.#closing.signal,
     })
+    const opened = <T>(run: () => Promise<T>): Promise<T> => this.#opened(run)
+    this.journeys = new Journeys({ connection: this.connection, opened, closing: this.#closing.signal })
+    this.apis = new Apis(this.connection, opened)
     this.#lane = new EnqueueLane(this.connection)
     this.#layers = [...(middleware ?? [])]
     // As many listeners as there are waits and streams: no leak.

@@ -57,6 +57,8 @@ export interface Call {
   readonly body?: unknown
   /** The body as JSON text already. */
   readonly json?: string
+  /** Besides those that every call has, or in their place. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Saying it twice is the same as saying it once. */
   readonly idempotent: boolean
   readonly signal?: AbortSignal | undefined
@@ -206,7 +208,7 @@ export class Connection {
     return { ...SAYS_NOTHING, ...told, extensions: Array.isArray(told?.extensions) ? told.extensions : [] }
   }
 
-  #requestFor({ method, path, query, body, json }: Call): Omit<TransportRequest, 'signal'> {
+  #requestFor({ method, path, query, body, json, headers: own = {} }: Call): Omit<TransportRequest, 'signal'> {
     const media = path.startsWith('/api/') ? JSON_MEDIA : OJS_MEDIA
     const headers: Record<string, string> = {
       accept: media,
@@ -219,7 +221,7 @@ export class Connection {
     return {
       method,
       url: `${path}${queryText(query)}`,
-      headers,
+      headers: { ...headers, ...lowerCased(own) },
       body: json ?? (body === undefined ? '' : JSON.stringify(body)),
     }
   }
@@ -266,6 +268,9 @@ function checkedUrl(url: string): string {
   }
   return given
 }
+
+const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 function queryText(query: Call['query']): string {
   const text = new URLSearchParams()

@@ -9,8 +9,8 @@ import { rateLimitOnWire, type RateLimit } from './rate-limit.ts'
 import { retryOnWire, type RetryPolicy } from './retry.ts'
 import { uniqueOnWire, type UniquePolicy } from './unique.ts'
 
-/** Whom a job, or a workflow, belongs to. */
-export type ParentRef = { readonly jobId: string } | { readonly workflowId: string }
+/** Whom a job, a workflow or a run belongs to. */
+export type ParentRef = { readonly jobId: string } | { readonly workflowId: string } | { readonly journeyId: string }
 
 export interface EnqueueOptions extends Limits {
   readonly queue?: string
@@ -114,7 +114,8 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
 }
 
 export function parentOnWire(parent: ParentRef): Readonly<Record<string, string>> {
-  return 'jobId' in parent ? { job_id: parent.jobId } : { workflow_id: parent.workflowId }
+  if ('jobId' in parent) return { job_id: parent.jobId }
+  return 'workflowId' in parent ? { workflow_id: parent.workflowId } : { journey_id: parent.journeyId }
 }
 
 /** When it may start, and until when. A delay stays a delay: the clocks of client and server need not agree. */

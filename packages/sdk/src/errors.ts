@@ -3,17 +3,20 @@
  *
  *   CurfewError ─┬ InputError        the call was wrong before it was sent
  *                ├ UnsupportedError  the server does not announce what it needs
- *                ├ RequestError      the server refused it; `code` and `status` are the server's
+ *                ├ RequestError      the server refused it; `code` and `status` are the server's ─┬ InvalidDefinitionError
+ *                │                                                                              └ ApiFailedError
  *                ├ NetworkError      nobody answered
  *                ├ JobFailedError    the job that was waited for ended without a result
  *                ├ WebhookError      a webhook's signature does not fit (webhook.ts)
  *                ├ WorkflowFailedError    the workflow that was waited for failed, or was cancelled
+ *                ├ JourneyFailedError     the run of a journey failed, ran out of time, or was cancelled
  *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError
  *                                                                        ├ CancelledError
  *                                                                        ├ ShutdownError
  *                                                                        └ LostLeaseError
  */
-import type { ErrorCode } from '@curfew/core'
+import type { ErrorCode, TerminationKind } from '@curfew/core'
+import type { DefinitionFinding, JourneyOutcome } from './journey-wire.ts'
 
 export class CurfewError extends Error {
   readonly code: string
@@ -116,6 +119,54 @@ export class WorkflowFailedError extends CurfewError {
     this.workflowId = workflowId
     this.state = state
     this.error = error
+  }
+}
+
+/** A run of a journey did not succeed: `journeys.result` throws it. `code` is that of the run's own error. */
+export class JourneyFailedError extends CurfewError {
+  readonly journeyId: string
+  readonly reason: string
+  /** `Timeout`: its budget was spent. */
+  readonly terminationKind: TerminationKind
+  readonly terminatedAtState: string
+  readonly outcome: JourneyOutcome
+
+  constructor(outcome: JourneyOutcome) {
+    const { journeyId, journeyName, error, terminationKind, terminatedAtState } = outcome
+    const { code, reason } = error ?? { code: outcome.status, reason: 'It did not say why.' }
+    super(code, `Run ${journeyId} of ${journeyName} ended at ${terminatedAtState}: ${code}: ${reason}`, {
+      details: { journeyId, terminationKind, terminatedAtState, reason },
+    })
+    this.journeyId = journeyId
+    this.reason = reason
+    this.terminationKind = terminationKind
+    this.terminatedAtState = terminatedAtState
+    this.outcome = outcome
+  }
+}
+
+/** A definition is not right: `journeys.deploy` throws it, with everything that is wrong. */
+export class InvalidDefinitionError extends RequestError {
+  readonly errors: readonly DefinitionFinding[]
+  readonly warnings: readonly DefinitionFinding[]
+
+  constructor(name: string, refusal: RequestError) {
+    const { errors = [], warnings = [] } = refusal.details as Partial<Record<string, readonly DefinitionFinding[]>>
+    const told = errors.slice(0, 5).map(({ code, path, message }) => `\n  ${code} at ${path || '/'}: ${message}`)
+    const more = errors.length > told.length ? `\n  and ${String(errors.length - told.length)} more` : ''
+    super({ ...refusal, message: `${name} is not right: ${refusal.message}${told.join('')}${more}` })
+    this.errors = errors
+    this.warnings = warnings
+  }
+}
+
+/** An Api answered with anything but success: `apis.call` throws it. `body` is what it answered, whatever its shape. */
+export class ApiFailedError extends RequestError {
+  readonly body: unknown
+
+  constructor(refusal: RequestError, body: unknown) {
+    super({ ...refusal, message: refusal.message })
+    this.body = body
   }
 }
 

@@ -91,9 +91,21 @@ export {
   type JourneySpec,
   type ResiliencePolicy,
 } from './journey.ts'
+export type { AnyDefinition, JourneyFilter, RequestParts, RunRef, StartArguments, StartOptions } from './journeys.ts'
+export type {
+  DefinitionFinding,
+  DeployedDefinition,
+  JourneyOutcome,
+  JourneyStatus,
+  RunningJourney,
+  StartedJourney,
+  StoredDefinition,
+  ValidatedDefinition,
+} from './journey-wire.ts'
+export type { ApiCallOptions } from './apis.ts'
 export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
 export { verifyWebhook, WebhookError, type VerifyOptions, type WebhookEvent, type WebhookHeaders } from './webhook.ts'
 export type { WaitOptions } from './result.ts'
 export type { DeadLetterFilter, Signalled, TypePolicy } from './operators.ts'
-export type { Explanation, LimitsView, Plan } from '@curfew/core'
+export type { Explanation, LimitsView, Plan, RunExplanation } from '@curfew/core'

@@ -1,5 +1,5 @@
 /**
- * Waiting for a job, or a workflow, to end. The server is asked to hold its answer until then, in pieces short enough for any proxy; one
+ * Waiting for a job, a workflow or a run to end. The server is asked to hold its answer until then, in pieces short enough for any proxy; one
  * that cannot do that is asked again and again. With a timeout the waiting outlasts an outage of the server; without one
  * an outage ends it, because nothing else would.
  */
@@ -36,6 +36,8 @@ export interface Ending<T> {
   readAsked(body: unknown): T
   readLooked(body: unknown): T
   isOver(seen: T): boolean
+  /** A refusal that only means: not yet. */
+  isNotYet?(status: number): boolean
 }
 
 /** What the job gave. Throws a JobFailedError when it ended without a result, a DeadlineError when the timeout is up. */
@@ -136,7 +138,7 @@ class Watch<T> {
       signal: this.#signal,
       timeoutMs: askMs + LATE_MS,
     })
-    if (answer.status === 408) return null
+    if (answer.status === 408 || this.#ending.isNotYet?.(answer.status) === true) return null
     if (isFine(answer.status)) return this.#ending.readAsked(this.#connection.read(answer))
     if (isPassing(answer.status)) throw new NetworkError('The server is in trouble.', this.#connection.refusal(answer))
     if (answer.status !== 404) throw this.#connection.refusal(answer)

@@ -8,7 +8,7 @@ export interface Asked {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The body parsed; undefined when there was none. */
+  /** The body parsed; undefined when there was none, or it is no JSON. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   readonly body: any
   readonly signal: AbortSignal
@@ -72,7 +72,7 @@ export class ScriptedServer implements InProcessServer {
       url: request.url,
       headers: request.headers,
       text: request.body,
-      body: request.body === '' ? undefined : JSON.parse(request.body),
+      body: /^[[{]/.test(request.body) ? JSON.parse(request.body) : undefined,
       signal: request.signal,
     }
     this.asked.push(asked)

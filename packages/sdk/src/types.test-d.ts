@@ -23,6 +23,7 @@ import {
   state,
   timeout,
   type JobView,
+  journeyRef,
   type JourneyDefinition,
   type WorkflowView,
 } from './index.ts'
@@ -176,3 +177,23 @@ state.timer({ duration: '1s', until: new Date(0), next: 'end' })
 state.httpCall({ method: 'GET', url: 'https://a.example', timeout: 5, next: 'end' })
 // @ts-expect-error a text is no expression
 state.choice([{ when: 'context.ok', next: 'end' }], 'end')
+
+void client.journeys.start(typed, { orderId: 'a' }, { parent: { jobId: 'x' }, inheritDeadline: true })
+void client.journeys.start('by-name')
+void client.journeys.start(journeyRef('by-name'), { any: 1 })
+// @ts-expect-error an input that does not fit
+void client.journeys.start(typed, { orderId: 5 })
+// @ts-expect-error it needs an input
+void client.journeys.start(typed)
+expectTypeOf(client.journeys.run(typed, { orderId: 'a' })).resolves.toEqualTypeOf<{ price: number }>()
+expectTypeOf(client.apis.call(typed, { orderId: 'a' })).resolves.toEqualTypeOf<{ price: number }>()
+// @ts-expect-error an input that does not fit
+void client.apis.call(typed, {})
+async function waits(): Promise<void> {
+  const started = await client.journeys.start(typed, { orderId: 'a' })
+  if (started.phase === 'SUCCEEDED') expectTypeOf(started.output.price).toBeNumber()
+  const { output } = await client.journeys.result(started)
+  expectTypeOf(output).toEqualTypeOf<{ price: number }>()
+  expectTypeOf((await client.journeys.result('id')).output).toBeUnknown()
+}
+void waits
