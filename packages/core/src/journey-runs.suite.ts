@@ -2,6 +2,7 @@
 import { NOON } from './builders.suite.ts'
 import { millis, seconds, type Instant, type Millis } from './clock.ts'
 import { after } from './deadlines.ts'
+import type { Definition } from './journey.ts'
 import type { End, Frame, Rest, Run, Visit } from './journey-run.ts'
 
 export const RUN_ID = '0190b2c4-0000-7000-8000-00000000aaaa'
@@ -100,4 +101,35 @@ export function anEnd(terminationKind: End['terminationKind'], more: Partial<End
 export function anEndedRun(terminationKind: End['terminationKind'], ms: number, more: Partial<Run> = {}): Run {
   const end = more.end ?? anEnd(terminationKind)
   return aRun({ phase: end.phase, endedAt: later(ms), updatedAt: later(ms), ...more, end })
+}
+
+/** A definition that succeeds at once. */
+export function aDefinition(more: Partial<Definition> = {}): Definition {
+  const nothing = { fromPayload: {}, fromHeaders: {}, fromBaggage: {} }
+  return {
+    kind: 'Journey',
+    name: 'order-screening',
+    version: '1.0.0',
+    description: null,
+    tags: [],
+    execution: null,
+    startMode: 'sync',
+    cancellable: true,
+    links: true,
+    http: { timeoutMs: null, headers: {} },
+    input: null,
+    output: { schema: null, response: null },
+    envelope: { format: 'problemDetails' },
+    outcomes: [],
+    subjourneys: {},
+    compensation: null,
+    metadata: { tags: { fromPayload: [], fromHeaders: [], fromBaggage: [] }, attributes: nothing },
+    starting: { headersToContext: {}, queryToContext: {}, headersPassthrough: [] },
+    submitting: {},
+    route: null,
+    apiResponses: null,
+    start: 'finish',
+    states: { finish: { type: 'succeed', outputVar: null } },
+    ...more,
+  }
 }
