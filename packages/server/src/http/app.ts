@@ -2,10 +2,11 @@
  * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
  * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
  */
-import { OjsError, parseBody, uuidV7 } from '@curfew/core'
+import { OjsError, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
 import { AT_RISK_ROUTES } from './at-risk-routes.ts'
+import { parseJson } from './body.ts'
 import { BULK_ACTION_ROUTES } from './bulk-action-routes.ts'
 import { BULK_ROUTES } from './bulk-routes.ts'
 import { CRON_ROUTES } from './cron-routes.ts'
@@ -65,7 +66,6 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const NO_QUERY = new URLSearchParams()
-const ACCEPTED_MEDIA = [OJS_MEDIA, JSON_MEDIA]
 export const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
 
 export function createApp({ engine, info, admits }: AppOptions): Handler {
@@ -104,8 +104,9 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     }
     checkVersion(request.headers['ojs-version'])
     const { route, params } = match
-    const json = route.body === undefined ? undefined : parse(request, route.body.optional === true)
-    const text = route.body === undefined ? '' : request.body
+    const isHere = route.body !== undefined && request.arriving === undefined
+    const json = !isHere ? undefined : parseJson(request.body, request.headers, route.body.optional === true)
+    const text = isHere ? request.body : ''
     const call: Call = { engine, info, params, query, request, requestId, text, json }
     if (request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)
     return refuseOthersJob(call).then(() => route.handle(call))
@@ -139,23 +140,4 @@ function checkVersion(version: string | undefined): void {
   throw new OjsError('unsupported', 'This server speaks version 1 of the Open Job Spec.', {
     details: { header: 'OJS-Version' },
   })
-}
-
-function isAccepted(type: string): boolean {
-  if (ACCEPTED_MEDIA.includes(type)) return true
-  const media = type.split(';')[0]?.trim().toLowerCase() ?? ''
-  return media === '' || ACCEPTED_MEDIA.includes(media)
-}
-
-function parse({ body, headers }: HttpRequest, optional: boolean): unknown {
-  if (body.trim() === '') {
-    if (optional) return undefined
-    throw new OjsError('invalid_payload', 'The body is empty; this call needs a JSON body.')
-  }
-  if (!isAccepted(headers['content-type'] ?? '')) {
-    throw new OjsError('invalid_request', `Send the body as ${ACCEPTED_MEDIA.join(' or ')}.`, {
-      details: { header: 'Content-Type' },
-    })
-  }
-  return parseBody(body)
 }

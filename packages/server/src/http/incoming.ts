@@ -6,6 +6,7 @@ export class Incoming implements HttpRequest {
   readonly url: string
   readonly headers: HttpRequest['headers']
   body: string
+  arriving?: Promise<string>
   #controller: AbortController | null = null
   #gone = false
 

@@ -105,3 +105,49 @@ test('a listener that closes ends idle connections at once, by whichever way the
   }
   await listener.close(60_000)
 })
+
+describe('a call whose time runs from its first line on', () => {
+  const HEAD = 'POST /api/v1/apis/quote HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n'
+
+  async function calling(handler: Handler): Promise<{ socket: Socket; received: () => string }> {
+    const listener = await listen(handler, nodeHost, '127.0.0.1', 0)
+    const socket = connect(listener.port, '127.0.0.1')
+    open.push({ listener, socket })
+    let text = ''
+    socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+    return { socket, received: () => text }
+  }
+
+  test('is served before its body is there, and gets it when it comes', async () => {
+    const calls = new EventEmitter()
+    const { socket, received } = await calling(async ({ body, arriving }) => {
+      calls.emit('served', body)
+      return { status: 200, headers: {}, body: `got ${(await arriving) ?? 'nothing'}` }
+    })
+    const served = once(calls, 'served')
+    socket.write(HEAD + 'ab')
+    expect(await served).toEqual([''])
+    socket.write('cd')
+    await once(socket, 'data')
+    expect(received()).toMatch(/Connection: keep-alive[^]*\r\n\r\ngot abcd$/)
+  })
+
+  test('may be answered while its body is still on its way, and then the connection ends', async () => {
+    const { socket, received } = await calling(() => Promise.resolve({ status: 504, headers: {}, body: 'late' }))
+    socket.write(HEAD + 'a')
+    await once(socket, 'end')
+    expect(received()).toMatch(/^HTTP\/1.1 504[^]*Connection: close[^]*\r\n\r\nlate$/)
+  })
+
+  test('whose body is no text is told so by whoever waits for it', async () => {
+    const { socket, received } = await calling(async ({ arriving }) => ({
+      status: 400,
+      headers: {},
+      body: (await arriving?.catch((error: Error) => error.message)) ?? '',
+    }))
+    socket.write(Buffer.from(HEAD, 'latin1'))
+    socket.write(Buffer.from([0x22, 0xff, 0xfe, 0x22]))
+    await once(socket, 'data')
+    expect(received()).toContain('not valid UTF-8')
+  })
+})

@@ -12,7 +12,7 @@ import { REQUEST_ID, type Handler } from './app.ts'
 import { refusal } from './errors.ts'
 import { FastLane, KEEP_ALIVE_MS } from './fast-lane.ts'
 import { Incoming } from './incoming.ts'
-import { OJS_MEDIA, type HttpRequest, type HttpResponse } from './message.ts'
+import { isTimed, OJS_MEDIA, type HttpRequest, type HttpResponse } from './message.ts'
 
 type Headers = HttpResponse['headers']
 
@@ -48,7 +48,10 @@ export function nodeServer(handler: Handler): Server {
       // Not after an answer: an abort costs more than the rest of a request (it takes a stack trace).
       if (!response.writableFinished) incoming.abort()
     })
-    readBody(request, (body) => void serve(server, handler, incoming, body, response))
+    if (isTimed(url)) {
+      incoming.arriving = arriving(request)
+      void serve(server, handler, incoming, '', response)
+    } else readBody(request, (body) => void serve(server, handler, incoming, body, response))
   })
   return server
 }
@@ -81,13 +84,27 @@ async function serve(
     // of its own, and the process with it, when such a request is answered while others wait behind it.
     if (!response.req.socket.writable) return
     // Node would keep the connection for a next request, and that would hold up a server that stops.
-    if (!server.listening) response.shouldKeepAlive = false
+    // Nor is there a next request behind one of which a part is still to come.
+    if (!server.listening || !response.req.complete) response.shouldKeepAlive = false
     const isHead = incoming.method === 'HEAD'
     if (typeof body === 'string') writeText(response, status, headers, body, isHead)
     else await writeStream(response, status, headers, body, isHead)
   } catch {
     response.destroy()
   }
+}
+
+/** The same as a promise, for those who begin without it. It never ends when the caller hangs up. */
+function arriving(request: IncomingMessage): Promise<string> {
+  const body = new Promise<string>((resolve, reject) => {
+    readBody(request, (read) => {
+      if (typeof read === 'string') resolve(read)
+      else reject(read)
+    })
+  })
+  // The call may be answered before, and then nobody asks.
+  body.catch(() => {})
+  return body
 }
 
 /** Gives the body as text, or a refusal; nothing when the caller hangs up before its end. */

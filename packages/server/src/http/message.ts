@@ -12,8 +12,15 @@ export interface HttpRequest {
   readonly headers: Readonly<Record<string, string | undefined>>
   /** The body as text; empty when there was none. */
   readonly body: string
+  /** The body of a call that is served before it is there (`isTimed`); `body` is empty then. */
+  readonly arriving?: Promise<string>
   /** Aborted when the caller hangs up. */
   readonly signal: AbortSignal
+}
+
+/** Calls whose time runs from their first line on: how long their body takes to come is on their own account. */
+export function isTimed(url: string): boolean {
+  return url.startsWith('/api/v1/apis/')
 }
 
 export interface HttpResponse {

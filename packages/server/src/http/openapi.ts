@@ -10,7 +10,7 @@ export function openApi(routes: readonly Route[], version: string): Record<strin
     const own = `${route.method} ${route.path}`
     for (const way of [own, ...(route.aliases ?? [])]) {
       const [method = 'GET', path = '/'] = way.split(' ')
-      const key = path.replaceAll(/:(\w+)/g, '{$1}')
+      const key = path.replaceAll(/[:*](\w+)/g, '{$1}')
       paths[key] = { ...paths[key], [method.toLowerCase()]: operation(route, path, way === own ? null : own) }
     }
   }
@@ -70,7 +70,7 @@ function operationId(method: string, path: string): string {
 }
 
 function pathParameters(path: string): Record<string, unknown>[] {
-  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+  return [...path.matchAll(/[:*](\w+)/g)].map(([, name]) => ({
     name,
     in: 'path',
     required: true,

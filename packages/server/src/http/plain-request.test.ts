@@ -48,6 +48,13 @@ describe('a plain request', () => {
     for (let length = 0; length < text.length; length += 1) expect(at(text.slice(0, length))).toBe('partial')
     expect(at(text)).toMatchObject({ end: text.length })
   })
+
+  test('whose time runs already is left to node:http as long as its body is not there', () => {
+    const text = `POST /api/v1/apis/quote HTTP/1.1\r\n${HOST}Content-Length: 2\r\n\r\n{}`
+    expect(at(text)).toMatchObject({ body: '{}' })
+    expect(at(text.slice(0, -1))).toBe('other')
+    expect(at(text.slice(0, -3))).toBe('partial')
+  })
 })
 
 describe('not plain is', () => {

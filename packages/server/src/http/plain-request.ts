@@ -8,6 +8,7 @@
  * request, it must read what `node:http` would.
  */
 import { isUtf8 } from 'node:buffer'
+import { isTimed } from './message.ts'
 
 export interface PlainRequest {
   readonly method: string
@@ -75,10 +76,12 @@ export function readPlainRequest(bytes: Buffer, from: number): PlainRequest | 'p
   const length = Number(headers['content-length'] ?? 0)
   if (length > LARGEST_PLAIN_BODY) return 'other'
   const end = at + 2 + length
-  if (end > bytes.length) return 'partial'
+  const url = head.slice(target - from, targetEnd - from)
+  // Whose time runs already is not kept waiting for its body.
+  if (end > bytes.length) return isTimed(url) ? 'other' : 'partial'
   const body = length === 0 ? '' : bytes.toString('utf8', at + 2, end)
   if (body.includes('\uFFFD') && !isUtf8(bytes.subarray(at + 2, end))) return 'other'
-  return { method, url: head.slice(target - from, targetEnd - from), headers, body, end }
+  return { method, url, headers, body, end }
 }
 
 /** Null when one of them, or one that is missing, makes the request other than plain. */

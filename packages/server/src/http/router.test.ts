@@ -19,6 +19,8 @@ describe('a router', () => {
     'POST /jobs/batch',
     'GET /jobs/:id/result',
     'GET /queues/:name/jobs/all',
+    'POST /files/list',
+    'POST /files/*path',
   )
 
   test.each([
@@ -39,14 +41,27 @@ describe('a router', () => {
     expect(router.match('GET', path)).toEqual({ kind: 'found', route, params })
   })
 
+  test.each([
+    ['/files/a', { path: 'a' }],
+    ['/files/a/b%20c/list', { path: 'a/b%20c/list' }],
+    ['/files/list/all', { path: 'list/all' }],
+  ])('takes all of %s that is left', (path, params) => {
+    expect(router.match('POST', path)).toEqual({ kind: 'found', route: 'POST /files/*path', params })
+    expect(router.match('GET', path)).toEqual({ kind: 'wrong-method', allow: ['POST'] })
+    expect(router.match('POST', '/files/list')).toMatchObject({ route: 'POST /files/list' })
+  })
+
   test('a literal path wins over a name, and tells which methods it takes', () => {
     expect(router.match('GET', '/jobs/batch')).toEqual({ kind: 'wrong-method', allow: ['POST'] })
     expect(router.match('PUT', '/jobs')).toEqual({ kind: 'wrong-method', allow: ['GET', 'POST'] })
   })
 
-  test.each(['/jobs/', '//jobs', 'jobs', '/jobs/7/', '/queues/q', '/jobs/%zz'])('knows nothing of "%s"', (path) => {
-    expect(router.match('GET', path)).toEqual({ kind: 'unknown' })
-  })
+  test.each(['/jobs/', '//jobs', 'jobs', '/jobs/7/', '/queues/q', '/jobs/%zz', '/files', '/files/', '/jobs/7/8'])(
+    'knows nothing of "%s"',
+    (path) => {
+      expect(router.match('GET', path)).toEqual({ kind: 'unknown' })
+    },
+  )
 
   test('refuses the same place twice, and two names for one place', () => {
     expect(() => routerOf('GET /jobs', 'GET /jobs')).toThrow('twice')

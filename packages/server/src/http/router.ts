@@ -1,7 +1,8 @@
-/** A tree of path segments. `:name` matches one segment; a literal wins over a name. */
+/** A tree of path segments. `:name` matches one segment, `*name` all that are left; a literal wins over a name. */
 
 interface Node<T> {
   readonly literals: Map<string, Node<T>>
+  rest: { readonly name: string; readonly node: Node<T> } | null
   parameter: { readonly name: string; readonly node: Node<T> } | null
   readonly methods: Map<string, T>
 }
@@ -11,7 +12,7 @@ export type Match<T> =
   | { readonly kind: 'wrong-method'; readonly allow: readonly string[] }
   | { readonly kind: 'unknown' }
 
-const newNode = <T>(): Node<T> => ({ literals: new Map(), parameter: null, methods: new Map() })
+const newNode = <T>(): Node<T> => ({ literals: new Map(), rest: null, parameter: null, methods: new Map() })
 
 export class Router<T> {
   readonly #root = newNode<T>()
@@ -25,6 +26,9 @@ export class Router<T> {
         node.parameter ??= { name: segment.slice(1), node: newNode<T>() }
         if (node.parameter.name !== segment.slice(1)) throw new Error(`two names for one place in ${path}`)
         node = node.parameter.node
+      } else if (segment.startsWith('*')) {
+        node.rest ??= { name: segment.slice(1), node: newNode<T>() }
+        node = node.rest.node
       } else {
         const next = node.literals.get(segment) ?? newNode<T>()
         node.literals.set(segment, next)
@@ -33,7 +37,7 @@ export class Router<T> {
     }
     if (node.methods.has(method)) throw new Error(`${method} ${path} is there twice`)
     node.methods.set(method, route)
-    if (!path.includes('/:')) this.#literal.set(path, node)
+    if (!/\/[:*]/.test(path)) this.#literal.set(path, node)
   }
 
   match(method: string, path: string): Match<T> {
@@ -60,11 +64,18 @@ function find<T>(
     const found = find(literal, segments, at + 1, params)
     if (found !== null && found.methods.size > 0) return found
   }
-  if (node.parameter === null || segment === '') return null
-  const value = decode(segment)
-  if (value === null) return null
-  params[node.parameter.name] = value
-  return find(node.parameter.node, segments, at + 1, params)
+  if (segment === '') return null
+  if (node.parameter !== null) {
+    const value = decode(segment)
+    if (value === null) return null
+    params[node.parameter.name] = value
+    const found = find(node.parameter.node, segments, at + 1, params)
+    if (found !== null && found.methods.size > 0) return found
+    delete params[node.parameter.name]
+  }
+  if (node.rest === null) return null
+  params[node.rest.name] = segments.slice(at).join('/')
+  return node.rest.node
 }
 
 function segmentsOf(path: string): string[] {
