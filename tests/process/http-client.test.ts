@@ -175,6 +175,19 @@ describe('what is read of an answer', () => {
   })
 })
 
+test('slow answers do not hold up the calls beside them', async () => {
+  const there = await site((request, response) => {
+    if (request.url === '/fast') response.end('fine')
+  })
+  const { send } = client()
+  const slow = new AbortController()
+  const waiting = Array.from({ length: 200 }, () => send(call(there.url, { signal: slow.signal })).catch(() => null))
+  await expect.poll(() => there.seen.length).toBe(200)
+  expect(await send(call(there.url.replace('/hook', '/fast')))).toMatchObject({ body: 'fine' })
+  slow.abort()
+  await Promise.all(waiting)
+})
+
 describe('when it gives up', () => {
   test('at the deadline, though the answer drips', async () => {
     const there = await site((_, response) => {

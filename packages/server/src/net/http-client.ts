@@ -39,7 +39,8 @@ export interface HttpClient {
 /** A host that takes no connection within this time will not. */
 const CONNECT_MS = 10_000
 const KEPT_MS = 4_000
-const MOST_CONNECTIONS = 16
+/** To one origin. Who waits for one has his time running: a few slow answers must not hold up everybody else. */
+const MOST_CONNECTIONS = 256
 const LONGEST_URL = 4_096
 
 export function openHttpClient({ allowPrivateNetwork, resolve = resolveBySystem }: HttpClientOptions): HttpClient {
