@@ -74,7 +74,9 @@ function checkTargets({ found }: Reading, { ids, targets }: GraphReading): void 
       found.error('GRAPH-1', path, `${what} leads to ${JSON.stringify(id)}, which is no state of this graph.`)
 }
 
-function warnOfUnreached({ found }: Reading, { path, start, states }: GraphReading): void {
+function warnOfUnreached({ found }: Reading, { path, start, ids, states }: GraphReading): void {
+  // Where a state leads that could not be read is not known.
+  if (states.size < ids.size) return
   const reached = new Set([start])
   for (const id of reached) {
     const state = states.get(id)

@@ -45,17 +45,16 @@ export function operationOf(
   ref: Field,
   given: Given,
   hasBody: boolean,
-): { readonly method: string; readonly url: string } {
-  const none = { method: 'GET', url: '' }
+): { readonly method: string; readonly url: string } | null {
   const [, name = '', id = ''] = /^([^.]+)\.(.+)$/.exec(typeof ref.value === 'string' ? ref.value : '') ?? []
-  if (id === '') return ref.refuse('HTTP-1', 'the name of an API and an operation: users.getUser') ?? none
+  if (id === '') return ref.refuse('HTTP-1', 'the name of an API and an operation: users.getUser')
   const document = apis.get(name)
   if (document === undefined) ref.error('HTTP-1', `There is no API ${JSON.stringify(name)} in spec.apis.`)
-  if (document === undefined || document === null) return none
+  if (document === undefined || document === null) return null
   const found = find(document, id)
   if (found === null) {
     ref.error('HTTP-1', `The API ${name} has no operation ${JSON.stringify(id)}.`)
-    return none
+    return null
   }
   for (const missing of missingOf(document, found, given)) ref.error('HTTP-1', `${id} needs ${missing}.`)
   const body = resolved(document, found.operation['requestBody'])

@@ -32,10 +32,11 @@ export function readHttpCall(reading: Reading, task: Mapping, next: StateId): Ht
   }
   return {
     type: 'httpCall',
-    ...bound,
+    method: bound?.method ?? '',
+    url: bound?.url ?? '',
     params: given.query,
     headers: accept === null || hasHeader(given.headers, 'accept') ? given.headers : { ...given.headers, accept },
-    body: readBody(reading, task, bound.method),
+    body: readBody(reading, task, bound?.method ?? ''),
     timeoutMs: readTimeout(reading, task.get('timeoutMs')),
     mode,
     resultVar,
@@ -57,21 +58,21 @@ function readBinding(
   task: Mapping,
   params: Mapping | null,
   given: Given,
-): { readonly method: string; readonly url: string } {
+): { readonly method: string; readonly url: string } | null {
   const ref = task.get('operationRef')
   if (ref !== null) {
     for (const key of ['method', 'url'])
       task.get(key)?.errorAtKey('HTTP-1', `Give operationRef, or method and url; not both.`)
-    return operationOf(reading, ref, given, task.has('body'))
+    return task.has('method') || task.has('url') ? null : operationOf(reading, ref, given, task.has('body'))
   }
   if (!task.has('method') && !task.has('url')) {
     task.at.error('HTTP-1', 'method and url are missing (or operationRef).')
-    return { method: 'GET', url: '' }
+    return null
   }
   params
     ?.get('path')
     ?.errorAtKey('HTTP-1', 'params.path goes with operationRef; write the values into the url: ${context.name}.')
-  const method = task.need('method', 'HTTP-1')?.oneOf(METHODS, 'HTTP-1') ?? 'GET'
+  const method = task.need('method', 'HTTP-1')?.oneOf(METHODS, 'HTTP-1') ?? ''
   return { method, url: readUrl(task.need('url', 'HTTP-1')) }
 }
 

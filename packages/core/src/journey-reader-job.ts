@@ -23,7 +23,12 @@ export function readJob(reading: Reading, task: Mapping, next: StateId): JobTask
     task.field('onTimeout').errorAtKey('JOB-1', 'onTimeout means nothing here; timeoutMode is retry or discard.')
   task.at.members([...KEYS, 'onTimeout'])
   const request: Record<string, unknown> = {}
-  for (const [key, member] of Object.entries(MEMBERS)) if (task.has(key)) request[member] = task.field(key).value
+  for (const [key, member] of Object.entries(MEMBERS)) {
+    const field = task.get(key)
+    // To an enqueue request null is as good as nothing; here it is a slip.
+    if (field?.value === null) field.refuse('JOB-1', 'given a value, or left out')
+    else if (field !== null) request[member] = field.value
+  }
   const jobType = task.need('type', 'JOB-1')?.text('JOB-1', { expected: 'the type of the job' }) ?? null
   if (jobType !== null) checkRequest(task, jobType, request)
   const mode = task.get('mode')?.oneOf(['await', 'notify'], 'JOB-1') ?? 'await'

@@ -23,7 +23,8 @@ import { STATUS_MEMBERS } from './journey-view.ts'
 
 const LONGEST_SECONDS = LONGEST_MS / 1000
 
-type Read = (reading: Reading, state: Mapping, leads: Leads) => State
+/** Null: what it does cannot be read; where it leads is known nevertheless. */
+type Read = (reading: Reading, state: Mapping, leads: Leads) => State | null
 
 const READERS: Readonly<Record<string, { readonly keys: readonly string[]; readonly read: Read }>> = {
   task: { keys: ['task', 'next'], read: readTask },
@@ -78,11 +79,11 @@ function readState(reading: Reading, field: Field, leads: Leads): State | null {
 
 const next = (state: Mapping, leads: Leads): StateId => leads(state.need('next', 'GRAPH-1'))
 
-function readTask(reading: Reading, state: Mapping, leads: Leads): State {
+function readTask(reading: Reading, state: Mapping, leads: Leads): State | null {
   const after = next(state, leads)
   const task = state.need('task')?.mapping() ?? null
   const kind = task?.need('kind') ?? null
-  if (task === null || kind === null) return { type: 'succeed', outputVar: null }
+  if (task === null || kind === null) return null
   if (kind.value === 'httpCall:v1') return readHttpCall(reading, task, after)
   if (kind.value === 'job:v1') return readJob(reading, task, after)
   if (kind.value === 'schedule:v1' && reading.kind === 'Api')
@@ -90,7 +91,7 @@ function readTask(reading: Reading, state: Mapping, leads: Leads): State {
   else if (typeof kind.value === 'string' && /^[A-Za-z]\w*:v\d+$/.test(kind.value))
     kind.error(SHAPE, `${kind.value} is not supported here; there are httpCall:v1 and job:v1.`)
   else kind.refuse(SHAPE, 'httpCall:v1 or job:v1')
-  return { type: 'succeed', outputVar: null }
+  return null
 }
 
 function readChoice(reading: Reading, state: Mapping, leads: Leads): Choice {

@@ -14,7 +14,6 @@ import {
   isScalar,
   isSeq,
   Lexer,
-  LineCounter,
   Parser,
   type Document,
   type Node,
@@ -51,12 +50,12 @@ export type Pause = () => Promise<void>
 export async function readSource(text: string, pause: Pause): Promise<Source | readonly Located[]> {
   if (utf8Length(text) > LARGEST_DEFINITION)
     return [atTop(`The text is larger than ${String(LARGEST_DEFINITION)} bytes.`)]
-  const lines = new LineCounter()
-  const parsed = await parse(text, lines, pause)
+  const parsed = await parse(text, pause)
+  const starts = startsOfLines(text)
   if (typeof parsed === 'string') return [atTop(parsed)]
   const located = (offset: number, message: string, path = ''): Located => {
-    const { line, col } = lines.linePos(Math.min(offset, text.length))
-    return { code: 'SYNTAX-1', path, line: Math.max(1, line), column: Math.max(1, col), message }
+    const { line, column } = placeIn(starts, Math.min(offset, text.length))
+    return { code: 'SYNTAX-1', path, line, column, message }
   }
   const [document, second] = parsed
   if (document === undefined || document.contents === null) return [atTop('The text is empty.')]
@@ -79,13 +78,29 @@ export async function readSource(text: string, pause: Pause): Promise<Source | r
 
 export const isSource = (read: Source | readonly Located[]): read is Source => !Array.isArray(read)
 
+/** Not the library's own count, which loses its way in a text that is broken. */
+function startsOfLines(text: string): readonly number[] {
+  const starts = [0]
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) starts.push(at + 1)
+  return starts
+}
+
+function placeIn(starts: readonly number[], offset: number): { readonly line: number; readonly column: number } {
+  let [low, high] = [0, starts.length]
+  while (high - low > 1) {
+    const middle = (low + high) >> 1
+    if ((starts[middle] ?? 0) <= offset) low = middle
+    else high = middle
+  }
+  return { line: low + 1, column: offset - (starts[low] ?? 0) + 1 }
+}
+
 const atTop = (message: string): Located => ({ code: 'SYNTAX-1', path: '', line: 1, column: 1, message })
 
 const sentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
-async function parse(text: string, lines: LineCounter, pause: Pause): Promise<Document.Parsed[] | string> {
-  const parser = new Parser(lines.addNewLine)
-  lines.addNewLine(0)
+async function parse(text: string, pause: Pause): Promise<Document.Parsed[] | string> {
+  const parser = new Parser()
   const tokens = []
   let pieces = 0
   for (const piece of new Lexer().lex(text)) {
@@ -105,7 +120,6 @@ async function parse(text: string, lines: LineCounter, pause: Pause): Promise<Do
     strict: true,
     logLevel: 'silent',
     prettyErrors: false,
-    lineCounter: lines,
   })
   const { stackTraceLimit } = Error
   // A text may have half a million slips, and each is made into an Error.

@@ -1,0 +1,80 @@
+/**
+ * What the text of a definition is worth: a definition, or everything that is wrong with it, at line and column. Nothing
+ * here needs a server: the command line judges in the same way.
+ */
+import {
+  readDefinition,
+  schemaProblem,
+  type Definition,
+  type DefinitionChecks,
+  type Diagnostic,
+  type ExpressionProblem,
+} from '@curfew/core'
+import { isSource, readSource, type Located, type Pause } from './definition-source.ts'
+import { ExpressionError, type Expressions } from './expressions.ts'
+
+export interface Verdict {
+  readonly definition: Definition | null
+  /** As it was written, as JSON. */
+  readonly source: unknown
+  /** In the order of the text. */
+  readonly errors: readonly Located[]
+  readonly warnings: readonly Located[]
+}
+
+/** What else must be right, where it is to be used. The definition is null if it has errors already. */
+export type MoreRules = (
+  definition: Definition | null,
+  source: unknown,
+) => Promise<readonly Diagnostic[]> | readonly Diagnostic[]
+
+export async function judge(
+  text: string,
+  checks: DefinitionChecks,
+  pause: Pause,
+  more: MoreRules = () => [],
+): Promise<Verdict> {
+  const source = await readSource(text, pause)
+  if (!isSource(source)) return { definition: null, source: null, errors: source, warnings: [] }
+  const { definition, errors, warnings } = await readDefinition(source.value, politely(checks, pause))
+  const others = await more(definition, source.value)
+  const located = (list: readonly Diagnostic[]): Located[] =>
+    list.map((one) => source.locate(one)).sort((a, b) => a.line - b.line || a.column - b.column)
+  return {
+    definition: others.length > 0 ? null : definition,
+    source: source.value,
+    errors: located([...errors, ...others]),
+    warnings: located(warnings),
+  }
+}
+
+/** Expressions are parsed on the spot; a definition may have thousands of them. */
+function politely(checks: DefinitionChecks, pause: Pause): DefinitionChecks {
+  let checked = 0
+  return {
+    ...checks,
+    expression: async (expression) => {
+      checked += 1
+      if (checked % EXPRESSIONS_A_TURN === 0) await pause()
+      return checks.expression(expression)
+    },
+  }
+}
+
+const EXPRESSIONS_A_TURN = 20
+
+export function checksWith(expressions: Expressions, limits: DefinitionChecks['limits']): DefinitionChecks {
+  return {
+    limits,
+    schema: schemaProblem,
+    expression: async ({ lang, expr }): Promise<ExpressionProblem | null> => {
+      try {
+        await expressions.check(lang, expr)
+        return null
+      } catch (error) {
+        if (!(error instanceof ExpressionError)) throw error
+        return { of: error.code === 'JN_CONFIG_INVALID' ? 'lang' : 'expr', message: error.message }
+      }
+    },
+  }
+}
