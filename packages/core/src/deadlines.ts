@@ -284,3 +284,39 @@ export function workerWakeAt(worker: Worker, life: Omit<Liveness, 'worker'>): In
   if (worker.diedAt !== null) return after(worker.diedAt, FORGET_AFTER_MS)
   return deathAt(worker, life) ?? after(worker.lastSeenAt, FORGET_AFTER_MS)
 }
+
+// ---- Runs of journeys ----
+
+/** How long runs may take, whatever their definitions say. */
+export interface RunLimits {
+  readonly defaultMs: Millis
+  readonly capMs: Millis
+}
+
+export interface RunBudget {
+  readonly deadlineAt: Instant
+  readonly limitMs: Millis
+  readonly limitedBy: 'spec' | 'platform-default' | 'platform-cap' | 'parent'
+}
+
+/** Every run has a deadline: what its author allows, or the default, within the cap and what is left of its parent. */
+export function runBudget(
+  startedAt: Instant,
+  askedMs: Millis | null,
+  { defaultMs, capMs }: RunLimits,
+  inheritedAt: Instant | null,
+): RunBudget {
+  const wantedMs = askedMs ?? defaultMs
+  const isCapped = capMs < wantedMs
+  const limitMs = isCapped ? capMs : wantedMs
+  const ownAt = after(startedAt, limitMs)
+  if (inheritedAt !== null && inheritedAt < ownAt)
+    return { deadlineAt: inheritedAt, limitMs: elapsed(startedAt, inheritedAt), limitedBy: 'parent' }
+  const limitedBy = isCapped ? 'platform-cap' : askedMs === null ? 'platform-default' : 'spec'
+  return { deadlineAt: ownAt, limitMs, limitedBy }
+}
+
+/** What is left until an instant; nothing, once it has come. */
+export function leftUntil(deadlineAt: Instant, now: Instant): Millis {
+  return elapsed(now, deadlineAt)
+}

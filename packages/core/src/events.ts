@@ -49,6 +49,7 @@ export const EVENT_TYPES = [
   'webhook.subscription.created',
   'webhook.subscription.deleted',
   'webhook.subscription.disabled',
+  'journey.paused',
   'webhook.dead',
   'workflow.started',
   'workflow.step_completed',

@@ -42,6 +42,27 @@ export * from './journey-view.ts'
 export * from './journey-explain.ts'
 export * from './journey-assumptions.ts'
 export * from './journey-plan.ts'
+export { graphOf, handedOn, locate, stateOf, type Located } from './journey-frames.ts'
+export {
+  awaitedJobs,
+  beginCompensation,
+  beginRun,
+  cancelledRun,
+  endRun,
+  expireRun,
+  failure as runFailure,
+  jobEnded,
+  openStep,
+  submitted,
+  wantsCompensation,
+  type NewRun,
+  type TimePassed,
+} from './journey-life.ts'
+export { callTimeout, dueOf as timerDueAt } from './journey-states.ts'
+export { documentFor, isData, memberOf, withAttributes } from './journey-values.ts'
+export * from './journey-walk.ts'
+export * from './journey-start.ts'
+export * from './journey-keeper.ts'
 export * from './json-schema.ts'
 export * from './schema-registry.ts'
 export * from './pool.ts'

@@ -26,6 +26,8 @@ export const RUNTIME_FAULTS = [
   'RUNTIME_JOB_REFUSED',
   /** The run's data, or what is to be sent, is too large. */
   'RUNTIME_TOO_LARGE',
+  /** Subjourneys are nested too deeply. */
+  'RUNTIME_TOO_DEEP',
   /** A fault of ours. */
   'RUNTIME_INTERNAL',
 ] as const

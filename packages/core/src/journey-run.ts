@@ -8,8 +8,9 @@
  *
  * A run is in one state per frame. The first frame is the run's own; a parallel state has one for each branch, and a
  * subjourney one for what goes on inside. Frames rest: on time, on a submission, on a job, on a call, on frames of their
- * own. One that is `ready` is to be taken on, and one that is `calling` waits for a call that some server makes; that
- * server is named in `keeper`. Everything else needs nobody: time, a job's end or a submission takes it on.
+ * own. One that is `ready` is to be taken on, and one that is `calling` waits for a call; which server does that is
+ * written down with it, so that another can do it when that one dies. Everything else needs nobody: time, a job's end or
+ * a submission takes it on.
  */
 import type { Instant, Millis } from './clock.ts'
 import { earliest } from './deadlines.ts'
@@ -46,8 +47,9 @@ export interface End {
 }
 
 export type Rest =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'calling' }
+  /** `by`: the server that takes it on; null until that is known. */
+  | { readonly kind: 'ready'; readonly by: string | null }
+  | { readonly kind: 'calling'; readonly by: string }
   | {
       readonly kind: 'waiting'
       readonly timeoutAt: Instant | null
@@ -114,8 +116,6 @@ export interface Run {
   /** Of a compensation: the run it cleans up after, and how that ended. */
   readonly compensates: { readonly id: string; readonly end: End } | null
 
-  /** The server that takes it on while something is ready or under way. */
-  readonly keeper: string | null
   /** Entries into states so far. */
   readonly visits: number
   readonly root: Frame
@@ -176,9 +176,16 @@ export function openSteps(run: Run): readonly Frame[] {
   return run.phase === 'RUNNING' ? leaves(run.root).filter(({ rest }) => rest.kind === 'waiting') : []
 }
 
-/** Something is to be done by a server: nobody else will take it on. */
-export function needsKeeper(run: Run): boolean {
-  return (
-    run.phase === 'RUNNING' && leaves(run.root).some(({ rest }) => rest.kind === 'ready' || rest.kind === 'calling')
-  )
+/** The servers that have something to do for it. */
+export function keepersOf(run: Run): ReadonlySet<string> {
+  const keepers = new Set<string>()
+  if (run.phase !== 'RUNNING') return keepers
+  for (const { rest } of leaves(run.root))
+    if ((rest.kind === 'ready' || rest.kind === 'calling') && rest.by !== null) keepers.add(rest.by)
+  return keepers
+}
+
+/** Nothing is under way: it waits for time, for a job, or for somebody. */
+export function isAtRest(run: Run): boolean {
+  return !leaves(run.root).some(({ rest }) => rest.kind === 'ready' || rest.kind === 'calling')
 }

@@ -65,7 +65,6 @@ export function aRun(more: Partial<Run> = {}): Run {
     compensation: null,
     compensatedBy: null,
     compensates: null,
-    keeper: null,
     visits: 1,
     root: aFrame('load', 'task', ready),
     end: null,

@@ -10,7 +10,8 @@
  * policy cannot reshape a job in flight and the row explains itself.
  */
 import { badField, badPolicy } from './errors.ts'
-import { millis, seconds, minutes, type Millis } from './clock.ts'
+import { days, millis, seconds, minutes, type Millis } from './clock.ts'
+import type { RunLimits } from './deadlines.ts'
 import { LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { speakerFor } from './job.ts'
 import type { Retention } from './lifecycle.ts'
@@ -72,6 +73,8 @@ export interface LimitSettings {
     readonly onTimeout: TimeoutMode
   }
   readonly caps: Caps
+  /** How long runs of journeys may take. */
+  readonly run: RunLimits
   /** Judge workers that never registered nor beat by the default stall clock as well (OJS timeouts §5.5, literally). */
   readonly judgeUnknownWorkers: boolean
 }
@@ -87,6 +90,7 @@ export const DEFAULT_LIMITS: LimitSettings = {
     onTimeout: 'retry',
   },
   caps: {},
+  run: { defaultMs: days(1), capMs: days(7) },
   judgeUnknownWorkers: false,
 }
 

@@ -1,6 +1,7 @@
 /** The settings as the engine takes them. */
 import { millis, type LimitSettings, type Millis, type TimeoutMode } from '@curfew/core'
 import type { EngineSettings } from './engine/engine.ts'
+import type { ExpressionSettings } from './expressions/open-expressions.ts'
 import type { Settings } from './settings.ts'
 
 function ms(settings: Settings, key: string): Millis {
@@ -56,6 +57,15 @@ function limitSettings(settings: Settings): LimitSettings {
       onTimeout: settings['limits.defaults.on-timeout'] as TimeoutMode,
     },
     caps,
+    run: { defaultMs: ms(settings, 'limits.run.default'), capMs: ms(settings, 'limits.run.cap') },
     judgeUnknownWorkers: settings['workers.judge-unknown'] === true,
+  }
+}
+
+export function expressionSettings(settings: Settings): ExpressionSettings {
+  return {
+    isolation: settings['expressions.isolation'] === 'thread' ? 'thread' : 'in-process',
+    maxEvalMs: ms(settings, 'expressions.max-eval'),
+    maxOutputBytes: Number(settings['expressions.max-output-bytes']),
   }
 }

@@ -8,10 +8,11 @@ import { setMaxListeners } from 'node:events'
 import { pino } from 'pino'
 import { Gauge } from 'prom-client'
 import type { Host, Random } from '@curfew/core'
-import { engineSettings } from './engine-settings.ts'
+import { engineSettings, expressionSettings } from './engine-settings.ts'
 import { Engine, manualClock, type Log } from './engine/engine.ts'
 import { Meters } from './engine/meters.ts'
 import type { Send } from './engine/outgoing.ts'
+import { openExpressions } from './expressions/open-expressions.ts'
 import { nodeHost, systemRandom, watchEventLoop } from './host.ts'
 import { createApp } from './http/app.ts'
 import { listen, type Listener } from './http/listen.ts'
@@ -146,6 +147,7 @@ async function openEngine(
     log,
     meters: new Meters(),
     send,
+    expressions: (clock) => openExpressions({ host, clock, random }, expressionSettings(settings)),
     ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
   })
 }

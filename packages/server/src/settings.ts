@@ -20,13 +20,23 @@ interface Setting {
   /** 'url': only the password in it. */
   readonly secret?: boolean | 'url'
   /** Where the value is shown in --help. */
-  readonly group: 'server' | 'limits' | 'retention' | 'workers'
+  readonly group: 'server' | 'limits' | 'retention' | 'workers' | 'expressions'
+  /** Its flag, if that is not the key with dashes. */
+  readonly flag?: string
 }
 
 const duration = (key: string, byDefault: string | null, help: string, group: Setting['group']): Setting => ({
   key,
   kind: 'duration',
   byDefault: byDefault === null ? null : readDuration(byDefault),
+  help,
+  group,
+})
+
+const whole = (key: string, byDefault: number, help: string, group: Setting['group']): Setting => ({
+  key,
+  kind: 'whole',
+  byDefault,
   help,
   group,
 })
@@ -121,6 +131,18 @@ export const SETTINGS: readonly Setting[] = [
   duration('limits.caps.visibility-timeout', null, 'no reservation may be longer', 'limits'),
   duration('limits.caps.total-timeout', null, 'no job may live longer', 'limits'),
   duration('limits.caps.enqueue-ttl', null, 'no job may wait longer', 'limits'),
+  { ...duration('limits.run.default', '1d', 'a run whose definition says nothing', 'limits'), flag: '--run-default' },
+  { ...duration('limits.run.cap', '7d', 'no run may take longer', 'limits'), flag: '--run-cap' },
+  {
+    key: 'expressions.isolation',
+    kind: 'choice',
+    choices: ['in-process', 'thread'],
+    byDefault: 'in-process',
+    help: 'thread: evaluate beside the server, for definitions by people one does not trust',
+    group: 'expressions',
+  },
+  duration('expressions.max-eval', '50ms', 'one evaluation', 'expressions'),
+  whole('expressions.max-output-bytes', 1_048_576, 'the value of one evaluation', 'expressions'),
   duration('workers.heartbeat-interval', '5s', 'how often workers are asked to beat', 'workers'),
   duration('workers.heartbeat-timeout', '30s', 'silence after which a worker is declared dead', 'workers'),
   {
@@ -141,21 +163,9 @@ export const SETTINGS: readonly Setting[] = [
   duration('retention.cancelled', '7d', 'cancelled jobs', 'retention'),
   duration('retention.discarded', '30d', 'discarded jobs', 'retention'),
   duration('retention.dead-letter', '180d', 'dead letters', 'retention'),
-  {
-    key: 'retention.dead-letter-max',
-    kind: 'whole',
-    byDefault: 10_000,
-    help: 'at most so many dead letters',
-    group: 'retention',
-  },
+  whole('retention.dead-letter-max', 10_000, 'at most so many dead letters', 'retention'),
   duration('retention.events', '7d', 'events', 'retention'),
-  {
-    key: 'retention.events-max',
-    kind: 'whole',
-    byDefault: 1_000_000,
-    help: 'at most so many events',
-    group: 'retention',
-  },
+  whole('retention.events-max', 1_000_000, 'at most so many events', 'retention'),
 ]
 
 export type Settings = Readonly<Record<string, Value>>
@@ -174,7 +184,7 @@ export interface Takes {
   readonly switches?: readonly string[]
 }
 
-export const flagOf = ({ key }: Pick<Setting, 'key'>): string => `--${key.replaceAll('.', '-')}`
+export const flagOf = ({ key, flag }: Pick<Setting, 'key' | 'flag'>): string => flag ?? `--${key.replaceAll('.', '-')}`
 export const envOf = ({ key }: Pick<Setting, 'key'>): string => `CURFEW_${key.replaceAll(/[.-]/g, '_').toUpperCase()}`
 
 export function loadSettings(

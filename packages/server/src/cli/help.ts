@@ -7,6 +7,7 @@ const GROUPS = {
   limits: 'Limits (defaults and caps)',
   workers: 'Workers',
   retention: 'Retention',
+  expressions: 'Expressions in journeys',
 } as const
 
 const WORDS = { text: 'TEXT', whole: 'N', duration: 'LENGTH', flag: '', choice: '' } as const

@@ -68,6 +68,8 @@ export interface Committed {
   /** What was refused from the inbox, and whether more may lie there. */
   readonly refused: Unit['refused']
   readonly moreInInbox: boolean
+  /** What is to be done once it is durable. */
+  readonly followUps: Unit['followUps']
   readonly commands: number
   readonly now: Instant
   readonly life: Life
@@ -298,6 +300,7 @@ export class Corridor {
       ranOut: unit.ranOut,
       refused: unit.refused,
       moreInInbox: unit.moreInInbox,
+      followUps: unit.followUps,
       commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),
       now: at.now,
       life: value.life,

@@ -3,9 +3,11 @@
  * due, in the same transaction with the same now, and must leave the document with a later `wakeAt`, or none, or gone:
  * one that stays due would be woken for ever.
  */
-import { broken, CRON, LIMITER, WEBHOOK, WORKFLOW, type DocName } from '@curfew/core'
+import { broken, CRON, KEEPER, LIMITER, RUN, WEBHOOK, WORKFLOW, type DocName } from '@curfew/core'
 import { wakeCron } from './cron.ts'
 import type { Engine } from './engine.ts'
+import { wakeKeeper } from './journey-keepers.ts'
+import { wakeRun } from './journey-runs.ts'
 import { forgetLimiter } from './limiters.ts'
 import type { Unit } from './unit.ts'
 import { wakeWebhook } from './webhooks.ts'
@@ -16,6 +18,8 @@ export type DocWaker = (engine: Engine, unit: Unit, id: string) => void | Promis
 const WAKERS: ReadonlyMap<string, DocWaker> = new Map<string, DocWaker>([
   [LIMITER.kind, forgetLimiter],
   [CRON.kind, wakeCron],
+  [KEEPER.kind, wakeKeeper],
+  [RUN.kind, wakeRun],
   [WEBHOOK.kind, wakeWebhook],
   [WORKFLOW.kind, wakeWorkflow],
 ])

@@ -30,8 +30,10 @@ import {
 } from '../store/store.ts'
 import { Corridor, type Command, type Committed } from './corridor.ts'
 import { wakeDoc } from './doc-wakers.ts'
+import { evaluatesNothing, type Expressions } from './expressions.ts'
 import { follow } from './followers.ts'
 import { admitFromInbox } from './inbox.ts'
+import { Journeys } from './journeys.ts'
 import type { Meters } from './meters.ts'
 import { callsNobody, type Send } from './outgoing.ts'
 import { Polls } from './polls.ts'
@@ -80,6 +82,8 @@ export interface EngineParts {
   readonly manualClock?: ManualClock
   /** How others are called; nobody is, if it is left out. */
   readonly send?: Send
+  /** How expressions are evaluated; none can be, if it is left out. */
+  readonly expressions?: (clock: Clock) => Expressions
 }
 
 /** What was committed, here or on another server, for those who listen. */
@@ -115,6 +119,8 @@ export class Engine {
   endings = 0
   readonly rooms = new Rooms()
   readonly webhooks: Webhooks
+  readonly journeys: Journeys
+  readonly expressions: Expressions
   readonly checkers = new Checkers()
   readonly #closing = new AbortController()
   readonly meters: Meters
@@ -148,6 +154,8 @@ export class Engine {
     this.meters = parts.meters
     this.webhooks = new Webhooks(this)
     this.clock = clock
+    this.expressions = parts.expressions?.(clock) ?? evaluatesNothing
+    this.journeys = new Journeys(this)
     this.upAt = clock.now()
     this.#manual = parts.manualClock ?? null
     this.#activeJobs = activeJobs
@@ -206,6 +214,7 @@ export class Engine {
     await engine.#corridor.settled()
     engine.#arm()
     await engine.webhooks.open()
+    await engine.journeys.open()
     return engine
   }
 
@@ -308,6 +317,7 @@ export class Engine {
     await this.run({ name: 'reset', run: () => {} })
     await this.store.reset()
     this.webhooks.forget()
+    this.journeys.forget()
     this.#activeJobs = 0
     this.#toldUpTo = 0
     await this.run({ name: 'settle', run: () => {} })
@@ -319,10 +329,12 @@ export class Engine {
     this.#closed = true
     this.beginClose()
     await this.webhooks.close()
+    await this.journeys.close()
     this.#timer?.cancel()
     await this.#corridor.close()
     this.#timer?.cancel()
     this.#unfollow()
+    await this.expressions.close()
     await this.store.close()
   }
 
@@ -365,7 +377,8 @@ export class Engine {
     return isHeld ? Math.min(LONGEST_REST_MS, Math.max(SHORTEST_REST_MS, 2 * this.#restMs)) : 0
   }
 
-  #announce({ transitions, events, live, refused, now }: Committed): void {
+  #announce({ transitions, events, live, refused, followUps, now }: Committed): void {
+    for (const act of followUps) act()
     for (const { id, error } of refused) {
       const told = { jobId: id.slice(0, 64), code: error.code }
       if (error.code !== 'internal_error') this.log.warn(told, 'a job in the inbox was refused')

@@ -5,6 +5,7 @@ import {
   impossibilities,
   OjsError,
   planFor,
+  RUN,
   queueLimits,
   settleAtEnqueue,
   softDeadlineAt,
@@ -141,7 +142,8 @@ export function needsOf(requests: readonly EnqueueRequest[], asked: readonly Ask
 
 /** Where a parent is found that is no job. */
 export function docsOf({ kind, id }: Parent): readonly DocName[] {
-  return kind === 'workflow' ? [{ kind: WORKFLOW.kind, id }] : []
+  if (kind === 'job') return []
+  return [{ kind: kind === 'workflow' ? WORKFLOW.kind : RUN.kind, id }]
 }
 
 const NOBODY: ReadonlySet<string> = new Set()
@@ -317,7 +319,11 @@ async function lifeOf(unit: Unit, { kind, id }: Parent): Promise<ParentLife | nu
     if (workflow === null) return null
     return { state: workflow.state, isOver: isWorkflowOver(workflow), deadlineAt: workflow.deadlineAt }
   }
-  const job = kind === 'job' ? await unit.seeJob(id) : null
+  if (kind === 'journey') {
+    const run = await unit.loadedDoc(RUN, id)
+    return run === null ? null : { state: run.phase, isOver: run.phase !== 'RUNNING', deadlineAt: run.deadlineAt }
+  }
+  const job = await unit.seeJob(id)
   if (job === null) return null
   return { state: job.state, isOver: isTerminal(job.state), deadlineAt: totalAt(job) ?? softDeadlineAt(job) }
 }

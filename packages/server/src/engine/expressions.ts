@@ -49,3 +49,14 @@ export interface Expressions {
   /** Ends what was begun; nothing is evaluated afterwards. */
   close(): Promise<void>
 }
+
+const noEngine = (): Promise<never> =>
+  Promise.reject(new ExpressionError('JN_CONFIG_INVALID', 'this server evaluates no expressions'))
+
+/** For a server without expressions. */
+export const evaluatesNothing: Expressions = {
+  check: noEngine,
+  evaluate: noEngine,
+  holds: noEngine,
+  close: () => Promise.resolve(),
+}

@@ -7,6 +7,7 @@ import { broken, type Job, type Owner } from '@curfew/core'
 import { followCron } from './cron.ts'
 import { followDeliveries } from './delivery.ts'
 import type { Engine } from './engine.ts'
+import { followRuns } from './journey-runs.ts'
 import type { Unit } from './unit.ts'
 import { followWorkflows } from './workflow-members.ts'
 
@@ -15,6 +16,7 @@ export type Follower = (engine: Engine, unit: Unit, ended: readonly Job[]) => Pr
 
 const FOLLOWERS: ReadonlyMap<Owner['kind'], Follower> = new Map<Owner['kind'], Follower>([
   ['cron', followCron],
+  ['journey', followRuns],
   ['webhook', followDeliveries],
   ['workflow', followWorkflows],
 ])

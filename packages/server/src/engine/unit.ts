@@ -226,6 +226,8 @@ export class Unit {
   /** What was refused from the inbox, and whether more may lie there. */
   readonly refused: { readonly id: string; readonly error: OjsError }[] = []
   moreInInbox = false
+  /** What is to be done once all of it is on disk. */
+  readonly followUps: (() => void)[] = []
 
   constructor(moment: Moment, workerTimeoutMs: Millis) {
     this.moment = moment
@@ -700,6 +702,11 @@ export class Unit {
 
   emit(event: NewEvent): void {
     this.#push(this.#events, [event])
+  }
+
+  /** Done once this is durable; not at all if it is undone, or never gets there. */
+  afterwards(act: () => void): void {
+    this.#push(this.followUps, [act])
   }
 
   noteRunOut(kind: LimitKind, overshootMs: Millis): void {

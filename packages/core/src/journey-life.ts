@@ -1,0 +1,248 @@
+/**
+ * A run's beginning and its end, and what happens to it that is not of its own doing: time passes, somebody submits, a
+ * job ends, somebody cancels. None of it needs the definition: what is needed of that was written down when a frame came
+ * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey-walk.ts`.
+ */
+import { elapsed, after, isDue, overshootOf, runBudget, type RunLimits } from './deadlines.ts'
+import { days, type Instant, type Millis } from './clock.ts'
+import type { Definition, StateId } from './journey.ts'
+import { changeFrames, moved, readyAt } from './journey-frames.ts'
+import {
+  currentState,
+  leaves,
+  pathOf,
+  type Data,
+  type End,
+  type Frame,
+  type Run,
+  type RunError,
+  type TerminationKind,
+  type Visit,
+} from './journey-run.ts'
+import type { Parent } from './job.ts'
+
+/** How long a run that is over can still be asked for. */
+export const RUN_KEPT_MS = days(7)
+/** A run remembers so many of the states it entered. */
+const LONGEST_TRAIL = 200
+
+export interface NewRun {
+  readonly id: string
+  readonly definition: Definition
+  readonly context: Data
+  readonly tags: readonly string[]
+  readonly attributes: Readonly<Record<string, string>>
+  readonly parent: Parent | null
+  readonly inheritedAt: Instant | null
+  /** When the clock began to run for it. */
+  readonly startedAt: Instant
+}
+
+export function beginRun(asked: NewRun, limits: RunLimits): Run {
+  const { definition, startedAt } = asked
+  const budget = runBudget(startedAt, definition.execution?.maxDurationMs ?? null, limits, asked.inheritedAt)
+  return {
+    id: asked.id,
+    name: definition.name,
+    version: definition.version,
+    kind: definition.kind,
+    phase: 'RUNNING',
+    revision: 1,
+    startedAt,
+    updatedAt: startedAt,
+    endedAt: null,
+    ...budget,
+    onTimeout: definition.execution?.onTimeout ?? {
+      errorCode: 'JOURNEY_TIMEOUT',
+      reason: `The run took longer than ${String(budget.limitMs / 1000)} s (${WORDS[budget.limitedBy]}).`,
+    },
+    cancellable: definition.cancellable,
+    parent: asked.parent,
+    tags: asked.tags,
+    attributes: asked.attributes,
+    compensation: definition.compensation?.start ?? null,
+    compensatedBy: null,
+    compensates: null,
+    visits: 0,
+    root: readyAt('', definition.start, asked.context),
+    end: null,
+    trail: [],
+    omitted: 0,
+    overshootMs: null,
+    purgeAt: null,
+  }
+}
+
+const WORDS: Readonly<Record<Run['limitedBy'], string>> = {
+  spec: 'spec.execution.maxDurationSec',
+  'platform-default': 'the default for runs, limits.run.default',
+  'platform-cap': 'the cap on runs, limits.run.cap',
+  parent: 'what was left of its parent',
+}
+
+/** What cleans up after a run that is over: a run of its own, with a budget of its own. */
+export function beginCompensation(over: Run, id: string, now: Instant, limits: RunLimits): Run {
+  const budget = runBudget(now, null, limits, null)
+  return {
+    ...over,
+    id,
+    kind: 'Compensation',
+    phase: 'RUNNING',
+    revision: 1,
+    startedAt: now,
+    updatedAt: now,
+    endedAt: null,
+    ...budget,
+    onTimeout: {
+      errorCode: 'COMPENSATION_TIMEOUT',
+      reason: `The compensation took longer than ${String(budget.limitMs / 1000)} s (${WORDS[budget.limitedBy]}).`,
+    },
+    parent: null,
+    compensation: null,
+    compensatedBy: null,
+    compensates: over.end === null ? null : { id: over.id, end: over.end },
+    visits: 0,
+    root: readyAt('', over.compensation ?? '', over.root.context),
+    end: null,
+    trail: [],
+    omitted: 0,
+    overshootMs: null,
+    purgeAt: null,
+  }
+}
+
+/** The run is changed: it counts on, and says when. */
+export function changed(run: Run, now: Instant, change: Partial<Run>): Run {
+  return { ...run, ...change, revision: run.revision + 1, updatedAt: now }
+}
+
+/** It ends, and stays as it ended. */
+export function endRun(run: Run, end: End, now: Instant, overshootMs: Millis | null = null): Run {
+  return changed(run, now, {
+    phase: end.phase,
+    end,
+    endedAt: now,
+    overshootMs,
+    trail: run.trail.map((visit) => (visit.to === null ? { ...visit, to: now } : visit)),
+    purgeAt: after(now, RUN_KEPT_MS),
+  })
+}
+
+export function failure(
+  at: string,
+  terminationKind: Exclude<TerminationKind, 'Success'>,
+  code: string,
+  reason: string,
+): End {
+  const error: RunError = { code, reason }
+  return { phase: 'FAILED', terminationKind, output: null, error, terminatedAtState: at }
+}
+
+export interface TimePassed {
+  readonly run: Run
+  /** Limits of steps that ran out, and how late that was noticed. */
+  readonly ranOut: readonly { readonly kind: 'run' | 'wait' | 'timer'; readonly overshootMs: Millis }[]
+}
+
+/** What time does to a run; null if nothing is due. Its deadline goes before everything else: a tie is lost. */
+export function expireRun(run: Run, now: Instant, upAt: Instant): TimePassed | null {
+  if (run.phase !== 'RUNNING') return null
+  if (isDue(run.deadlineAt, now)) {
+    const { errorCode, reason } = run.onTimeout
+    const overshootMs = overshootOf(run.deadlineAt, run.startedAt, upAt, now)
+    const end = failure(currentState(run.root).path, 'Timeout', errorCode, reason)
+    return { run: endRun(run, end, now, overshootMs), ranOut: [{ kind: 'run', overshootMs }] }
+  }
+  const ranOut: { kind: 'wait' | 'timer'; overshootMs: Millis }[] = []
+  let trail = run.trail
+  const root = changeFrames(run.root, (frame) => {
+    const { rest } = frame
+    if (rest.kind === 'sleeping' && isDue(rest.until, now)) {
+      ranOut.push({ kind: 'timer', overshootMs: overshootOf(rest.until, run.startedAt, upAt, now) })
+      trail = left(trail, frame, now)
+      return moved(frame, rest.next)
+    }
+    if (rest.kind === 'waiting' && rest.timeoutAt !== null && rest.onTimeout !== null && isDue(rest.timeoutAt, now)) {
+      ranOut.push({ kind: 'wait', overshootMs: overshootOf(rest.timeoutAt, run.startedAt, upAt, now) })
+      trail = left(trail, frame, now, 'timeout')
+      return moved(frame, rest.onTimeout)
+    }
+    return null
+  })
+  return root === run.root ? null : { run: changed(run, now, { root, trail }), ranOut }
+}
+
+/** The step that is open under this id. */
+export function openStep(run: Run, stepId: StateId): Frame | null {
+  if (run.phase !== 'RUNNING') return null
+  return leaves(run.root).find(({ state, rest }) => state === stepId && rest.kind === 'waiting') ?? null
+}
+
+/** Somebody submitted to an open step. `bound`: what else the request brings into the context. */
+export function submitted(run: Run, step: Frame, payload: unknown, bound: Data, now: Instant): Run {
+  const root = changeFrames(run.root, (frame) =>
+    frame.visit === step.visit && frame.rest.kind === 'waiting'
+      ? moved(frame, frame.rest.next, { ...frame.context, ...bound, payload })
+      : null,
+  )
+  return changed(run, now, { root, trail: left(run.trail, step, now) })
+}
+
+/** A job the run awaits has ended; null if it awaits it no longer. */
+export function jobEnded(run: Run, jobId: string, result: Data, now: Instant): Run | null {
+  if (run.phase !== 'RUNNING') return null
+  let trail = run.trail
+  const root = changeFrames(run.root, (frame) => {
+    const { rest } = frame
+    if (rest.kind !== 'job' || rest.jobId !== jobId) return null
+    trail = left(trail, frame, now)
+    const context = rest.resultVar === null ? frame.context : { ...frame.context, [rest.resultVar]: result }
+    return moved(frame, rest.next, context)
+  })
+  return root === run.root ? null : changed(run, now, { root, trail })
+}
+
+export const CANCELLED = { code: 'JOURNEY_CANCELLED', reason: 'Cancelled by user' } as const
+
+export function cancelledRun(run: Run, now: Instant): Run {
+  const end = failure(currentState(run.root).path, 'Cancel', CANCELLED.code, CANCELLED.reason)
+  return endRun(run, end, now)
+}
+
+/** The jobs that frames wait for. */
+export function awaitedJobs(frame: Frame): readonly string[] {
+  return leaves(frame).flatMap(({ rest }) => (rest.kind === 'job' ? [rest.jobId] : []))
+}
+
+/** Whether its end is to be followed by a compensation. Successes are asked for theirs while the run is walked. */
+export function wantsCompensation({ phase, compensation, kind }: Run): boolean {
+  return phase === 'FAILED' && compensation !== null && kind !== 'Compensation'
+}
+
+// ---- The trail ----
+
+export function entered(trail: readonly Visit[], frame: Frame, now: Instant, limitMs: Millis | null): Visit[] {
+  return [
+    ...trail,
+    { path: pathOf(frame), type: frame.type ?? '', visit: frame.visit, from: now, to: null, limitMs, note: null },
+  ]
+}
+
+export function left(trail: readonly Visit[], frame: Frame, now: Instant, note: string | null = null): Visit[] {
+  return trail.map((visit) =>
+    visit.visit === frame.visit && visit.to === null ? { ...visit, to: now, note: note ?? visit.note } : visit,
+  )
+}
+
+/** Only the last ones are kept; those that are still open always are. */
+export function trimmed(trail: readonly Visit[], omitted: number): { trail: readonly Visit[]; omitted: number } {
+  let excess = trail.length - LONGEST_TRAIL
+  if (excess <= 0) return { trail, omitted }
+  const kept = trail.filter(({ to }) => to === null || excess-- <= 0)
+  return { trail: kept, omitted: omitted + trail.length - kept.length }
+}
+
+/** How long the run has been going on. */
+export function runDuration({ startedAt, endedAt }: Run, now: Instant): Millis {
+  return elapsed(startedAt, endedAt ?? now)
+}

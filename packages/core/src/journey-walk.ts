@@ -1,0 +1,414 @@
+/**
+ * How a run goes on: from where its frames are ready until every one of them rests, or ends.
+ *
+ *   ready ─→ enter ─┬→ choice, transform ─────────→ ready, at the next state
+ *                   ├→ call ─→ calling ─ answer ──→ ready
+ *                   ├→ wait, timer, job ──────────→ rests; time or somebody takes it on (journey-life.ts)
+ *                   ├→ parallel, subjourney ──────→ frames of its own; when they are over: ready
+ *                   └→ succeed, fail, a fault ────→ over
+ *
+ * A walk is thought out apart from the store, and then saved as one step, if the run is still as it was. It asks for what
+ * it cannot know (`Ask`): what an expression gives, whether a value fits a schema. Before it enters a state it looks at
+ * the clock: with nothing left it stops, and the run's deadline ends it. It also stops after so many states, so that
+ * nobody walks in circles without anybody else having a turn.
+ */
+import type { Instant, Millis, Random } from './clock.ts'
+import { isDue } from './deadlines.ts'
+import type { EnqueueRequest } from './envelope.ts'
+import { uuidV7 } from './ids.ts'
+import { interpolate } from './interpolation.ts'
+import { prepareCall, type HttpResult, type PreparedCall } from './journey-call.ts'
+import { RunFault } from './journey-faults.ts'
+import { graphOf, graphWithin, moved, readyAt, stateOf } from './journey-frames.ts'
+import { awaitedJobs, changed, endRun, entered, failure, left, trimmed } from './journey-life.ts'
+import { leaves, pathOf, type Data, type End, type Frame, type Run, type Visit } from './journey-run.ts'
+import { callTimeout, dueOf, fork, isJoined, jobRequest, limitOf, openFor } from './journey-states.ts'
+import { documentFor, isData, memberOf, write } from './journey-values.ts'
+import {
+  stateTypeOf,
+  type DataSchema,
+  type Definition,
+  type Expression,
+  type Graph,
+  type HttpCall,
+  type JobTask,
+  type Parallel,
+  type Resilience,
+  type State,
+  type Subjourney,
+  type TimerState,
+} from './journey.ts'
+
+/** What a walk has to be told. The answer to `holds` is a boolean, to `misfit` what is wrong, or null. */
+export type Ask =
+  | { readonly ask: 'value' | 'holds'; readonly expression: Expression; readonly document: Data }
+  | { readonly ask: 'misfit'; readonly schema: DataSchema; readonly value: unknown }
+
+export interface WantedJob {
+  readonly jobId: string
+  readonly request: EnqueueRequest
+  readonly isAwaited: boolean
+  readonly isDetached: boolean
+}
+
+export interface WantedCall {
+  readonly path: string
+  readonly visit: number
+  readonly call: PreparedCall
+  readonly timeoutMs: Millis
+  readonly resilience: Resilience | null
+  /** Nobody waits for its answer. */
+  readonly isNotice: boolean
+}
+
+export interface Walked {
+  readonly run: Run
+  readonly jobs: readonly WantedJob[]
+  /** Awaited jobs that nobody awaits any more. */
+  readonly lostJobs: readonly string[]
+  readonly calls: readonly WantedCall[]
+  /** It succeeded, and is to be cleaned up after nevertheless. */
+  readonly compensate: boolean
+  /** The time was up before the next state could be entered. */
+  readonly isLate: boolean
+}
+
+export interface WalkTerms {
+  readonly now: () => Instant
+  readonly random: Random
+  /** The answers of calls, by the visit that asked for them. */
+  readonly results: ReadonlyMap<number, HttpResult>
+  /** The server that walks. What others are to do is left to them. */
+  readonly server: string
+  /** Calls it has under way, by their visit; others that its frames wait for are made again. */
+  readonly underway: ReadonlySet<number>
+}
+
+/** Then others have a turn, and it is written down how far it came. */
+const MOST_STATES = 64
+const DEEPEST = 32
+
+type Walk<T> = Generator<Ask, T, unknown>
+
+export function* walk(run: Run, definition: Definition, terms: WalkTerms): Walk<Walked> {
+  return yield* new Walker(run, definition, terms).walk()
+}
+
+class Walker {
+  readonly #run: Run
+  readonly #definition: Definition
+  readonly #terms: WalkTerms
+  readonly #jobs: WantedJob[] = []
+  readonly #calls: WantedCall[] = []
+  readonly #lost = new Set<string>()
+  #attributes: Run['attributes']
+  #trail: readonly Visit[]
+  #visits: number
+  #entered = 0
+  #isLate = false
+
+  constructor(run: Run, definition: Definition, terms: WalkTerms) {
+    this.#run = run
+    this.#definition = definition
+    this.#terms = terms
+    this.#attributes = run.attributes
+    this.#trail = run.trail
+    this.#visits = run.visits
+  }
+
+  *walk(): Walk<Walked> {
+    const root = yield* this.#go(this.#run.root, graphOf(this.#run, this.#definition), 0)
+    const now = this.#terms.now()
+    const walked = changed(this.#run, now, {
+      root,
+      visits: this.#visits,
+      attributes: this.#attributes,
+      ...trimmed(this.#trail, this.#run.omitted),
+    })
+    const over = root.rest.kind === 'over' ? yield* this.#checked(root.rest.end) : null
+    const calling = new Set(leaves(root).flatMap(({ rest, visit }) => (rest.kind === 'calling' ? [visit] : [])))
+    return {
+      run: over === null ? walked : endRun(walked, over, now),
+      jobs: this.#jobs,
+      lostJobs: [...this.#lost],
+      calls: this.#calls.filter(({ isNotice, visit }) => isNotice || calling.has(visit)),
+      compensate: over?.phase === 'SUCCEEDED' && (yield* this.#isToBeCompensated(over, root)),
+      isLate: this.#isLate,
+    }
+  }
+
+  /** A success must be what the definition promises. */
+  *#checked(end: End): Walk<End> {
+    const { schema } = this.#definition.output
+    if (end.phase !== 'SUCCEEDED' || schema === null || this.#run.kind === 'Compensation') return end
+    const misfit = yield { ask: 'misfit', schema, value: end.output }
+    if (misfit === null) return end
+    const reason = `the output does not fit spec.output.schema: ${String(misfit)}`
+    return failure(end.terminatedAtState, 'RuntimeError', 'RUNTIME_INVALID_OUTPUT', reason)
+  }
+
+  *#isToBeCompensated(end: End, frame: Frame): Walk<boolean> {
+    const { compensation } = this.#definition
+    if (compensation === null || this.#run.kind === 'Compensation') return false
+    const { phase, terminationKind, error, terminatedAtState } = end
+    const { id: journeyId, name: journeyName } = this.#run
+    const outcome = { phase, terminationKind, error, terminatedAtState, journeyId, journeyName }
+    for (const { predicate } of compensation.alsoFor) {
+      if (predicate === null) return true
+      try {
+        if (yield* this.#holds(predicate, frame, { output: end.output, outcome })) return true
+      } catch (error) {
+        // It succeeded; a rule that cannot be read does not change that, and does not match.
+        if (!(error instanceof RunFault)) throw error
+      }
+    }
+    return false
+  }
+
+  // ---- Frames ----
+
+  *#go(start: Frame, graph: Graph, depth: number): Walk<Frame> {
+    let frame = start
+    for (;;) {
+      const before = frame
+      try {
+        frame = yield* this.#step(frame, graph, depth)
+      } catch (error) {
+        if (!(error instanceof RunFault)) throw error
+        frame = this.#over(frame, failure(pathOf(frame), 'RuntimeError', error.code, error.message))
+      }
+      if (frame === before || frame.rest.kind === 'over') return frame
+    }
+  }
+
+  /** One step on; the frame itself if it rests. */
+  *#step(frame: Frame, graph: Graph, depth: number): Walk<Frame> {
+    const { rest } = frame
+    switch (rest.kind) {
+      case 'ready':
+        return rest.by === this.#terms.server ? yield* this.#enter(frame, graph, depth) : frame
+      case 'calling':
+        return rest.by === this.#terms.server ? yield* this.#hear(frame, stateOf(graph, frame.state)) : frame
+      case 'inside':
+        return yield* this.#goInside(frame, rest.frame, stateOf(graph, frame.state), depth)
+      case 'forked':
+        return yield* this.#goBranches(frame, rest.frames, stateOf(graph, frame.state), depth)
+      default:
+        return frame
+    }
+  }
+
+  *#enter(waiting: Frame, graph: Graph, depth: number): Walk<Frame> {
+    const now = this.#terms.now()
+    if (isDue(this.#run.deadlineAt, now)) this.#isLate = true
+    if (this.#isLate || this.#entered === MOST_STATES) return waiting
+    this.#entered += 1
+    this.#visits += 1
+    const state = stateOf(graph, waiting.state)
+    const frame: Frame = { ...waiting, visit: this.#visits, type: stateTypeOf(state) }
+    this.#trail = entered(this.#trail, frame, now, limitOf(state, this.#definition))
+    return yield* this.#act(frame, state, now, depth)
+  }
+
+  *#act(frame: Frame, state: State, now: Instant, depth: number): Walk<Frame> {
+    switch (state.type) {
+      case 'choice': {
+        for (const { predicate, next } of state.choices)
+          if (yield* this.#holds(predicate, frame)) return this.#leave(frame, next)
+        if (state.default !== null) return this.#leave(frame, state.default)
+        throw new RunFault('RUNTIME_NO_CHOICE', 'no choice holds, and there is no default')
+      }
+      case 'transform': {
+        const value = yield* this.#value(state.mapper, frame)
+        return this.#leave(frame, state.next, this.#written(frame, state.target, value))
+      }
+      case 'httpCall':
+        return yield* this.#call(frame, state)
+      case 'job':
+        return yield* this.#enqueue(frame, state)
+      case 'wait':
+      case 'webhook':
+        return openFor(frame, state, now)
+      case 'timer':
+        return yield* this.#sleep(frame, state, now)
+      case 'parallel':
+        return fork(frame, state, this.#terms.server)
+      case 'subjourney':
+        return yield* this.#goDown(frame, state, depth)
+      case 'succeed': {
+        const { context } = frame
+        const output = state.outputVar === null ? context : (memberOf(context, state.outputVar) ?? null)
+        return this.#over(frame, {
+          phase: 'SUCCEEDED',
+          terminationKind: 'Success',
+          output,
+          error: null,
+          terminatedAtState: pathOf(frame),
+        })
+      }
+      case 'fail': {
+        const reason = interpolate(state.reason, frame.context, 'text')
+        return this.#over(frame, failure(pathOf(frame), 'Fail', state.errorCode, reason))
+      }
+    }
+  }
+
+  #leave(frame: Frame, next: string, context: Data = frame.context, note: string | null = null): Frame {
+    this.#trail = left(this.#trail, frame, this.#terms.now(), note)
+    return moved(frame, next, context, this.#terms.server)
+  }
+
+  /** Whatever it still waited for is lost. */
+  #over(frame: Frame, end: End): Frame {
+    this.#lose(frame)
+    this.#trail = left(this.#trail, frame, this.#terms.now())
+    return { ...frame, rest: { kind: 'over', end } }
+  }
+
+  #lose(frame: Frame): void {
+    for (const jobId of awaitedJobs(frame)) {
+      const wanted = this.#jobs.findIndex((job) => job.jobId === jobId)
+      if (wanted === -1) this.#lost.add(jobId)
+      else this.#jobs.splice(wanted, 1)
+    }
+  }
+
+  // ---- Asking ----
+
+  *#value(expression: Expression, frame: Frame, more?: Data): Walk<unknown> {
+    return yield { ask: 'value', expression, document: this.#document(frame, more) }
+  }
+
+  *#holds(expression: Expression, frame: Frame, more?: Data): Walk<boolean> {
+    return (yield { ask: 'holds', expression, document: this.#document(frame, more) }) === true
+  }
+
+  #document(frame: Frame, more?: Data): Data {
+    return documentFor(this.#run, frame, more)
+  }
+
+  #written(frame: Frame, target: Parameters<typeof write>[0], value: unknown): Data {
+    const { context, attributes } = write(target, value, { context: frame.context, attributes: this.#attributes })
+    this.#attributes = attributes
+    return context
+  }
+
+  // ---- Calls ----
+
+  *#call(frame: Frame, state: HttpCall): Walk<Frame> {
+    const { body } = state
+    const mapped = body !== null && 'mapper' in body ? yield* this.#value(body.mapper, frame) : undefined
+    const call = prepareCall(state, this.#definition.http, frame.context, mapped)
+    const isNotice = state.mode === 'notify'
+    const timeoutMs = callTimeout(state, this.#definition)
+    const { visit } = frame
+    this.#calls.push({ path: pathOf(frame), visit, call, timeoutMs, resilience: state.resilience, isNotice })
+    return isNotice ? this.#leave(frame, state.next) : { ...frame, rest: { kind: 'calling', by: this.#terms.server } }
+  }
+
+  /** The answer of the call it waits for, if there is one. */
+  *#hear(frame: Frame, state: State): Walk<Frame> {
+    if (state.type !== 'httpCall') throw new RunFault('RUNTIME_INTERNAL', 'a state calls that is no call')
+    const result = this.#terms.results.get(frame.visit)
+    if (result === undefined) {
+      const isMade = this.#terms.underway.has(frame.visit) || this.#calls.some(({ visit }) => visit === frame.visit)
+      if (!isMade) yield* this.#call(frame, state)
+      return frame
+    }
+    const { resultVar, errorMapping } = state
+    const context = resultVar === null ? frame.context : { ...frame.context, [resultVar]: result }
+    const heard = { ...frame, context }
+    const note = result.error === undefined ? null : result.error.type.toLowerCase()
+    if (result.ok || errorMapping === null) return this.#leave(heard, state.next, context, note)
+    const value = yield* this.#value(errorMapping.mapper, heard, { payload: result })
+    return this.#leave(heard, state.next, this.#written(heard, errorMapping.target, value), note)
+  }
+
+  // ---- Jobs ----
+
+  *#enqueue(frame: Frame, state: JobTask): Walk<Frame> {
+    const { args, mode, detach: isDetached, resultVar, next } = state
+    const given = 'mapper' in args ? yield* this.#value(args.mapper, frame) : (JSON.parse(args.literal) as unknown)
+    if (!Array.isArray(given)) throw new RunFault('RUNTIME_TYPE_MISMATCH', 'the args of a job must be a list')
+    const now = this.#terms.now()
+    const jobId = uuidV7(now, this.#terms.random)
+    const isAwaited = mode === 'await'
+    this.#jobs.push({ jobId, request: jobRequest(this.#run, state, given, now), isAwaited, isDetached })
+    return isAwaited ? { ...frame, rest: { kind: 'job', jobId, resultVar, next } } : this.#leave(frame, next)
+  }
+
+  // ---- Time ----
+
+  *#sleep(frame: Frame, { kind, due, next }: TimerState, now: Instant): Walk<Frame> {
+    const text = typeof due === 'string' ? due : yield* this.#value(due, frame)
+    const until = typeof text === 'string' ? dueOf(kind, text, now) : null
+    if (until === null) {
+      const wanted = kind === 'until' ? 'an RFC 3339 instant' : 'an ISO 8601 duration'
+      throw new RunFault('RUNTIME_BAD_TIMER', `the timer's ${kind} must be ${wanted}`)
+    }
+    return isDue(until, now) ? this.#leave(frame, next) : { ...frame, rest: { kind: 'sleeping', until, next } }
+  }
+
+  // ---- What is inside ----
+
+  *#goDown(frame: Frame, state: Subjourney, depth: number): Walk<Frame> {
+    if (depth === DEEPEST)
+      throw new RunFault('RUNTIME_TOO_DEEP', `subjourneys are nested deeper than ${String(DEEPEST)}`)
+    const context = state.input === null ? {} : yield* this.#value(state.input, frame)
+    if (!isData(context)) throw new RunFault('RUNTIME_TYPE_MISMATCH', 'the input of a subjourney must be an object')
+    const { start } = graphWithin(this.#definition, state, null)
+    return { ...frame, rest: { kind: 'inside', frame: readyAt(pathOf(frame), start, context, this.#terms.server) } }
+  }
+
+  *#goInside(frame: Frame, inner: Frame, state: State, depth: number): Walk<Frame> {
+    const after = yield* this.#go(inner, graphWithin(this.#definition, state, null), depth + 1)
+    if (state.type !== 'subjourney' || after.rest.kind !== 'over')
+      return after === inner ? frame : { ...frame, rest: { kind: 'inside', frame: after } }
+    const { end } = after.rest
+    const { phase, terminationKind, output, error } = end
+    if (phase === 'FAILED' && state.onFailure === 'propagate') return this.#over(frame, end)
+    const result = state.resultKind === 'outcome' ? { phase, terminationKind, output, error } : output
+    const context = state.resultVar === null ? frame.context : { ...frame.context, [state.resultVar]: result }
+    return this.#leave(frame, state.next, context)
+  }
+
+  *#goBranches(frame: Frame, branches: Readonly<Record<string, Frame>>, state: State, depth: number): Walk<Frame> {
+    if (state.type !== 'parallel') throw new RunFault('RUNTIME_INTERNAL', 'a state has branches that is not parallel')
+    const frames = { ...branches }
+    let hasMoved = false
+    for (const { name } of state.branches) {
+      const branch = frames[name]
+      if (branch === undefined) throw new RunFault('RUNTIME_INTERNAL', 'a branch is missing')
+      const after = yield* this.#go(branch, graphWithin(this.#definition, state, name), depth + 1)
+      frames[name] = after
+      if (after !== branch) hasMoved = true
+      if (isJoined(state, frames)) return yield* this.#join(frame, frames, state)
+    }
+    return hasMoved ? { ...frame, rest: { kind: 'forked', frames } } : frame
+  }
+
+  *#join(frame: Frame, frames: Readonly<Record<string, Frame>>, { join, next }: Parallel): Walk<Frame> {
+    const [branches, outcomes]: [Record<string, unknown>, Record<string, unknown>] = [{}, {}]
+    for (const [name, branch] of Object.entries(frames)) {
+      if (branch.rest.kind !== 'over') {
+        this.#lose(branch)
+        this.#trail = this.#lostTrail(branch)
+        continue
+      }
+      const { phase, terminationKind, output, error } = branch.rest.end
+      outcomes[name] = { phase, terminationKind, error }
+      if (phase === 'SUCCEEDED') branches[name] = output
+    }
+    const value = join.mapper === null ? branches : yield* this.#value(join.mapper, frame, { branches, outcomes })
+    const context = join.resultVar === null ? frame.context : { ...frame.context, [join.resultVar]: value }
+    return this.#leave(frame, next, context)
+  }
+
+  #lostTrail(branch: Frame): readonly Visit[] {
+    const now = this.#terms.now()
+    const prefix = `${branch.path}/`
+    return this.#trail.map((visit) =>
+      visit.to === null && visit.path.startsWith(prefix) ? { ...visit, to: now, note: 'lost' } : visit,
+    )
+  }
+}

@@ -1,0 +1,262 @@
+/** Runs: begun, submitted to, cancelled, and taken on by time and by the jobs they wait for. */
+import {
+  beginRun,
+  boundContext,
+  cancel as cancelJob,
+  cancelledRun,
+  expireRun,
+  graphOf,
+  isDue,
+  isTerminal,
+  jobEnded,
+  locate,
+  metadataOf,
+  notFound,
+  NOTHING_INBOUND,
+  OjsError,
+  openStep,
+  passedOn,
+  pathOf,
+  readDoc,
+  RUN,
+  stateOf,
+  submitted,
+  uuidV7,
+  type Data,
+  type DataSchema,
+  type Definition,
+  type InboundRequest,
+  type Instant,
+  type Job,
+  type Mistake,
+  type Parent,
+  type Phase,
+  type Run,
+} from '@curfew/core'
+import type { DocWaker } from './doc-wakers.ts'
+import { ceilingFor, docsOf, NO_PARENT } from './enqueue.ts'
+import type { Engine } from './engine.ts'
+import type { Follower } from './followers.ts'
+import { saveRun } from './journey-saving.ts'
+import { compileSchema, type CheckArgs } from './json-schema.ts'
+import type { Unit } from './unit.ts'
+
+export interface StartRequest extends InboundRequest {
+  readonly definition: Definition
+  /** What was sent; the run's context, with what the definition binds besides. */
+  readonly context: Data
+  readonly parent: Parent | null
+  readonly inheritDeadline: boolean
+  /** When the clock began to run: for an Api when the request came, for a journey when it is accepted (null). */
+  readonly receivedAt: Instant | null
+}
+
+/** Stored, and being taken on. Bad input is refused, and nothing is stored. */
+export async function startRun(engine: Engine, request: StartRequest): Promise<Run> {
+  const { definition, parent } = request
+  const context = { ...request.context, ...boundContext(definition.starting, request) }
+  demand(definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
+  const metadata = metadataOf(definition, request.context, request)
+  const id = uuidV7(engine.now(), engine.random)
+  engine.journeys.passOn(id, passedOn(definition.starting, request))
+  return engine.run({
+    name: 'journey',
+    needs: parent === null ? {} : { docs: docsOf(parent) },
+    run: async (unit) => {
+      const { ceiling } = parent === null ? NO_PARENT : await ceilingFor(unit, request, parent)
+      const startedAt = request.receivedAt ?? unit.now
+      const inheritedAt = ceiling?.at ?? null
+      const run = beginRun(
+        { id, definition, context, ...metadata, parent, inheritedAt, startedAt },
+        unit.moment.limits.run,
+      )
+      // The request itself may have taken all the time there was.
+      const late = expireRun(run, unit.now, unit.moment.upAt)
+      for (const { kind, overshootMs } of late?.ranOut ?? []) unit.noteRunOut(kind, overshootMs)
+      return saveRun(engine, unit, null, late?.run ?? run)
+    },
+  })
+}
+
+const checkers = new WeakMap<object, CheckArgs>()
+
+/** What is wrong with a value, by a schema; null if nothing is. */
+export function misfitOf(schema: DataSchema | null, value: unknown): readonly Mistake[] | null {
+  if (schema === null || schema === true) return null
+  const known = typeof schema === 'object' ? checkers.get(schema) : undefined
+  const check = known ?? compileSchema(schema)
+  if (typeof schema === 'object' && known === undefined) checkers.set(schema, check)
+  const verdict = check(value)
+  return verdict.kind === 'valid' ? null : verdict.mistakes
+}
+
+function demand(schema: DataSchema | null, value: unknown, message: string): void {
+  const mistakes = misfitOf(schema, value)
+  if (mistakes !== null) throw new OjsError('schema_validation', message, { details: { mistakes } })
+}
+
+/** As it is by now; whatever is due has been settled. */
+export async function findRun(engine: Engine, id: string): Promise<Run | null> {
+  const doc = await engine.read((reads) => reads.doc(RUN.kind, id))
+  return doc === null ? null : readDoc<Run>(doc)
+}
+
+export interface RunFilter {
+  readonly name?: string
+  readonly phase?: Phase
+  readonly tag?: string
+  readonly subjectId?: string
+  readonly tenantId?: string
+}
+
+const A_PAGE = 200
+
+/** Oldest first; calls of Apis are not journeys, and are not listed. `next`: where to go on, if there may be more. */
+export async function listRuns(
+  engine: Engine,
+  filter: RunFilter,
+  after: string | null,
+  limit: number,
+): Promise<{ runs: Run[]; next: string | null }> {
+  return engine.read(async (reads) => {
+    const runs: Run[] = []
+    for (let from = after, more = true; more;) {
+      const page = await reads.docs(RUN.kind, '', from, A_PAGE)
+      for (const doc of page) {
+        from = doc.id
+        const run = readDoc<Run>(doc)
+        if (run.kind !== 'Api' && fits(run, filter)) runs.push(run)
+        if (runs.length === limit) return { runs, next: from }
+      }
+      more = page.length === A_PAGE
+    }
+    return { runs, next: null }
+  })
+}
+
+function fits({ name, phase, tags, attributes }: Run, filter: RunFilter): boolean {
+  return (
+    (filter.name === undefined || filter.name === name) &&
+    (filter.phase === undefined || filter.phase === phase) &&
+    (filter.tag === undefined || tags.includes(filter.tag)) &&
+    (filter.subjectId === undefined || filter.subjectId === attributes['subjectId']) &&
+    (filter.tenantId === undefined || filter.tenantId === attributes['tenantId'])
+  )
+}
+
+/** Somebody answers an open step. What does not fit its schema is refused, and the step stays open. */
+export async function submitStep(
+  engine: Engine,
+  id: string,
+  stepId: string,
+  payload: unknown,
+  from: InboundRequest,
+): Promise<Run> {
+  const found = await findRun(engine, id)
+  if (found === null) throw notFound('journey', id)
+  const definition = await engine.journeys.definitionOf(found)
+  const step = stepIn(found, stepId)
+  const { state } = stateAt(found, definition, step.visit)
+  if (state.type === 'wait' || state.type === 'webhook')
+    demand(state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
+  const inbound = definition.submitting[stepId] ?? NOTHING_INBOUND
+  engine.journeys.passOn(id, passedOn(inbound, from))
+  return engine.run({
+    name: 'step',
+    needs: { docs: [{ kind: RUN.kind, id }] },
+    run: async (unit) => {
+      const run = unit.doc(RUN, id)
+      if (run === null) throw notFound('journey', id)
+      // What is due has been settled, unless another server held it just then.
+      const current = expireRun(run, unit.now, unit.moment.upAt)?.run ?? run
+      const open = stepIn(current, stepId)
+      if (pathOf(open) !== pathOf(step)) throw notOpen(current, stepId)
+      return saveRun(engine, unit, run, submitted(current, open, payload, boundContext(inbound, from), unit.now))
+    },
+  })
+}
+
+function stepIn(run: Run, stepId: string): NonNullable<ReturnType<typeof openStep>> {
+  const step = openStep(run, stepId)
+  if (step === null) throw notOpen(run, stepId)
+  return step
+}
+
+function notOpen(run: Run, stepId: string): OjsError {
+  const isLate = run.end?.terminationKind === 'Timeout'
+  const [reason, message] =
+    run.phase === 'RUNNING'
+      ? ['not_active', `The step ${stepId} is not open: the journey is somewhere else.`]
+      : isLate
+        ? ['deadline_reached', `The time of the journey was up before ${stepId} was submitted.`]
+        : ['journey_over', `The journey is over (${run.phase}).`]
+  return new OjsError('conflict', message, { details: { reason, journey_id: run.id, phase: run.phase } })
+}
+
+function stateAt(run: Run, definition: Definition, visit: number): { state: ReturnType<typeof stateOf> } {
+  const found = locate(run.root, graphOf(run, definition), definition).find(({ frame }) => frame.visit === visit)
+  if (found === undefined) throw notFound('step', String(visit))
+  return { state: stateOf(found.graph, found.frame.state) }
+}
+
+/** A run that is over stays as it is. Jobs are locked before documents, so they are looked for first. */
+export function cancelRun(engine: Engine, id: string): Promise<Run> {
+  return engine.run({
+    name: 'cancel',
+    run: async (unit) => {
+      await unit.owned({ kind: 'journey', id }, true)
+      const run = await unit.loadedDoc(RUN, id)
+      if (run === null) throw notFound('journey', id)
+      if (run.phase !== 'RUNNING') return run
+      if (isDue(run.deadlineAt, unit.now)) return passTime(engine, unit, run)
+      if (!run.cancellable) {
+        const details = { reason: 'not_cancellable', journey_id: id }
+        throw new OjsError('conflict', 'This journey cannot be cancelled (spec.lifecycle.cancellable).', { details })
+      }
+      for (const job of await unit.owned({ kind: 'journey', id }, true))
+        if (!isTerminal(job.state)) unit.apply(cancelJob(job, unit.moment, { reason: 'journey_cancelled' }))
+      return saveRun(engine, unit, run, cancelledRun(run, unit.now))
+    },
+  })
+}
+
+/** Time has come for a run: its deadline, a timer, a wait that lasted too long; or it has been kept long enough. */
+export const wakeRun: DocWaker = async (engine, unit, id) => {
+  const run = unit.doc(RUN, id)
+  if (run === null) return
+  if (run.phase === 'RUNNING') await passTime(engine, unit, run)
+  else if (isDue(run.purgeAt, unit.now)) unit.putDoc(RUN, id, null)
+}
+
+async function passTime(engine: Engine, unit: Unit, run: Run): Promise<Run> {
+  const passed = expireRun(run, unit.now, unit.moment.upAt)
+  if (passed === null) return run
+  for (const { kind, overshootMs } of passed.ranOut) unit.noteRunOut(kind, overshootMs)
+  return saveRun(engine, unit, run, passed.run)
+}
+
+/** Jobs ended that runs were waiting for. */
+export const followRuns: Follower = async (engine, unit, ended) => {
+  const ids = new Set(ended.map(({ owner }) => owner?.id ?? ''))
+  await unit.load({ docs: [...ids].map((id) => ({ kind: RUN.kind, id })) })
+  for (const job of ended) {
+    const run = unit.doc(RUN, job.owner?.id ?? '')
+    if (run?.phase !== 'RUNNING') continue
+    if (isDue(run.deadlineAt, unit.now)) {
+      await passTime(engine, unit, run)
+      continue
+    }
+    const after = jobEnded(run, job.id, resultOf(job), unit.now)
+    if (after !== null) await saveRun(engine, unit, run, after)
+  }
+}
+
+function resultOf({ id, state, result, error }: Job): Data {
+  return {
+    ok: state === 'completed',
+    state: isTerminal(state) ? state : 'removed',
+    jobId: id,
+    ...(state === 'completed' && result !== null ? { result: JSON.parse(result) as unknown } : {}),
+    ...(state !== 'completed' && error !== null ? { error: JSON.parse(error) as unknown } : {}),
+  }
+}

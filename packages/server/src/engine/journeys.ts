@@ -1,0 +1,376 @@
+/**
+ * Runs under way on this server. A run is a document, and whatever changes it is a command like any other; here it is
+ * taken on: thought out (`core/journey-walk.ts`), saved if it is still as it was, and then its calls are made.
+ *
+ *   saved ─→ something of it is ours ─→ walk ─→ save ─┬→ saved …
+ *                                        ↑            └→ calls ─→ their answers ─┐
+ *                                        └──────────────────────────────────────┘
+ *
+ * Nothing here is the truth: if this server dies, another one finds in the store what it was doing, and does it again
+ * (journey-keepers.ts). A call is aborted as soon as nobody waits for it: the run is over, or its branch has lost.
+ */
+import {
+  broken,
+  instant,
+  isAtRest,
+  isDue,
+  keepersOf,
+  leaves,
+  leftUntil,
+  OjsError,
+  openSteps,
+  RunFault,
+  runFailure,
+  uuidV7,
+  currentState,
+  endRun,
+  walk,
+  type Ask,
+  type Definition,
+  type HttpResult,
+  type Run,
+  type Walked,
+  type WantedCall,
+} from '@curfew/core'
+import { definitionOf } from './definitions.ts'
+import type { Engine, Told } from './engine.ts'
+import { ExpressionError } from './expressions.ts'
+import { performCall } from './journey-call.ts'
+import { Keepers } from './journey-keepers.ts'
+import { findRun, misfitOf } from './journey-runs.ts'
+import { takeStep } from './journey-steps.ts'
+
+/** A run with more to remember than this has gone wrong. */
+const LARGEST_RUN = 4_194_304
+/** Others have a turn at least this often, however much there is to evaluate. */
+const TURN_MS = 8
+const TROUBLE_MS = 1_000
+
+interface Underway {
+  run: Run
+  /** Calls that are made, or will be once what asks for them is saved; by their visit. */
+  readonly calls: Map<number, AbortController>
+  readonly results: Map<number, HttpResult>
+  isWalking: boolean
+  again: boolean
+}
+
+interface Waiter {
+  readonly isDone: (run: Run) => boolean
+  readonly resolve: (run: Run) => void
+}
+
+export class Journeys {
+  /** What this server is called in the documents of runs. */
+  readonly server: string
+  readonly #engine: Engine
+  readonly #keepers: Keepers
+  readonly #underway = new Map<string, Underway>()
+  readonly #waiters = new Map<string, Set<Waiter>>()
+  /** Headers of the request that is being served, for the calls made meanwhile; never stored. */
+  readonly #passedOn = new Map<string, Readonly<Record<string, string>>>()
+  readonly #busy = new Set<Promise<unknown>>()
+  #unlisten: (() => void) | null = null
+  #turnEndsAt = 0
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+    this.server = uuidV7(instant(engine.host.wallMs()), engine.random)
+    this.#keepers = new Keepers(engine, () => this.isKeeping)
+  }
+
+  get isKeeping(): boolean {
+    return this.#underway.size > 0
+  }
+
+  /** Goes on with what was under way when the server went down, where it is the only one. */
+  async open(): Promise<void> {
+    if (this.#engine.store.shared) return
+    this.#track(this.#keepers.takeOverAll())
+  }
+
+  /** Calls are broken off; what was under way is taken up by another server, or after the restart. */
+  async close(): Promise<void> {
+    for (const underway of this.#underway.values()) for (const call of underway.calls.values()) call.abort()
+    await Promise.allSettled(this.#busy)
+    this.#unlisten?.()
+    await this.#keepers.close()
+  }
+
+  /** Everything was removed (test bench only). */
+  forget(): void {
+    for (const underway of this.#underway.values()) for (const call of underway.calls.values()) call.abort()
+    this.#underway.clear()
+  }
+
+  async definitionOf({ name, version }: Pick<Run, 'name' | 'version'>): Promise<Definition> {
+    const found = await definitionOf(this.#engine, name, version)
+    if (found === null) throw broken(`the definition ${name} ${version} is gone`)
+    return found.definition
+  }
+
+  passOn(runId: string, headers: Readonly<Record<string, string>>): void {
+    if (Object.keys(headers).length > 0) this.#passedOn.set(runId, headers)
+  }
+
+  /** A server is taken for dead. */
+  abandoned(server: string): void {
+    this.#track(this.#keepers.takeOver(server))
+  }
+
+  // ---- Waiting ----
+
+  /** Answers when it is over, or somebody can submit to it. */
+  untilPause(id: string, signal: AbortSignal): Promise<Run> {
+    return this.#until(id, signal, (run) => run.phase !== 'RUNNING' || openSteps(run).length > 0)
+  }
+
+  /** Answers when it is over, or nothing is under way for it. */
+  untilRest(id: string, signal: AbortSignal): Promise<Run> {
+    return this.#until(id, signal, (run) => run.phase !== 'RUNNING' || isAtRest(run))
+  }
+
+  async #until(id: string, signal: AbortSignal, isDone: (run: Run) => boolean): Promise<Run> {
+    const { closing } = this.#engine
+    let stop = (): void => {}
+    const told = new Promise<Run>((resolve, reject) => {
+      const waiter: Waiter = { isDone, resolve }
+      const waiters = this.#waiters.get(id) ?? new Set()
+      this.#waiters.set(id, waiters.add(waiter))
+      const giveUp = (): void => {
+        reject(new OjsError('unavailable', 'Nobody waits for the journey any more; it goes on.'))
+      }
+      for (const one of [signal, closing]) one.addEventListener('abort', giveUp, { once: true })
+      stop = () => {
+        for (const one of [signal, closing]) one.removeEventListener('abort', giveUp)
+        waiters.delete(waiter)
+        if (waiters.size === 0) this.#waiters.delete(id)
+      }
+      if (signal.aborted || closing.aborted) giveUp()
+    })
+    this.#hearOthers()
+    try {
+      const now = await findRun(this.#engine, id)
+      if (now !== null && isDone(now)) return now
+      return await this.#untilTold(told, now)
+    } finally {
+      stop()
+      told.catch(() => {})
+    }
+  }
+
+  /** At its deadline it is over, whether or not somebody else has told so yet. */
+  async #untilTold(told: Promise<Run>, run: Run | null): Promise<Run> {
+    if (run === null) return told
+    const timer = this.#engine.timerAt(run.deadlineAt, () => {
+      this.#track(this.#look(run.id))
+    })
+    try {
+      return await told
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  #tell(run: Run): void {
+    for (const { isDone, resolve } of this.#waiters.get(run.id) ?? []) if (isDone(run)) resolve(run)
+  }
+
+  async #look(id: string): Promise<void> {
+    const run = await findRun(this.#engine, id)
+    if (run === null) return
+    this.#tell(run)
+    this.#abortOrphans(run)
+  }
+
+  /** What other servers do to runs that are of interest here. */
+  #hearOthers(): void {
+    if (!this.#engine.store.shared) return
+    this.#unlisten ??= this.#engine.listen(({ events, live }: Told) => {
+      for (const { type, subject } of [...events, ...live])
+        if (type.startsWith('journey.') && (this.#waiters.has(subject) || this.#underway.has(subject)))
+          this.#track(this.#look(subject).catch(() => {}))
+    })
+  }
+
+  // ---- Taking on ----
+
+  /** A run was saved here, and is on disk. */
+  saved(run: Run): void {
+    this.#tell(run)
+    this.#abortOrphans(run)
+    if (isAtRest(run) || run.phase !== 'RUNNING') this.#passedOn.delete(run.id)
+    if (!keepersOf(run).has(this.server)) return
+    const underway = this.#underway.get(run.id) ?? this.#begin(run)
+    if (run.revision >= underway.run.revision) underway.run = run
+    this.#goOn(underway)
+  }
+
+  #begin(run: Run): Underway {
+    const underway: Underway = { run, calls: new Map(), results: new Map(), isWalking: false, again: false }
+    this.#underway.set(run.id, underway)
+    this.#hearOthers()
+    this.#keepers.keeping()
+    return underway
+  }
+
+  #abortOrphans(run: Run): void {
+    const underway = this.#underway.get(run.id)
+    if (underway === undefined || run.revision < underway.run.revision) return
+    const wanted = new Set(run.phase === 'RUNNING' ? leaves(run.root).map(({ visit }) => visit) : [])
+    for (const [visit, call] of underway.calls) if (!wanted.has(visit)) call.abort()
+    if (run.phase !== 'RUNNING') underway.run = run
+  }
+
+  #goOn(underway: Underway): void {
+    underway.again = true
+    if (underway.isWalking) return
+    underway.isWalking = true
+    this.#track(this.#walkOn(underway))
+  }
+
+  async #walkOn(underway: Underway): Promise<void> {
+    const { closing } = this.#engine
+    while (underway.again && !closing.aborted) {
+      underway.again = false
+      try {
+        await this.#walkOnce(underway)
+      } catch (error) {
+        if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'a run could not be taken on')
+        await this.#rest()
+        underway.again = true
+      }
+    }
+    underway.isWalking = false
+    const isOurs = keepersOf(underway.run).has(this.server)
+    if (!isOurs && underway.calls.size === 0) this.#underway.delete(underway.run.id)
+  }
+
+  async #walkOnce(underway: Underway): Promise<void> {
+    const { run, results, calls } = underway
+    if (!keepersOf(run).has(this.server)) return
+    const walked = await this.#thoughtOut(run, underway)
+    if (walked.isLate) {
+      await findRun(this.#engine, run.id)
+      return
+    }
+    if (walked.run.root === run.root && walked.calls.length === 0) return
+    for (const { visit, isNotice } of walked.calls) if (!isNotice) calls.set(visit, new AbortController())
+    const taken = await this.#engine.run(takeStep(this.#engine, run, walked)).catch((error: unknown) => {
+      this.#release(underway, walked)
+      throw error
+    })
+    if (!taken.isDone) {
+      this.#release(underway, walked)
+      if (taken.run !== null && taken.run.revision > underway.run.revision) underway.run = taken.run
+      underway.again = true
+      return
+    }
+    for (const visit of results.keys()) if (!isWanted(walked.run, visit)) results.delete(visit)
+    for (const wanted of walked.calls) this.#track(this.#call(underway, wanted))
+  }
+
+  #release({ calls }: Underway, walked: Walked): void {
+    for (const { visit, isNotice } of walked.calls) if (!isNotice) calls.delete(visit)
+  }
+
+  /** Walks, answering what is asked; a fault of ours ends the run rather than holding it up for ever. */
+  async #thoughtOut(run: Run, { results, calls }: Underway): Promise<Walked> {
+    const { random } = this.#engine
+    const definition = await this.definitionOf(run)
+    const now = (): Run['updatedAt'] => this.#engine.now()
+    const steps = walk(run, definition, { now, random, server: this.server, results, underway: new Set(calls.keys()) })
+    let step = steps.next()
+    while (step.done !== true) {
+      await this.#turn()
+      if (isDue(run.deadlineAt, now()))
+        return { run, jobs: [], lostJobs: [], calls: [], compensate: false, isLate: true }
+      try {
+        step = steps.next(await this.#answer(step.value, run))
+      } catch (error) {
+        if (!(error instanceof RunFault)) throw error
+        step = steps.throw(error)
+      }
+    }
+    const walked = step.value
+    if (JSON.stringify(walked.run).length <= LARGEST_RUN) return walked
+    const at = currentState(run.root).path
+    const end = runFailure(at, 'RuntimeError', 'RUNTIME_TOO_LARGE', 'the run has more data than can be kept')
+    return { ...walked, run: endRun(run, end, now()), jobs: [], calls: [], compensate: false }
+  }
+
+  async #answer(asked: Ask, { deadlineAt }: Run): Promise<unknown> {
+    if (asked.ask === 'misfit') return misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
+    const { lang, expr } = asked.expression
+    const { expressions } = this.#engine
+    const terms = { budgetMs: leftUntil(deadlineAt, this.#engine.now()) }
+    try {
+      return asked.ask === 'holds'
+        ? await expressions.holds(lang, expr, asked.document, terms)
+        : await expressions.evaluate(lang, expr, asked.document, terms)
+    } catch (error) {
+      if (error instanceof ExpressionError) throw new RunFault(error.code, error.message, error)
+      throw error
+    }
+  }
+
+  /** Sockets and timers have their turn, however many expressions wait. */
+  async #turn(): Promise<void> {
+    const { host } = this.#engine
+    if (host.monotonicMs() < this.#turnEndsAt) return
+    await new Promise<void>((resolve) => {
+      host.defer(resolve)
+    })
+    this.#turnEndsAt = host.monotonicMs() + TURN_MS
+  }
+
+  // ---- Calls ----
+
+  async #call(underway: Underway, { path, visit, call, timeoutMs, resilience, isNotice }: WantedCall): Promise<void> {
+    const { id, deadlineAt } = underway.run
+    const controller = (isNotice ? undefined : underway.calls.get(visit)) ?? new AbortController()
+    const passedOn = this.#passedOn.get(id)
+    const prepared = passedOn === undefined ? call : { ...call, headers: { ...passedOn, ...call.headers } }
+    const abort = (): void => {
+      controller.abort()
+    }
+    this.#engine.closing.addEventListener('abort', abort, { once: true })
+    try {
+      const terms = { timeoutMs, resilience: isNotice ? null : resilience, deadlineAt, signal: controller.signal }
+      const result = await performCall(this.#engine, prepared, { ...terms, idempotencyKey: `${id}/${path}/${String(visit)}` })
+      if (isNotice || result === null) return
+      underway.results.set(visit, result)
+    } finally {
+      this.#engine.closing.removeEventListener('abort', abort)
+      if (!isNotice) underway.calls.delete(visit)
+    }
+    this.#goOn(underway)
+  }
+
+  #track(work: Promise<unknown>): void {
+    const busy: Promise<unknown> = work
+      .catch((error: unknown) => {
+        if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'a run met an error')
+      })
+      .finally(() => this.#busy.delete(busy))
+    this.#busy.add(busy)
+  }
+
+  #rest(): Promise<void> {
+    const { host, closing } = this.#engine
+    return new Promise((resolve) => {
+      const done = (): void => {
+        timer.cancel()
+        closing.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = host.setTimer(TROUBLE_MS, done)
+      closing.addEventListener('abort', done, { once: true })
+      if (closing.aborted) done()
+    })
+  }
+}
+
+function isWanted(run: Run, visit: number): boolean {
+  return leaves(run.root).some((frame) => frame.visit === visit && frame.rest.kind === 'calling')
+}
