@@ -15,6 +15,7 @@ import {
 import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/engine.ts'
 import { Meters } from '../packages/server/src/engine/meters.ts'
 import type { Send } from '../packages/server/src/engine/outgoing.ts'
+import { openExpressions } from '../packages/server/src/expressions/open-expressions.ts'
 import { createApp, type Handler } from '../packages/server/src/http/app.ts'
 import type { Store } from '../packages/server/src/store/store.ts'
 import { openTestStore, quiet } from './stores.ts'
@@ -160,6 +161,7 @@ export class TestServer {
       settings: { ...settings, limits: { ...settings.limits, ...options.limits } },
       log: { info: log('info'), warn: log('warn'), error: log('error') },
       meters: new Meters(),
+      expressions: (time) => openExpressions({ host: clock, clock: time, random: seededRandom(11) }),
       ...(options.send === undefined ? {} : { send: options.send }),
       ...(options.manual === true ? { manualClock: manualClock(clock.now()) } : {}),
     })

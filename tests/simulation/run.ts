@@ -295,6 +295,7 @@ function shortLimits(chance: Chance): LimitSettings {
       ...(chance.happens(0.1) ? { visibility: ms(1_000, 10_000) } : {}),
       ...(chance.happens(0.1) ? { heartbeat: ms(1_000, 10_000) } : {}),
     },
+    run: DEFAULT_LIMITS.run,
     judgeUnknownWorkers: chance.happens(0.1),
   }
 }

@@ -19,7 +19,7 @@ export const aFrame = (state: string, type: string | null, rest: Rest, path = ''
   rest,
 })
 
-export const ready: Rest = { kind: 'ready' }
+export const ready: Rest = { kind: 'ready', by: null }
 
 /** At a wait or webhook without a limit of its own. */
 export const openStep: Rest = { kind: 'waiting', timeoutAt: null, onTimeout: null, next: 'after' }

@@ -142,8 +142,8 @@ class Walker {
     const { schema } = this.#definition.output
     if (end.phase !== 'SUCCEEDED' || schema === null || this.#run.kind === 'Compensation') return end
     const misfit = yield { ask: 'misfit', schema, value: end.output }
-    if (misfit === null) return end
-    const reason = `the output does not fit spec.output.schema: ${String(misfit)}`
+    if (typeof misfit !== 'string') return end
+    const reason = `the output does not fit spec.output.schema: ${misfit}`
     return failure(end.terminatedAtState, 'RuntimeError', 'RUNTIME_INVALID_OUTPUT', reason)
   }
 

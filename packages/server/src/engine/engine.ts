@@ -29,6 +29,7 @@ import {
   type StoredEvent,
 } from '../store/store.ts'
 import { Corridor, type Command, type Committed } from './corridor.ts'
+import { Definitions } from './definitions.ts'
 import { wakeDoc } from './doc-wakers.ts'
 import { evaluatesNothing, type Expressions } from './expressions.ts'
 import { follow } from './followers.ts'
@@ -120,6 +121,7 @@ export class Engine {
   readonly rooms = new Rooms()
   readonly webhooks: Webhooks
   readonly journeys: Journeys
+  readonly definitions = new Definitions(this)
   readonly expressions: Expressions
   readonly checkers = new Checkers()
   readonly #closing = new AbortController()
@@ -318,6 +320,7 @@ export class Engine {
     await this.store.reset()
     this.webhooks.forget()
     this.journeys.forget()
+    this.definitions.forget()
     this.#activeJobs = 0
     this.#toldUpTo = 0
     await this.run({ name: 'settle', run: () => {} })
