@@ -1,14 +1,17 @@
 /** Who shares a transaction with whom: a disk that is slow by hand, and turns of the event loop that are taken by hand. */
 import { FakeClock, millis, type Host, type Moment } from '@curfew/core'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Store, Transaction } from '../store/store.ts'
 import { Corridor, type Command } from './corridor.ts'
 
 /** Commits at once, and is on the disk when it is told so. */
 class SlowDisk {
   readonly #waiting: (() => void)[] = []
+  /** What happens before each of the next transactions has begun. */
+  readonly before: (() => void)[] = []
 
   readonly #transaction: Store['transaction'] = async (work) => {
+    this.before.shift()?.()
     const { value } = await work({
       seeLife: () => Promise.resolve({ aliveAt: null, outages: [] }),
       findDueWorkers: () => Promise.resolve([]),
@@ -51,7 +54,15 @@ class Turns {
 
 const command = (name: string): Command<void> => ({ name, run: () => {} })
 
-function openCorridor(): { corridor: Corridor; disk: SlowDisk; turns: Turns; groups: number[] } {
+interface Opened {
+  readonly corridor: Corridor
+  readonly disk: SlowDisk
+  readonly turns: Turns
+  readonly groups: number[]
+  readonly clock: FakeClock
+}
+
+function openCorridor(): Opened {
   const [disk, turns, groups] = [new SlowDisk(), new Turns(), [] as number[]]
   const clock = new FakeClock()
   const corridor = new Corridor({
@@ -68,7 +79,7 @@ function openCorridor(): { corridor: Corridor; disk: SlowDisk; turns: Turns; gro
     onDurable: () => {},
     onTrouble: () => {},
   })
-  return { corridor, disk, turns, groups }
+  return { corridor, disk, turns, groups, clock }
 }
 
 test('whoever was answered and asks again at once is in one transaction with those who waited meanwhile', async () => {
@@ -124,4 +135,36 @@ test('a command that meets nobody is decided at the end of its turn', async () =
     disk.sync()
     await alone
   }
+})
+
+describe('a process that stands still when a group is about to be decided', () => {
+  /** When a command is decided while the clock goes on by this before each transaction has begun; the last one counts. */
+  async function decidedAfter(...standstillsMs: number[]): Promise<number[]> {
+    const { corridor, disk, turns, clock } = openCorridor()
+    const beganAt = clock.now()
+    for (const ms of standstillsMs) {
+      disk.before.push(() => {
+        clock.advance(ms)
+      })
+    }
+    const decidedAt: number[] = []
+    const run = corridor.run({ name: 'note', run: ({ now }) => void decidedAt.push(now - beganAt) })
+    await turns.end(2)
+    disk.sync()
+    await run
+    return decidedAt
+  }
+
+  test('decides it again, at the instant at which it went on', async () => {
+    expect((await decidedAfter(10_000)).at(-1)).toBe(10_000)
+    expect((await decidedAfter(10_000, 60_000)).at(-1)).toBe(70_000)
+  })
+
+  test('does not decide again what takes a moment', async () => {
+    expect(await decidedAfter(900)).toEqual([0])
+  })
+
+  test('gives a group that always takes long more time with each try', async () => {
+    expect(await decidedAfter(3_000, 3_000, 3_000, 3_000)).toEqual([0, 3_000, 6_000])
+  })
 })

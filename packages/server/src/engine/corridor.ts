@@ -11,10 +11,12 @@
  *
  * A command that is refused is undone alone. A command that breaks (a bug) makes the whole group roll back; the others
  * are then tried one by one, so that only the broken one fails. So is the chore that goes with each sign of life. If
- * another server was faster with a row, the group is decided again on what is there now. If the store cannot serve,
- * everyone is told so.
+ * another server was faster with a row, the group is decided again on what is there now. So it is when the process stood
+ * still in the middle: an attempt must not begin at an instant that is long past. If the store cannot serve, everyone is
+ * told so.
  */
 import {
+  elapsed,
   instant,
   isDue,
   jobEvent,
@@ -101,6 +103,11 @@ const MOST_COMMANDS = 500
 const MOST_TURNS = 8
 /** How often a group is decided again because another server was faster. */
 const MOST_TRIES = 10
+/** How old the `now` of a group may be when it is saved; twice as old with each try, since perhaps it takes that long. */
+const MOST_AGE_MS = 1_000
+
+/** What was decided is of a time that is past: the process stood still, or the way to the database was blocked. */
+class Outdated extends Error {}
 
 export class Corridor {
   readonly #ports: CorridorPorts
@@ -242,9 +249,9 @@ export class Corridor {
   async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#transaction(group, chore)
+        return await this.#transaction(group, chore, MOST_AGE_MS * 2 ** (tries - 1))
       } catch (error) {
-        if (!(error instanceof RowsMoved)) throw error
+        if (!(error instanceof RowsMoved || error instanceof Outdated)) throw error
         if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
       }
     }
@@ -265,7 +272,7 @@ export class Corridor {
     }
   }
 
-  async #transaction(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
+  async #transaction(group: readonly Waiting[], chore: Command<void> | null, mostAgeMs: number): Promise<Decided> {
     const { store, moment, judge, workerTimeoutMs, deadLetterMax } = this.#ports
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs)
@@ -286,6 +293,7 @@ export class Corridor {
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
       const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
       if (stamps) unit.stampAlive(stamp?.outages ?? null)
+      if (elapsed(at.now, moment().now) > mostAgeMs) throw new Outdated('the process stood still')
       return {
         value: { outcomes, postponed: more, life: { aliveAt: stamps ? at.now : life.aliveAt, outages } },
         changes: unit.changes(),
