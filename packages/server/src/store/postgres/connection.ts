@@ -65,6 +65,9 @@ const SETTINGS = {
   work: {
     statement_timeout: '10s',
     lock_timeout: '3s',
+    // The limit for a transaction that says nothing does not reach one that cannot hand over what it found. Less than a
+    // lock is waited for, so that whoever waits for its rows gets them.
+    tcp_user_timeout: '2000',
     plan_cache_mode: 'force_generic_plan',
     enable_seqscan: 'off',
     enable_hashjoin: 'off',

@@ -524,18 +524,55 @@ describe('a transaction that says nothing', () => {
     expect(idsOf(await within(hasty, (tx) => tx.findJobs([job.id])))).toEqual([job.id])
   })
 
-  test('because it has much to decide gets more time when it is tried again', { timeout: 10_000 }, async () => {
+  const deciding = (job: Job, isDecided: (silent: number[]) => boolean) =>
+    hasty.transaction(async (tx) => {
+      await tx.findJobs([job.id])
+      await until(silences, isDecided)
+      return { value: null, changes: changes({ events: [anEvent()] }) }
+    })
+  const untilEnded = (silent: number[]): boolean => silent.length === 0
+
+  test('because it has much to decide gets more time when it was tried twice', { timeout: 10_000 }, async () => {
     const [job] = (await someJobs(1)) as [Job]
-    const deciding = (isDecided: (silent: number[]) => boolean) =>
-      hasty.transaction(async (tx) => {
-        await tx.findJobs([job.id])
-        await until(silences, isDecided)
-        return { value: null, changes: changes({ events: [anEvent()] }) }
-      })
-    const ended = deciding((silent) => silent.length === 0)
-    await expect(ended).rejects.toBeInstanceOf(RowsMoved)
-    const patient = deciding((silent) => silent.some((ms) => ms > 600))
+    await expect(deciding(job, untilEnded)).rejects.toBeInstanceOf(RowsMoved)
+    await expect(deciding(job, untilEnded)).rejects.toBeInstanceOf(RowsMoved)
+    const patient = deciding(job, (silent) => silent.some((ms) => ms > 400))
     expect((await patient).events).toHaveLength(1)
+  })
+
+  test('because its server stood still gets no more time the second time', { timeout: 10_000 }, async () => {
+    const [job] = (await someJobs(1)) as [Job]
+    const longest: number[] = []
+    const untilGone = (silent: number[]): boolean => {
+      longest.push(...silent)
+      return silent.length === 0
+    }
+    await expect(deciding(job, untilEnded)).rejects.toBeInstanceOf(RowsMoved)
+    await expect(deciding(job, untilGone)).rejects.toBeInstanceOf(RowsMoved)
+    expect(Math.max(...longest)).toBeLessThan(1_000)
+  })
+})
+
+describe('a server that no longer takes what the database sends', () => {
+  test('holds nothing for longer than others wait for a lock', { timeout: 30_000 }, async () => {
+    // More than lies between the two.
+    const jobs = await someJobs(8, { body: `"args":["${'x'.repeat(1_000_000)}"]` })
+    const proxy = await openProxy()
+    const stopped = await bench.open(schema, undefined, proxy.url)
+    await within(stopped, (tx) => tx.findJobs([]))
+    const work = stopped.transaction(async (tx) => {
+      proxy.stopReading()
+      return { value: await tx.findJobs(idsOf(jobs)), changes: NO_CHANGES }
+    })
+    work.catch(() => {})
+    await until(
+      () =>
+        bench.ask(`SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'ClientWrite'`, [schema]),
+      (sessions) => sessions.length > 0,
+    )
+    expect(idsOf(await within(b, (tx) => tx.findJobs(idsOf(jobs))))).toEqual(idsOf(jobs))
+    proxy.drop()
+    await stopped.close()
   })
 })
 
@@ -792,7 +829,7 @@ async function setReadOnly(value: 'on' | 'off'): Promise<void> {
   )
 }
 
-/** Stands between a server and the database: counts their turns, and can lose what the database says. */
+/** Stands between a server and the database: counts their turns, and can lose or no longer take what the database says. */
 async function openProxy() {
   const to = new URL(bench.url)
   const pairs = new Set<[client: Socket, database: Socket]>()
@@ -832,6 +869,9 @@ async function openProxy() {
   return {
     url: url.href,
     swallowAnswers: () => (swallows = true),
+    stopReading: () => {
+      for (const [, database] of pairs) database.pause()
+    },
     drop: () => {
       for (const [client] of pairs) client.destroy()
       swallows = false

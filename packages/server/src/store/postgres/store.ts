@@ -143,8 +143,8 @@ export class PostgresStore implements Store {
   readonly #turns = new Turns()
   #health: StoreHealth = { kind: 'postgres', version: '' }
   #closed = false
-  /** Set when a transaction was silent for too long and is tried again: perhaps it had that much to decide. */
-  #patienceMs: number | null = null
+  /** How many transactions in a row were silent for too long. */
+  #silences = 0
   readonly #usualPatienceMs: number
 
   constructor(address: Address, { events, host, random, clock = 'database' }: PostgresOptions) {
@@ -185,16 +185,15 @@ export class PostgresStore implements Store {
     return this.#turns.take(async () => {
       await this.#trustTime()
       const wire = await this.#ready(this.#writer)
-      const tx = new PostgresTransaction(wire, this.#session, this.#retention, this.#patienceMs)
+      const tx = new PostgresTransaction(wire, this.#session, this.#retention, this.#patienceMs())
       try {
         const { value, changes } = await work(tx)
         const closed = await tx.close(changes)
-        this.#patienceMs = null
+        this.#silences = 0
         return { value, ...closed, durable: DONE }
       } catch (error) {
         tx.abandon()
-        if (wasIdle(error))
-          this.#patienceMs = Math.min(MOST_PATIENCE_MS, 4 * (this.#patienceMs ?? this.#usualPatienceMs))
+        if (wasIdle(error)) this.#silences += 1
         if (wantsRenewal(error)) this.#renew()
         throw error
       }
@@ -476,6 +475,15 @@ export class PostgresStore implements Store {
     await this.#turns.take(async () => {})
     await this.#session.texts.settled()
     await Promise.all([this.#line.close(), this.#writer.close(), ...this.#readers.map((link) => link.close())])
+  }
+
+  /**
+   * How long the next transaction may be silent; null: as long as usual. Who was silent once stood still, and may be about
+   * to stand still again; who was silent twice in a row has that much to decide.
+   */
+  #patienceMs(): number | null {
+    if (this.#silences < 2) return null
+    return Math.min(MOST_PATIENCE_MS, 2 ** (this.#silences - 1) * this.#usualPatienceMs)
   }
 
   /** After a standstill of this process the clock was not read for long; it may be well. */
