@@ -1,10 +1,17 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../define-job.ts'
 import { DeadlineError, LostLeaseError } from '../errors.ts'
 import type { Worker } from '../worker.ts'
 import { openTestKit, type TestKit, type TestKitOptions, type TimeoutKind } from './kit.ts'
 
 const job = defineJob('job')
+
+// The kit loads the server when the first is opened. That takes seconds where it has to be translated, and is no part of
+// what any test shows.
+beforeAll(async () => {
+  const kit = await openTestKit()
+  await kit.close()
+}, 60_000)
 
 async function kitFor(options: TestKitOptions = {}): Promise<TestKit> {
   const kit = await openTestKit(options)
