@@ -14,7 +14,7 @@ import { jsonCopy } from './json-data.ts'
 import type { Log } from './log.ts'
 import { compose, type AttemptMiddleware } from './attempt-middleware.ts'
 import { keyOf, reportOf, type Hold, type Report } from './report.ts'
-import { monotonicNow, termsOf, type Asked } from './terms.ts'
+import { monotonicNow, termsOf, type Asked, type Terms } from './terms.ts'
 import type { HandedJob } from './wire.ts'
 
 export interface AttemptsPorts {
@@ -27,6 +27,15 @@ export interface AttemptsPorts {
   /** A slot is free again. */
   readonly onFree: () => void
   readonly calls: Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue'>
+}
+
+/** A job that has a handler here, and for which the guard vouches. */
+export interface Arrived {
+  readonly job: HandedJob
+  readonly hold: Hold
+  readonly handler: Registered
+  readonly terms: Terms
+  readonly watched: Watched
 }
 
 interface Running {
@@ -71,22 +80,39 @@ export class Attempts {
     return new Promise((resolve) => this.#emptied.push(resolve))
   }
 
-  begin(job: HandedJob, asked: Asked): void {
-    const { host, handlers, report } = this.#ports
+  /** The guard is told of a job before any handler may block this thread; its end is told when its report has arrived. */
+  arrive(job: HandedJob, asked: Asked): Arrived | null {
+    const { handlers, report, order } = this.#ports
     const hold: Hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
     const handler = handlers.get(job.type)
     if (handler === undefined) {
       const message = `This worker has no handler for ${job.type}.`
       report({ kind: 'nack', hold, requeue: false, error: { type: 'handler_not_found', message } })
-      return
+      return null
     }
     const terms = termsOf(job, asked, handler.limits)
+    const watched: Watched = {
+      key: keyOf(hold),
+      jobId: hold.jobId,
+      lease: hold.lease,
+      manual: handler.isManual,
+      stallMs: terms.stallMs,
+      graceMs: terms.graceMs,
+      hardAt: handler.isolation === 'inline' ? terms.hardAt : terms.killAt,
+      softStop: terms.softStop,
+    }
+    order({ op: 'begin', attempt: watched })
+    return { job, hold, handler, terms, watched }
+  }
+
+  begin({ job, hold, handler, terms, watched }: Arrived): void {
+    const { host, report } = this.#ports
     if (isDue(terms.softAt, monotonicNow(host))) {
       const late = reportOf(hold, terms, terms.softStop, { kind: 'threw', error: NEVER_STARTED }, terms.softAt)
       if (late !== null) report(late)
       return
     }
-    const key = keyOf(hold)
+    const { key } = watched
     const facts: AttemptFacts = {
       jobId: job.id,
       type: job.type,
@@ -101,9 +127,9 @@ export class Attempts {
       parentResults: job.parent_results ?? [],
       softAt: terms.softAt,
       softStop: terms.softStop,
-      hardAt: handler.isolation === 'inline' ? terms.hardAt : terms.killAt,
+      hardAt: watched.hardAt,
     }
-    void this.#live(key, handler, new Attempt(hold, terms, facts, handler.isManual, this.#portsOf(key, handler)))
+    void this.#live(watched, handler, new Attempt(hold, terms, facts, handler.isManual, this.#portsOf(key, handler)))
   }
 
   /** What the guard has to tell of isolates. */
@@ -173,19 +199,10 @@ export class Attempts {
     }
   }
 
-  async #live(key: string, handler: Registered, attempt: Attempt): Promise<void> {
+  async #live(watched: Watched, handler: Registered, attempt: Attempt): Promise<void> {
     const { order, report, middleware, log } = this.#ports
     const { hold, terms } = attempt
-    const watched: Watched = {
-      key,
-      jobId: hold.jobId,
-      lease: hold.lease,
-      manual: handler.isManual,
-      stallMs: terms.stallMs,
-      graceMs: terms.graceMs,
-      hardAt: attempt.facts.hardAt,
-      softStop: terms.softStop,
-    }
+    const { key } = watched
     let isolated: { promise: Promise<Ending>; ended: (ending: Ending) => void } | null = null
     if (handler.isolation !== 'inline') {
       let ended: (ending: Ending) => void = () => {}
@@ -193,7 +210,6 @@ export class Attempts {
       isolated = { promise, ended }
     }
     this.#running.set(key, { attempt, watched, ended: isolated?.ended ?? null })
-    order({ op: 'begin', attempt: watched })
 
     const ending = await attempt.live(async (context) => {
       let forced: Ending | null = null

@@ -380,10 +380,14 @@ export class Worker {
   #take(jobs: readonly HandedJob[], asked: Asked): void {
     // An answer that hung for so long came with a lease that is over: nothing starts with an empty budget.
     const isStale = isDue(fenceAt(this.#contactAt, this.#timeoutMs).warnAt, monotonicNow(this.#host))
-    for (const job of jobs) {
+    const arrived = isStale || this.#state === 'terminate' ? [] : jobs.map((job) => this.#attempts.arrive(job, asked))
+    this.#guard?.flush()
+    for (const [index, job] of jobs.entries()) {
+      const begins = arrived[index]
+      if (begins === null) continue
       if (this.#state === 'terminate') this.#handBack(job, 'The worker was shutting down when the job arrived.')
-      else if (isStale) this.#handBack(job, 'The answer that brought the job took too long to arrive.')
-      else this.#attempts.begin(job, asked)
+      else if (begins === undefined) this.#handBack(job, 'The answer that brought the job took too long to arrive.')
+      else this.#attempts.begin(begins)
     }
     this.#watchSleep()
   }

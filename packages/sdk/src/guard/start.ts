@@ -7,6 +7,8 @@ import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
 
 export interface GuardHandle {
   order(order: GuardOrder): void
+  /** What was ordered so far is on its way, even if this turn never ends. */
+  flush(): void
   /** Ends beats and isolates; nothing of the guard is left. */
   close(): Promise<void>
 }
@@ -25,6 +27,7 @@ export function guardHere(ports: Omit<GuardPorts, 'tell'>, tell: (news: GuardNew
     order: (order) => {
       guard.obey(order)
     },
+    flush: () => {},
     close: () => {
       guard.obey({ op: 'close' })
       return done
@@ -43,6 +46,7 @@ export function guardInThread(
   let waiting: GuardOrder[] = []
   let isClosing = false
   const flush = (): void => {
+    if (waiting.length === 0) return
     const orders = waiting
     waiting = []
     thread.postMessage(orders)
@@ -63,6 +67,7 @@ export function guardInThread(
     order: (order) => {
       if (waiting.push(order) === 1) host.defer(flush)
     },
+    flush,
     close: () => {
       isClosing = true
       waiting.push({ op: 'close' })
