@@ -1,5 +1,5 @@
 /** Runs of journeys at the engine's own door, on the clock turned by hand. */
-import { DEFINITION, DEFINITION_VERSION, versionId, type Run } from '@curfew/core'
+import { DEFINITION, DEFINITION_VERSION, FakeClock, versionId, type Run } from '@curfew/core'
 import { afterEach, describe, expect, test } from 'vitest'
 import { definitionOf } from '../../packages/server/src/engine/definitions.ts'
 import { cancelRun, findRun, startRun, submitStep } from '../../packages/server/src/engine/journey-runs.ts'
@@ -105,6 +105,14 @@ class Upstream {
   }
 }
 
+/** Time passes while the server works, which is how a loop without rest meets its deadline. */
+class BusyClock extends FakeClock {
+  override defer(run: () => void): void {
+    this.advance(50)
+    super.defer(run)
+  }
+}
+
 const SUBMITTED = { headers: {}, query: {} }
 
 test('a run goes through choices and transforms to its end', async () => {
@@ -138,7 +146,7 @@ test('a run goes through choices and transforms to its end', async () => {
 })
 
 test('a loop that never rests is ended by its deadline, and says where it was', async () => {
-  await open()
+  await open({ clock: new BusyClock() })
   const { id } = await begin({
     start: 'round',
     states: {
@@ -151,16 +159,13 @@ test('a loop that never rests is ended by its deadline, and says where it was', 
       done: succeed,
     },
   })
-  let turns = 0
-  while ((await found(id)).visits < 1_000 && turns++ < 1_000) await idle()
-  expect((await found(id)).phase).toBe('RUNNING')
-  server.clock.advance(30_000)
   await idle()
   const run = await found(id)
   expect(run).toMatchObject({
     phase: 'FAILED',
     end: { terminationKind: 'Timeout', error: { code: 'TOO_SLOW', reason: 'it took too long' } },
   })
+  expect(run.visits).toBeGreaterThan(100)
   expect(run.trail.length).toBeLessThan(300)
   expect(await server.eventTypes(id)).toEqual(['journey.started', 'journey.timeout'])
 })
