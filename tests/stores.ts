@@ -100,3 +100,15 @@ export async function quiet(): Promise<void> {
 function turn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve))
 }
+
+/** The same store, for one who closes it and is not the last. */
+export function outliving(store: Store, instead: Partial<Store> = {}): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      if (name === 'close') return () => Promise.resolve()
+      if (name in instead) return Reflect.get(instead, name) as unknown
+      const value = Reflect.get(target, name) as unknown
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}

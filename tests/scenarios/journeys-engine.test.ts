@@ -1,9 +1,10 @@
 /** Runs of journeys at the engine's own door, on the clock turned by hand. */
-import { DEFINITION, DEFINITION_VERSION, FakeClock, versionId, type Run } from '@curfew/core'
+import { DEFINITION, DEFINITION_VERSION, FakeClock, seededRandom, versionId, type Run } from '@curfew/core'
 import { afterEach, describe, expect, test } from 'vitest'
 import { definitionOf } from '../../packages/server/src/engine/definitions.ts'
 import { cancelRun, findRun, startRun, submitStep } from '../../packages/server/src/engine/journey-runs.ts'
 import { CallFailed, type OutgoingAnswer, type OutgoingCall } from '../../packages/server/src/engine/outgoing.ts'
+import { openTestStore, outliving } from '../stores.ts'
 import { at, idle, TestServer, type TestOptions } from '../harness.ts'
 
 let server: TestServer
@@ -513,5 +514,57 @@ test('a run that timed out is cleaned up after, by a run with a budget of its ow
     phase: 'SUCCEEDED',
     compensates: { id },
     limitedBy: 'platform-default',
+  })
+})
+
+describe('a server that is gone', () => {
+  const asking = {
+    start: 'ask',
+    states: { ask: call('https://a.example/', { timeoutMs: 25_000 }), done: { type: 'succeed', outputVar: 'answer' } },
+  }
+
+  test('left a call behind: the next one makes it again, and only one answer counts', async () => {
+    const store = await openTestStore()
+    const [before, after] = [new Upstream(), new Upstream()]
+    const lost = await open({ store: outliving(store), send: before.send })
+    const { id } = await begin(asking)
+    await idle()
+    await lost.advance(1_000)
+    // The clock of the first stands still from here on.
+    await open({ store, clock: new FakeClock(lost.clock.now()), random: seededRandom(8), send: after.send })
+    await server.advance(11_000)
+    expect(after.calls.map(({ headers }) => headers['Idempotency-Key'])).toEqual([`${id}/ask/1`])
+    await after.answer({ from: 'the second' })
+    expect((await found(id)).end?.output).toMatchObject({ body: { from: 'the second' } })
+    await before.answer({ from: 'the first' })
+    expect((await found(id)).end?.output).toMatchObject({ body: { from: 'the second' } })
+    expect(await server.eventTypes(id)).toEqual(['journey.started', 'journey.completed'])
+    await lost.close()
+  })
+
+  test('leaves nothing to do for a run that only waits', async () => {
+    const store = await openTestStore()
+    const lost = await open({ store: outliving(store) })
+    const { id } = await begin({ start: 'approve', states: { approve: wait(), done: succeed } })
+    await idle()
+    await lost.close()
+    await open({ store, clock: lost.clock, random: seededRandom(8) })
+    await submitStep(server.engine, id, 'approve', { ok: true }, SUBMITTED)
+    await idle()
+    expect((await found(id)).phase).toBe('SUCCEEDED')
+  })
+
+  test('does not stop the clock: a deadline that passed meanwhile has passed', async () => {
+    const store = await openTestStore()
+    const lost = await open({ store: outliving(store), send: new Upstream().send })
+    const { id } = await begin(asking)
+    await idle()
+    await lost.close()
+    const upstream = new Upstream()
+    lost.clock.advance(40_000)
+    await open({ store, clock: lost.clock, random: seededRandom(8), send: upstream.send })
+    expect(await found(id)).toMatchObject({ phase: 'FAILED', end: { terminationKind: 'Timeout' } })
+    await idle()
+    expect(upstream.calls).toEqual([])
   })
 })

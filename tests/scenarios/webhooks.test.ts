@@ -9,8 +9,7 @@ import {
   type OutgoingAnswer,
   type OutgoingCall,
 } from '../../packages/server/src/engine/outgoing.ts'
-import type { Store } from '../../packages/server/src/store/store.ts'
-import { openTestStore } from '../stores.ts'
+import { openTestStore, outliving } from '../stores.ts'
 import { at, idle, TestServer, type TestOptions } from '../harness.ts'
 
 const SUBSCRIPTIONS = '/ojs/v1/webhooks/subscriptions'
@@ -44,18 +43,6 @@ class World {
   heard(): string[] {
     return this.calls.map(({ body }) => (JSON.parse(body ?? '{}') as { type: string }).type)
   }
-}
-
-/** The same store, for one who closes it and is not the last. */
-function outliving(store: Store, instead: Partial<Store> = {}): Store {
-  return new Proxy(store, {
-    get(target, name) {
-      if (name === 'close') return () => Promise.resolve()
-      if (name in instead) return Reflect.get(instead, name) as unknown
-      const value = Reflect.get(target, name) as unknown
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value
-    },
-  })
 }
 
 let open: TestServer[] = []

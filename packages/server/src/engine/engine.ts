@@ -303,15 +303,22 @@ export class Engine {
     if (clock === null) throw new OjsError('unsupported', 'The clock can be turned only with --clock manual.')
     const target = instant(clock.now() + byMs)
     await this.run({ name: 'settle', run: () => {} })
+    await this.journeys.walked()
     for (let next = this.#corridor.nextWakeAt; next !== null && next <= target; next = this.#corridor.nextWakeAt) {
       clock.set(instant(Math.max(next, clock.now())))
-      await this.#corridor.settled()
+      await this.#settledAndWalked()
     }
     clock.set(target)
-    await this.#corridor.settled()
+    await this.#settledAndWalked()
     // Windows of limiters may have opened; nothing else tells, where real timers mean nothing.
     this.polls.wakeAll()
     return target
+  }
+
+  /** What is due has happened, and runs have gone on from it. */
+  async #settledAndWalked(): Promise<void> {
+    await this.#corridor.settled()
+    await this.journeys.walked()
   }
 
   /** Removes everything (test bench only). */

@@ -11,6 +11,7 @@
  */
 import {
   broken,
+  failedResult,
   instant,
   isAtRest,
   isDue,
@@ -45,6 +46,7 @@ const LARGEST_RUN = 4_194_304
 /** Others have a turn at least this often, however much there is to evaluate. */
 const TURN_MS = 8
 const TROUBLE_MS = 1_000
+const MOST_TURNS = 10_000
 
 interface Underway {
   run: Run
@@ -246,6 +248,12 @@ export class Journeys {
     if (!isOurs && underway.calls.size === 0) this.#underway.delete(underway.run.id)
   }
 
+  /** Answers once no run is being taken on; at the latest after a while, since some never rest. */
+  async walked(): Promise<void> {
+    const isWalking = (): boolean => [...this.#underway.values()].some((underway) => underway.isWalking)
+    for (let turns = 0; turns < MOST_TURNS && isWalking(); turns += 1) await this.#nextTurn()
+  }
+
   async #walkOnce(underway: Underway): Promise<void> {
     const { run, results, calls } = underway
     if (!keepersOf(run).has(this.server)) return
@@ -318,10 +326,14 @@ export class Journeys {
   async #turn(): Promise<void> {
     const { host } = this.#engine
     if (host.monotonicMs() < this.#turnEndsAt) return
-    await new Promise<void>((resolve) => {
-      host.defer(resolve)
-    })
+    await this.#nextTurn()
     this.#turnEndsAt = host.monotonicMs() + TURN_MS
+  }
+
+  #nextTurn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#engine.host.defer(resolve)
+    })
   }
 
   // ---- Calls ----
@@ -337,14 +349,17 @@ export class Journeys {
     this.#engine.closing.addEventListener('abort', abort, { once: true })
     try {
       const terms = { timeoutMs, resilience: isNotice ? null : resilience, deadlineAt, signal: controller.signal }
-      const result = await performCall(this.#engine, prepared, { ...terms, idempotencyKey: `${id}/${path}/${String(visit)}` })
-      if (isNotice || result === null) return
-      underway.results.set(visit, result)
+      const idempotencyKey = `${id}/${path}/${String(visit)}`
+      const result = await performCall(this.#engine, prepared, { ...terms, idempotencyKey })
+      if (!isNotice && result !== null) underway.results.set(visit, result)
+    } catch (error) {
+      this.#engine.log.error({ err: error }, 'a call of a run broke')
+      if (!isNotice) underway.results.set(visit, failedResult('NETWORK', 'the call could not be made'))
     } finally {
       this.#engine.closing.removeEventListener('abort', abort)
       if (!isNotice) underway.calls.delete(visit)
     }
-    this.#goOn(underway)
+    if (!isNotice) this.#goOn(underway)
   }
 
   #track(work: Promise<unknown>): void {
