@@ -24,6 +24,8 @@ export interface DeployedVersion {
   readonly kind: JourneyKind
   /** As it was written, as JSON. */
   readonly source: unknown
+  /** What whoever deployed it was told. */
+  readonly warnings: readonly Readonly<Record<string, unknown>>[]
   readonly deployedAt: Instant
 }
 

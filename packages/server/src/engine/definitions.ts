@@ -5,15 +5,14 @@ import {
   DEFINITION_VERSION,
   readDefinition,
   readDoc,
-  schemaProblem,
   versionId,
   type Definition,
   type DefinitionChecks,
   type DeployedName,
   type DeployedVersion,
 } from '@curfew/core'
+import { checksWith } from './definition-verdict.ts'
 import type { Engine } from './engine.ts'
-import { ExpressionError } from './expressions.ts'
 
 export interface Deployed {
   readonly definition: Definition
@@ -41,7 +40,7 @@ export class Definitions {
     const doc = await this.#engine.store.doc(DEFINITION_VERSION.kind, id)
     if (doc === null) return null
     const { source } = readDoc<DeployedVersion>(doc)
-    const { definition } = await readDefinition(source, checksFor(this.#engine))
+    const { definition } = await readDefinition(source, trusting(this.#engine))
     if (definition === null) throw broken(`the definition ${id} was deployed and cannot be read any more`)
     const [oldest] = this.#read.keys()
     if (this.#read.size >= MOST_READ && oldest !== undefined) this.#read.delete(oldest)
@@ -66,18 +65,12 @@ export function definitionOf(engine: Engine, name: string, version: string | nul
 }
 
 /** What the reader of definitions has to ask the server. */
-export function checksFor({ expressions, settings }: Engine): DefinitionChecks {
-  return {
-    expression: async ({ lang, expr }) => {
-      try {
-        await expressions.check(lang, expr)
-        return null
-      } catch (error) {
-        if (!(error instanceof ExpressionError)) throw error
-        return { of: error.code === 'JN_CONFIG_INVALID' ? 'lang' : 'expr', message: error.message }
-      }
-    },
-    schema: (schema) => schemaProblem(schema),
-    limits: settings.limits.run,
-  }
-}
+export const checksFor = ({ expressions, settings }: Engine): DefinitionChecks =>
+  checksWith(expressions, settings.limits.run)
+
+/** For one that was judged when it was deployed: its expressions and schemas are not looked at again. */
+const trusting = ({ settings }: Engine): DefinitionChecks => ({
+  expression: () => Promise.resolve(null),
+  schema: () => null,
+  limits: settings.limits.run,
+})

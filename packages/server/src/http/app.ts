@@ -6,11 +6,12 @@ import { OjsError, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
 import { AT_RISK_ROUTES } from './at-risk-routes.ts'
-import { parseJson } from './body.ts'
+import { bodyIn } from './body.ts'
 import { BULK_ACTION_ROUTES } from './bulk-action-routes.ts'
 import { BULK_ROUTES } from './bulk-routes.ts'
 import { CRON_ROUTES } from './cron-routes.ts'
 import { DEAD_LETTER_ROUTES } from './dead-letter-routes.ts'
+import { DEFINITION_ROUTES } from './definition-routes.ts'
 import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from './exchange-routes.ts'
 import { EVENT_ROUTES } from './event-routes.ts'
@@ -60,6 +61,7 @@ export const ROUTES: readonly Route[] = [
   ...SCHEMA_ROUTES,
   ...POOL_ROUTES,
   ...TYPE_ROUTES,
+  ...DEFINITION_ROUTES,
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,
   ...TENANT_ROUTES,
@@ -105,7 +107,7 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     checkVersion(request.headers['ojs-version'])
     const { route, params } = match
     const isHere = route.body !== undefined && request.arriving === undefined
-    const json = !isHere ? undefined : parseJson(request.body, request.headers, route.body.optional === true)
+    const json = isHere ? bodyIn(request, route) : undefined
     const text = isHere ? request.body : ''
     const call: Call = { engine, info, params, query, request, requestId, text, json }
     if (request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)

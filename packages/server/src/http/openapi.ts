@@ -52,7 +52,9 @@ function operation(route: Route, path: string, aliasOf: string | null): Record<s
       : {
           requestBody: {
             required: route.body.optional !== true,
-            content: { [media]: { schema: route.body.shape.json } },
+            content: Object.fromEntries(
+              (route.body.media ?? [media]).map((type) => [type, { schema: route.body?.shape.json }]),
+            ),
           },
         }),
     responses: {

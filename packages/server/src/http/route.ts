@@ -31,7 +31,12 @@ export interface Route {
   readonly tag: string
   readonly summary: string
   /** The body's shape; `optional` when it may be left out. Without it, a body is never looked at. */
-  readonly body?: { readonly shape: Shape<unknown>; readonly optional?: boolean }
+  readonly body?: {
+    readonly shape: Shape<unknown>
+    readonly optional?: boolean
+    /** Taken as text, in one of these forms; without them it is JSON, and parsed. */
+    readonly media?: readonly string[]
+  }
   readonly query?: Readonly<Record<string, Shape<unknown>>>
   /** Open even when a token is set. */
   readonly open?: boolean

@@ -1,0 +1,182 @@
+/**
+ * Deploying definitions. A version never changes once it is there, and what is in force is the version that was deployed
+ * last, so that going back is deploying the old file once more. No two Apis answer at the same path.
+ */
+import {
+  API_PATH,
+  DEFINITION,
+  DEFINITION_VERSION,
+  effectiveBudgetMs,
+  isSameJson,
+  MOST_DEFINITION_VERSIONS,
+  OjsError,
+  pathsOf,
+  readDoc,
+  versionId,
+  type Definition,
+  type DeployedName,
+  type DeployedVersion,
+  type Diagnostic,
+  type DocKind,
+} from '@curfew/core'
+import type { Command } from './corridor.ts'
+import type { Located, Pause } from './definition-source.ts'
+import { judge, type Verdict } from './definition-verdict.ts'
+import { checksFor, definitionOf, type Deployed } from './definitions.ts'
+import type { Engine } from './engine.ts'
+import type { Unit } from './unit.ts'
+
+const pauseOf =
+  ({ host }: Engine): Pause =>
+  () =>
+    new Promise((resolve) => {
+      host.defer(resolve)
+    })
+
+export interface Deployment {
+  /** False: this version was there already, word for word. */
+  readonly created: boolean
+  readonly definition: Definition
+  readonly warnings: readonly Located[]
+}
+
+export async function deploy(engine: Engine, name: string, text: string): Promise<Deployment> {
+  const verdict = await judge(text, checksFor(engine), pauseOf(engine), (_, source) => misnamed(source, name))
+  const { definition, source, errors, warnings } = verdict
+  if (definition === null)
+    throw new OjsError('validation_error', `The definition has ${counted(errors.length)}.`, {
+      details: { errors, warnings },
+      hint: 'errors says what is wrong, and where.',
+    })
+  const created = await engine.run(put(definition, source, warnings))
+  return { created, definition, warnings }
+}
+
+const counted = (errors: number): string => (errors === 1 ? 'an error' : `${String(errors)} errors`)
+
+export const effectiveSec = (engine: Engine, definition: Definition): number =>
+  effectiveBudgetMs(definition, engine.settings.limits.run) / 1000
+
+/** As `deploy`, without deploying. */
+export async function validate(engine: Engine, text: string): Promise<Verdict> {
+  return judge(text, checksFor(engine), pauseOf(engine), async (definition) => {
+    for (const path of definition === null ? [] : pathsOf(definition)) {
+      const holder = await find(engine, API_PATH, path)
+      if (holder !== null && holder.name !== definition?.name) return [taken(path, holder.name)]
+    }
+    return []
+  })
+}
+
+function misnamed(source: unknown, name: string): readonly Diagnostic[] {
+  const given = (source as { metadata?: { name?: unknown } | null } | null)?.metadata?.name
+  if (typeof given !== 'string' || given === name) return []
+  const message = `name is ${JSON.stringify(given)}, and the path of the request says ${JSON.stringify(name)}.`
+  return [{ code: 'NAME-2', path: '/metadata/name', message, on: 'value' }]
+}
+
+const taken = (path: string, holder: string): Diagnostic => ({
+  code: 'ROUTE-1',
+  path: '/spec/bindings/http/route/path',
+  message: `The definition ${holder} answers at ${path} already.`,
+  on: 'value',
+})
+
+/** True: it is new. */
+function put(definition: Definition, source: unknown, warnings: readonly Located[]): Command<boolean> {
+  const { name, version, kind } = definition
+  const id = versionId(name, version)
+  const paths = pathsOf(definition)
+  return {
+    name: 'definition',
+    needs: {
+      docs: [
+        { kind: DEFINITION.kind, id: name },
+        { kind: DEFINITION_VERSION.kind, id },
+        ...paths.map((path) => ({ kind: API_PATH.kind, id: path })),
+      ],
+    },
+    run: async (unit) => {
+      const stored = unit.doc(DEFINITION_VERSION, id)
+      if (stored !== null && !isSameJson(stored.source, source))
+        throw new OjsError('conflict', `${name} has a version ${version} already, and versions do not change.`, {
+          details: { reason: 'version_exists', name, version },
+          hint: 'Give the definition another version.',
+        })
+      const known = unit.doc(DEFINITION, name)
+      const versions = known?.versions ?? []
+      if (stored === null && versions.length >= MOST_DEFINITION_VERSIONS)
+        throw new OjsError('conflict', `${name} has ${String(versions.length)} versions; more are not kept.`, {
+          details: { reason: 'too_many_versions', name },
+        })
+      await holdPaths(unit, name, paths, known?.paths ?? [])
+      if (stored === null)
+        unit.putDoc(DEFINITION_VERSION, id, {
+          name,
+          version,
+          kind,
+          source,
+          warnings: warnings.map((warning) => ({ ...warning })),
+          deployedAt: unit.now,
+        })
+      if (known?.version !== version)
+        unit.putDoc(DEFINITION, name, {
+          name,
+          version,
+          kind,
+          versions: stored === null ? [...versions, version] : versions,
+          paths,
+          updatedAt: unit.now,
+        })
+      return stored === null
+    },
+  }
+}
+
+async function holdPaths(unit: Unit, name: string, paths: readonly string[], before: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const holder = unit.doc(API_PATH, path)
+    if (holder !== null && holder.name !== name)
+      throw new OjsError('conflict', `The definition ${holder.name} answers at ${path} already.`, {
+        details: { reason: 'route_taken', code: 'ROUTE-1', path, held_by: holder.name },
+        hint: 'Choose another path (spec.bindings.http.route.path).',
+      })
+    if (holder === null) unit.putDoc(API_PATH, path, { name })
+  }
+  const left = before.filter((path) => !paths.includes(path))
+  if (left.length === 0) return
+  await unit.loadDocs(API_PATH, left)
+  for (const path of left) unit.putDoc(API_PATH, path, null)
+}
+
+// ---- Finding ----
+
+/** What is in force under this name. */
+export async function deployedName(engine: Engine, name: string): Promise<DeployedName | null> {
+  return find(engine, DEFINITION, name)
+}
+
+export async function deployedVersion(engine: Engine, name: string, version: string): Promise<DeployedVersion | null> {
+  return find(engine, DEFINITION_VERSION, versionId(name, version))
+}
+
+/** The Api that answers at this path, below /api/v1. */
+export async function apiForPath(engine: Engine, path: string): Promise<Deployed | null> {
+  const holder = await find(engine, API_PATH, path)
+  return holder === null ? null : definitionOf(engine, holder.name, null)
+}
+
+export async function listDefinitions(
+  engine: Engine,
+  after: string | null,
+  limit: number,
+): Promise<{ readonly items: readonly DeployedName[]; readonly next: string | null }> {
+  const docs = await engine.read((reads) => reads.docs(DEFINITION.kind, '', after, limit + 1))
+  const items = docs.slice(0, limit).map((doc) => readDoc<DeployedName>(doc))
+  return { items, next: docs.length > limit ? (items.at(-1)?.name ?? null) : null }
+}
+
+async function find<T>(engine: Engine, { kind }: DocKind<T>, id: string): Promise<T | null> {
+  const doc = await engine.read((reads) => reads.doc(kind, id))
+  return doc === null ? null : readDoc<T>(doc)
+}
