@@ -40,7 +40,14 @@ async function begin(spec: object, context: Record<string, unknown> = {}): Promi
         paths: [],
         updatedAt: unit.now,
       })
-      const version = { name: 'story', version: '1.0.0', kind: 'Journey' as const, source, deployedAt: unit.now }
+      const version = {
+        name: 'story',
+        version: '1.0.0',
+        kind: 'Journey' as const,
+        source,
+        warnings: [],
+        deployedAt: unit.now,
+      }
       unit.addDoc(DEFINITION_VERSION, versionId('story', '1.0.0'), version)
     },
   })
