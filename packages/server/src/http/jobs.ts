@@ -193,12 +193,12 @@ const LONGEST_BLOCK_SECONDS = 300
 
 /** For how long a request may wait for room, in seconds (OJS backpressure §5.2). */
 export function patienceOf(call: Call): Patience {
-  const { headers, signal } = call.request
-  const sent = headers['ojs-block-timeout']
+  const { request } = call
+  const sent = request.headers['ojs-block-timeout']
   if (sent === undefined) return NO_PATIENCE
   if (!/^\d{1,9}(\.\d{1,3})?$/.test(sent.trim()))
     throw badField('OJS-Block-Timeout', 'OJS-Block-Timeout must be a number of seconds, such as 30.')
-  return { waitMs: seconds(Math.min(Number(sent), LONGEST_BLOCK_SECONDS)), gone: signal }
+  return { waitMs: seconds(Math.min(Number(sent), LONGEST_BLOCK_SECONDS)), gone: request.signal }
 }
 
 /** A job by the id in the path, with what is known of its holder. */
