@@ -7,6 +7,7 @@ import { readDefinition } from './journey-reader.ts'
 import type { Definition } from './journey.ts'
 
 const START = instant(Date.UTC(2026, 0, 1, 12))
+const LIMITS = { defaultMs: seconds(60), capMs: seconds(3600) }
 const expr = (text: string): object => ({ lang: 'jsonata', expr: text })
 const call = (next: string, more: object = {}): object => ({
   type: 'task',
@@ -23,11 +24,13 @@ async function read(states: object, more: object = {}): Promise<Definition> {
     ...more,
   }
   const { definition, errors } = await readDefinition(
-    { apiVersion: 'v1', kind: 'Journey', metadata: { name: 'plan', version: '1.0.0' }, spec },
+    JSON.parse(
+      JSON.stringify({ apiVersion: 'v1', kind: 'Journey', metadata: { name: 'plan', version: '1.0.0' }, spec }),
+    ),
     {
       expression: () => Promise.resolve(null),
       schema: () => null,
-      limits: { defaultMs: seconds(60), capMs: seconds(3600) },
+      limits: LIMITS,
     },
   )
   if (definition === null) throw new Error(JSON.stringify(errors))
@@ -39,8 +42,7 @@ function plan(
   takes: Assumptions['takes'] = {},
   chooses: Assumptions['chooses'] = {},
 ): JourneyPlan {
-  const ms = definition.execution?.maxDurationMs ?? seconds(60)
-  return planJourney(definition, { ms, limitedBy: 'spec' }, { takes, chooses }, START)
+  return planJourney(definition, LIMITS, { takes, chooses }, START)
 }
 
 const seen = ({ visits }: JourneyPlan, path: string): PlannedVisit | undefined =>
@@ -214,6 +216,15 @@ test('a subjourney shares the deadline, and its failure is the run’s unless it
   expect(plan(quiet, { 'sub/ask': seconds(2) })).toMatchObject({ end: { kind: 'Success', path: 'end' } })
   const late = await read(states({ behavior: 'capture' }), { subjourneys, defaults: { http: { timeoutMs: 60_000 } } })
   expect(plan(late, { ask: 'forever' }).end).toMatchObject({ kind: 'Timeout', path: 'sub/ask' })
+})
+
+test('without a budget of its own a run has the platform’s, and says so', async () => {
+  const definition = await read({ a: call('end', { timeoutMs: 90_000 }), end }, { execution: undefined })
+  expect(plan(definition, { a: 'forever' })).toMatchObject({
+    budgetMs: 60_000,
+    limitedBy: 'platform-default',
+    end: { kind: 'Timeout', afterMs: 60_000, error: { code: 'JOURNEY_TIMEOUT' } },
+  })
 })
 
 test('what is assumed of nothing is a mistake that is told', async () => {

@@ -10,9 +10,11 @@
  * Nothing is evaluated and nobody is called: what an expression would give is assumed, like everything else.
  */
 import type { Instant, Millis } from './clock.ts'
+import type { RunLimits } from './deadlines.ts'
 import { LONGEST_MS } from './durations.ts'
 import { placesIn, type Assumptions } from './journey-assumptions.ts'
 import { PlanWalk } from './journey-plan-walk.ts'
+import { beginRun } from './journey-life.ts'
 import type { Definition } from './journey.ts'
 import type { LimitedBy } from './journey-run.ts'
 
@@ -56,31 +58,26 @@ export interface JourneyPlan {
   readonly notOnTheWay: readonly string[]
 }
 
-export interface Budget {
-  readonly ms: Millis
-  readonly limitedBy: LimitedBy
-}
-
-/** Of a definition that leaves its time to the platform. */
-const PLATFORM_ENDING = { errorCode: 'JOURNEY_TIMEOUT', reason: 'the limit of the platform has passed' }
+const NOBODYS = { id: '', context: {}, tags: [], attributes: {}, parent: null, inheritedAt: null }
 
 /** `startedAt` is when the run would begin: timers that name an instant need it. */
 export function planJourney(
   definition: Definition,
-  budget: Budget,
+  limits: RunLimits,
   assumptions: Assumptions,
   startedAt: Instant,
 ): JourneyPlan {
-  const { visits, end } = new PlanWalk(definition, assumptions, startedAt, budget.ms).whole()
+  const run = beginRun({ ...NOBODYS, definition, startedAt }, limits)
+  const { visits, end } = new PlanWalk(definition, assumptions, startedAt, run.limitMs).whole()
   const free = new PlanWalk(definition, assumptions, startedAt, LONGEST_MS).whole()
   const seen = new Set(visits.map(({ path }) => path))
   const wanted = new Set(free.visits.map(({ path }) => path))
-  const { errorCode: code, reason } = definition.execution?.onTimeout ?? PLATFORM_ENDING
+  const { errorCode: code, reason } = run.onTimeout
   return {
     name: definition.name,
     version: definition.version,
-    budgetMs: budget.ms,
-    limitedBy: budget.limitedBy,
+    budgetMs: run.limitMs,
+    limitedBy: run.limitedBy,
     visits,
     end: end.kind === 'Timeout' ? { ...end, error: { code, reason } } : end,
     neverStarts: [...wanted].filter((path) => !seen.has(path)),

@@ -250,8 +250,8 @@ function chooseStore(values: Record<string, Value>, sources: Record<string, stri
   sources[unused] = `not used because of ${sources[used] ?? ''}`
 }
 
-/** For tests of the project itself; not a setting. */
-const KNOWN_ENV = new Set(['CURFEW_CONFIG', 'CURFEW_TEST_DATABASE_URL', ...SETTINGS.map(envOf)])
+/** No settings: which server a command asks, and one for tests of the project itself. */
+const KNOWN_ENV = new Set(['CURFEW_CONFIG', 'CURFEW_URL', 'CURFEW_TEST_DATABASE_URL', ...SETTINGS.map(envOf)])
 
 interface Given {
   readonly flags: Map<string, string>

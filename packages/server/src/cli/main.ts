@@ -6,6 +6,8 @@ import { runExport } from './export.ts'
 import { helpText } from './help.ts'
 import { runImport } from './import.ts'
 import { Stopped } from './interrupt.ts'
+import { runJourney } from './journey.ts'
+import type { Terminal } from './journey-flags.ts'
 import { migrate } from './migrate.ts'
 import { serve } from './serve.ts'
 import { loadSettings, printSettings, SettingsError, type Settings } from '../settings.ts'
@@ -55,6 +57,7 @@ async function runServer(args: readonly string[]): Promise<void> {
 async function main(args: readonly string[]): Promise<void> {
   const [command, ...rest] = args
   if (command === '--version' || command === '-v') process.stdout.write(`${version}\n`)
+  else if (command === 'journey') process.exitCode = await runJourney(rest, terminal())
   else if (command === undefined || command === 'help' || args.includes('--help') || args.includes('-h'))
     process.stdout.write(`${helpText(version)}\n`)
   else if (command === 'serve') await runServer(rest)
@@ -63,6 +66,16 @@ async function main(args: readonly string[]): Promise<void> {
   else if (command === 'migrate') await runMigrate(rest)
   else if (command === 'config') process.stdout.write(`${printSettings(loadSettings(rest, process.env))}\n`)
   else throw new SettingsError(`Unknown command ${JSON.stringify(command)}. See curfew --help.`)
+}
+
+function terminal(): Terminal {
+  const { stdout, env } = process
+  return {
+    env,
+    width: stdout.columns ?? 100,
+    colour: stdout.isTTY && (env['NO_COLOR'] ?? '') === '',
+    write: (text) => void stdout.write(`${text}\n`),
+  }
 }
 
 async function runMigrate(args: readonly string[]): Promise<void> {

@@ -1,0 +1,53 @@
+/** Flags of the `journey` commands, and the world they see: where they write, and which server they ask. */
+import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { SettingsError } from '../settings.ts'
+import type { Paper } from './journey-chart.ts'
+
+/** What a command has of the world. */
+export interface Terminal extends Paper {
+  readonly env: Readonly<Record<string, string | undefined>>
+  write(text: string): void
+}
+
+export interface Flags {
+  readonly names: readonly string[]
+  text(flag: string): string | undefined
+  texts(flag: string): readonly string[]
+  has(flag: string): boolean
+}
+
+type Options = NonNullable<ParseArgsConfig['options']>
+
+/** As in `server`: who is asked, and how it is told. */
+export const SERVER_FLAGS: Options = {
+  url: { type: 'string' },
+  token: { type: 'string' },
+  json: { type: 'boolean' },
+}
+
+/** `names`: what must be said besides flags, each by its name in the usage. */
+export function readFlags(args: readonly string[], options: Options, names: readonly string[], usage: string): Flags {
+  const { values, positionals } = parsed(args, options, usage)
+  if (positionals.length !== names.length) {
+    const missing = names[positionals.length]
+    throw new SettingsError(
+      `${missing === undefined ? `Unexpected argument ${JSON.stringify(positionals.at(-1))}` : `${missing} is missing`}. Usage: ${usage}`,
+    )
+  }
+  return {
+    names: positionals,
+    text: (flag) => (typeof values[flag] === 'string' ? values[flag] : undefined),
+    texts: (flag) => (Array.isArray(values[flag]) ? values[flag].map(String) : []),
+    has: (flag) => values[flag] === true,
+  }
+}
+
+function parsed(args: readonly string[], options: Options, usage: string) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    // "Unknown option '--x'. To specify a positional argument …": its first sentence.
+    const [said] = (error instanceof Error ? error.message : String(error)).split('. ')
+    throw new SettingsError(`${said ?? ''}. Usage: ${usage}`)
+  }
+}

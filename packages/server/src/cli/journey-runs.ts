@@ -1,0 +1,154 @@
+/** `curfew journey start | status | result | submit | cancel | list`: runs on a server somewhere. */
+import { readFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { SettingsError } from '../settings.ts'
+import { EXIT } from './journey-exit.ts'
+import { readFlags, SERVER_FLAGS, type Flags, type Terminal } from './journey-flags.ts'
+import { JourneyServer, refusal, timeoutOf, type Answer } from './journey-server.ts'
+import { listText, outcomeText, statusText, type OutcomeView, type StatusView } from './journey-text.ts'
+
+const RUNS = '/api/v1/journeys'
+const text = { type: 'string' } as const
+const flag = { type: 'boolean' } as const
+const runPath = (id = ''): string => `${RUNS}/${encodeURIComponent(id)}`
+
+export async function start(args: readonly string[], terminal: Terminal): Promise<number> {
+  const usage = 'curfew journey start NAME [--input JSON|@FILE] [--version V] [--wait] [--timeout 30s] [--json]'
+  const options = { ...SERVER_FLAGS, input: text, version: text, wait: flag, timeout: text }
+  const flags = readFlags(args, options, ['NAME'], usage)
+  const server = new JourneyServer(flags, terminal)
+  const version = flags.text('version')
+  const query = version === undefined ? '' : `?version=${encodeURIComponent(version)}`
+  const untilMs = timeoutOf(flags)
+  const begun: unknown = await server.call('POST', `${runPath(flags.names[0])}/start${query}`, inputOf(flags) ?? {})
+  if (isOutcome(begun)) return tellOutcome(begun, flags, terminal)
+  const { journeyId } = begun as { journeyId: string }
+  if (flags.has('wait')) return waitFor(server, journeyId, untilMs, flags, terminal)
+  if ('currentState' in (begun as object)) return tellStatus(begun as StatusView, flags, terminal)
+  terminal.write(flags.has('json') ? JSON.stringify(begun, null, 2) : journeyId)
+  return EXIT.fine
+}
+
+export async function status(args: readonly string[], terminal: Terminal): Promise<number> {
+  const flags = readFlags(args, SERVER_FLAGS, ['ID'], 'curfew journey status ID [--json]')
+  const server = new JourneyServer(flags, terminal)
+  return tellStatus((await server.call('GET', runPath(flags.names[0]))) as StatusView, flags, terminal)
+}
+
+export async function result(args: readonly string[], terminal: Terminal): Promise<number> {
+  const usage = 'curfew journey result ID [--wait] [--timeout 30s] [--json]'
+  const flags = readFlags(args, { ...SERVER_FLAGS, wait: flag, timeout: text }, ['ID'], usage)
+  const server = new JourneyServer(flags, terminal)
+  const untilMs = timeoutOf(flags)
+  return waitFor(server, flags.names[0] ?? '', flags.has('wait') ? untilMs : 0, flags, terminal)
+}
+
+export async function submit(args: readonly string[], terminal: Terminal): Promise<number> {
+  const usage = 'curfew journey submit ID STEP --input JSON|@FILE [--json]'
+  const flags = readFlags(args, { ...SERVER_FLAGS, input: text }, ['ID', 'STEP'], usage)
+  const [id, step = ''] = flags.names
+  const input = inputOf(flags)
+  if (input === undefined) throw new SettingsError(`--input is missing. Usage: ${usage}`)
+  const server = new JourneyServer(flags, terminal)
+  const after: unknown = await server.call('POST', `${runPath(id)}/steps/${encodeURIComponent(step)}`, input)
+  return tellStatus(after as StatusView, flags, terminal)
+}
+
+export async function cancel(args: readonly string[], terminal: Terminal): Promise<number> {
+  const flags = readFlags(args, SERVER_FLAGS, ['ID'], 'curfew journey cancel ID [--json]')
+  const server = new JourneyServer(flags, terminal)
+  const after = (await server.call('POST', `${runPath(flags.names[0])}/steps/cancel`)) as StatusView
+  tellStatus(after, flags, terminal)
+  return EXIT.fine
+}
+
+export async function list(args: readonly string[], terminal: Terminal): Promise<number> {
+  const usage = 'curfew journey list [--name NAME] [--phase RUNNING|SUCCEEDED|FAILED] [--tag TAG] [--limit 50] [--json]'
+  const options = { ...SERVER_FLAGS, name: text, phase: text, tag: text, limit: text }
+  const flags = readFlags(args, options, [], usage)
+  const server = new JourneyServer(flags, terminal)
+  const most = Number(flags.text('limit') ?? 50)
+  if (!Number.isInteger(most) || most < 1)
+    throw new SettingsError(`--limit must be a whole number from 1 on. Usage: ${usage}`)
+  const query = new URLSearchParams()
+  for (const [name, flagName] of [
+    ['journeyName', 'name'],
+    ['phase', 'phase'],
+    ['tag', 'tag'],
+  ] as const) {
+    const value = flags.text(flagName)
+    if (value !== undefined) query.set(name, value)
+  }
+  const runs: StatusView[] = []
+  for (let token: string | null | undefined = ''; token !== undefined && token !== null && runs.length < most;) {
+    if (token !== '') query.set('pageToken', token)
+    const page = (await server.call('GET', `${RUNS}?${query.toString()}`)) as {
+      items: StatusView[]
+      nextPageToken?: string | null
+    }
+    runs.push(...page.items)
+    token = page.nextPageToken
+  }
+  const shown = runs.slice(0, most)
+  terminal.write(flags.has('json') ? JSON.stringify(shown, null, 2) : listText(shown, terminal))
+  return EXIT.fine
+}
+
+const FIRST_POLL_MS = 200
+const LONGEST_POLL_MS = 5_000
+const LONGEST_ASK_SEC = 30
+
+/** Until the run is over, or so long at most; 0: looks once. Null: as long as it takes. */
+async function waitFor(
+  server: JourneyServer,
+  id: string,
+  longestMs: number | null,
+  flags: Flags,
+  terminal: Terminal,
+): Promise<number> {
+  const beganMs = performance.now()
+  const leftMs = (): number => (longestMs === null ? Infinity : longestMs - (performance.now() - beganMs))
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(LONGEST_POLL_MS, pollMs * 1.5)) {
+    const askedMs = performance.now()
+    const seconds = Math.min(LONGEST_ASK_SEC, Math.ceil(leftMs() / 1000))
+    const hold = seconds > 0 ? `?wait=true&timeout=${String(seconds)}` : ''
+    const answer: Answer = await server.ask('GET', `${runPath(id)}/result${hold}`)
+    if (answer.status === 200) return tellOutcome(answer.body as OutcomeView, flags, terminal)
+    if (answer.status !== 409 && answer.status !== 408) throw refusal(answer)
+    if (leftMs() <= 0) {
+      tellStatus((await server.call('GET', runPath(id))) as StatusView, flags, terminal)
+      return EXIT.running
+    }
+    // An answer that came at once was not held back: ask more gently.
+    if (performance.now() - askedMs < FIRST_POLL_MS) await pause(Math.min(pollMs, Math.max(1, leftMs())))
+  }
+}
+
+function isOutcome(body: unknown): body is OutcomeView {
+  return typeof body === 'object' && body !== null && 'terminationKind' in body
+}
+
+function tellOutcome(outcome: OutcomeView, flags: Flags, terminal: Terminal): number {
+  terminal.write(flags.has('json') ? JSON.stringify(outcome, null, 2) : outcomeText(outcome, terminal))
+  if (outcome.phase === 'SUCCEEDED') return EXIT.fine
+  return outcome.terminationKind === 'Timeout' ? EXIT.timedOut : EXIT.failed
+}
+
+function tellStatus(view: StatusView, flags: Flags, terminal: Terminal): number {
+  terminal.write(flags.has('json') ? JSON.stringify(view, null, 2) : statusText(view, terminal))
+  return EXIT.fine
+}
+
+/** `--input '{"a": 1}'`, `--input @file.json`, `--input @-` for the standard input. */
+function inputOf(flags: Flags): unknown {
+  const given = flags.text('input')
+  if (given === undefined) return undefined
+  const file = given.startsWith('@') ? given.slice(1) : null
+  const json = file === null ? given : readFileSync(file === '-' ? 0 : file, 'utf8')
+  try {
+    return JSON.parse(json) as unknown
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new SettingsError(`--input is no JSON: ${why}`)
+  }
+}

@@ -1,0 +1,83 @@
+/** A server somewhere, as the `journey` commands speak to it: one call, one answer. */
+import { parseDuration } from '@curfew/core'
+import { SettingsError } from '../settings.ts'
+import type { Flags, Terminal } from './journey-flags.ts'
+
+export interface Answer {
+  readonly status: number
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  readonly body: any
+}
+
+/** The server said no, or nothing; the text is for people. */
+export class Refused extends Error {}
+
+const DEFAULT_URL = 'http://127.0.0.1:8080'
+
+export class JourneyServer {
+  readonly url: string
+  readonly #token: string | undefined
+
+  /** `--url` and `--token`, or CURFEW_URL and CURFEW_TOKEN. */
+  constructor(flags: Flags, { env }: Terminal) {
+    this.url = (flags.text('url') ?? env['CURFEW_URL'] ?? DEFAULT_URL).replace(/\/+$/, '')
+    this.#token = flags.text('token') ?? env['CURFEW_TOKEN']
+    if (!/^https?:\/\/\S+$/.test(this.url))
+      throw new SettingsError(`--url must be an address such as ${DEFAULT_URL}, not ${JSON.stringify(this.url)}.`)
+  }
+
+  /** Refusals are answers too. */
+  async ask(method: string, path: string, body?: unknown): Promise<Answer> {
+    const headers: Record<string, string> = { accept: 'application/json' }
+    if (body !== undefined) headers['content-type'] = 'application/json'
+    if (this.#token !== undefined) headers['authorization'] = `Bearer ${this.#token}`
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+    let answer: Response
+    try {
+      answer = await fetch(`${this.url}${path}`, { method, headers, ...sent })
+    } catch (error) {
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
+      throw new Refused(`No server answers at ${this.url} (${cause}).`)
+    }
+    const text = await answer.text()
+    try {
+      return { status: answer.status, body: text === '' ? null : (JSON.parse(text) as unknown) }
+    } catch {
+      throw new Refused(
+        `${this.url} answered ${String(answer.status)} with something that is no JSON: is it the server?`,
+      )
+    }
+  }
+
+  /** The body of an answer that should be fine. */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  async call(method: string, path: string, body?: unknown): Promise<any> {
+    const answer = await this.ask(method, path, body)
+    if (answer.status < 200 || answer.status > 299) throw refusal(answer)
+    return answer.body
+  }
+}
+
+/** What a problem says, and all that is wrong with what was sent. */
+export function refusal({ status, body }: Answer): Refused {
+  const problem = (body ?? {}) as {
+    detail?: string
+    title?: string
+    code?: string
+    mistakes?: unknown
+    errors?: unknown
+  }
+  const said = problem.detail ?? problem.title ?? 'It did not say why.'
+  const list = [problem.mistakes, problem.errors].find((one): one is unknown[] => Array.isArray(one)) ?? []
+  const told = list.map((one) => `\n  ${typeof one === 'string' ? one : JSON.stringify(one)}`)
+  return new Refused(`${said} (${problem.code ?? `HTTP ${String(status)}`})${told.join('')}`)
+}
+
+/** `--timeout 30s` in milliseconds; null: as long as it takes. */
+export function timeoutOf(flags: Flags): number | null {
+  const text = flags.text('timeout')
+  if (text === undefined) return null
+  const ms = parseDuration(text)
+  if (ms === null) throw new SettingsError(`--timeout must be a length such as 30s or 5m, not ${JSON.stringify(text)}.`)
+  return ms
+}
