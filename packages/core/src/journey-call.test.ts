@@ -10,6 +10,7 @@ import {
   prepareCall,
   resultOf,
   urlProblem,
+  withDefaults,
 } from './journey-call.ts'
 import { RunFault } from './journey-faults.ts'
 import { RETRY_CONDITIONS, type HttpCall, type Resilience } from './journey.ts'
@@ -104,31 +105,29 @@ describe('what is wrong with the URL of a definition', () => {
 })
 
 describe('the headers of a call', () => {
-  test("its own win over those of the request being served, and those over the definition's", () => {
-    const call = aCall({ headers: { authorization: 'Bearer ${context.t}' } })
+  test("its own win over the definition's, and both over what is added by default", () => {
+    const call = { headers: { authorization: 'Bearer ${context.t}' } }
     const defaults = {
       timeoutMs: null,
-      headers: { Authorization: 'no', 'X-Of-All': '${context.t}', accept: 'text/csv', Trace: '0' },
+      headers: { Authorization: 'no', 'X-Of-All': '${context.t}', accept: 'text/csv' },
     }
-    expect(prepareCall(call, defaults, { t: 'T' }, null, { trace: '1', AUTHORIZATION: 'neither' }).headers).toEqual({
-      accept: 'text/csv',
-      authorization: 'Bearer T',
-      'X-Of-All': 'T',
-      trace: '1',
+    const made = prepared(call, { t: 'T' }, null, defaults)
+    expect(made.headers).toEqual({ authorization: 'Bearer T', 'X-Of-All': 'T', accept: 'text/csv' })
+    expect(withDefaults(made, { Accept: 'a', AUTHORIZATION: 'b', Trace: 'c' }).headers).toEqual({
+      ...made.headers,
+      Trace: 'c',
     })
   })
 
-  test('JSON is what is asked for, and said of a body that is no string', () => {
+  test('JSON is said of a body that is no string', () => {
     expect(prepared({ body: { literal: '{"a":1}' } }).headers).toEqual({
-      Accept: 'application/json',
       'Content-Type': 'application/json',
     })
     expect(prepared({ body: { literal: '{}' }, headers: { 'content-type': 'application/x' } }).headers).toEqual({
-      Accept: 'application/json',
       'content-type': 'application/x',
     })
     expect(prepared({ body: { literal: '"a=1"' } })).toMatchObject({
-      headers: { Accept: 'application/json' },
+      headers: {},
       body: 'a=1',
     })
   })
@@ -144,7 +143,8 @@ describe('the headers of a call', () => {
     expect(fault(() => prepared({ headers: { 'X-A': '${context.a}' } }, { a: '1\r\nX-B: 2' }))).toBe(
       'RUNTIME_BAD_HEADER',
     )
-    expect(fault(() => prepareCall(aCall(), none, {}, null, { 'X-A': '\n' }))).toBe('RUNTIME_BAD_HEADER')
+    const defaults = { timeoutMs: null, headers: { 'X-A': 'a\n' } }
+    expect(fault(() => prepared({}, {}, null, defaults))).toBe('RUNTIME_BAD_HEADER')
   })
 })
 

@@ -35,37 +35,35 @@ export const DEFAULT_CALL_TIMEOUT_MS = millis(10_000)
 const LONGEST_BODY = 1_048_576
 const LONGEST_URL = 4_096
 
-/** `mapped` is what the mapper of the body gave; `passed`, headers of the request that is being served. */
+/** `mapped` is what the mapper of the body gave. */
 export function prepareCall(
   call: HttpCall,
   defaults: Definition['http'],
   context: Data,
   mapped: unknown,
-  passed: Readonly<Record<string, string>> = {},
 ): PreparedCall {
   const body = bodyOf(call, context, mapped)
-  const headers = new Headers()
-  headers.set('Accept', 'application/json')
-  if (body?.isJson === true) headers.set('Content-Type', 'application/json')
-  for (const [name, value] of Object.entries(defaults.headers)) headers.set(name, interpolate(value, context, 'header'))
-  for (const [name, value] of Object.entries(passed)) headers.set(name, value)
-  for (const [name, value] of Object.entries(call.headers)) headers.set(name, interpolate(value, context, 'header'))
-  return { method: call.method, url: urlOf(call, context), headers: headers.all(), body: body?.text ?? null }
+  const own = headersOf(call.headers, context)
+  const prepared = { method: call.method, url: urlOf(call, context), headers: own, body: body?.text ?? null }
+  const isJson: Readonly<Record<string, string>> = body?.isJson === true ? { 'Content-Type': 'application/json' } : {}
+  return withDefaults(withDefaults(prepared, headersOf(defaults.headers, context)), isJson)
 }
 
-/** Headers by their names, which know no case; the last word counts, in the spelling of who had it. */
-class Headers {
-  readonly #byName = new Map<string, readonly [string, string]>()
+/** The call with headers that it does not have yet. Names know no case. */
+export function withDefaults(call: PreparedCall, headers: Readonly<Record<string, string>>): PreparedCall {
+  const given = new Set(Object.keys(call.headers).map((name) => name.toLowerCase()))
+  const missing = Object.entries(headers).filter(([name]) => !given.has(name.toLowerCase()))
+  return missing.length === 0 ? call : { ...call, headers: { ...call.headers, ...Object.fromEntries(missing) } }
+}
 
-  set(name: string, value: string): void {
-    if (!canBeSent(value))
+function headersOf(written: Readonly<Record<string, string>>, context: Data): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(written).map(([name, text]) => {
+      const value = interpolate(text, context, 'header')
+      if (canBeSent(value)) return [name, value]
       throw new RunFault('RUNTIME_BAD_HEADER', `the value of the header ${name} has characters that cannot be sent`)
-    this.#byName.set(name.toLowerCase(), [name, value])
-  }
-
-  all(): Record<string, string> {
-    return Object.fromEntries(this.#byName.values())
-  }
+    }),
+  )
 }
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/

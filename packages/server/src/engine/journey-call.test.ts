@@ -293,16 +293,20 @@ describe('what is sent along', () => {
   test('the same key each time, and how much time is left', async () => {
     await made({ answers: [later(300, () => answer(500))], terms: { resilience: policy() }, runMs: 2_350 })
     expect(sent.map(({ call }) => call.headers)).toEqual([
-      { 'Idempotency-Key': 'run/load/1', 'X-Curfew-Remaining-Ms': '2000' },
-      { 'Idempotency-Key': 'run/load/1', 'X-Curfew-Remaining-Ms': '1950' },
-      { 'Idempotency-Key': 'run/load/1', 'X-Curfew-Remaining-Ms': '1550' },
+      { Accept: 'application/json', 'Idempotency-Key': 'run/load/1', 'X-Curfew-Remaining-Ms': '2000' },
+      { Accept: 'application/json', 'Idempotency-Key': 'run/load/1', 'X-Curfew-Remaining-Ms': '1950' },
+      { Accept: 'application/json', 'Idempotency-Key': 'run/load/1', 'X-Curfew-Remaining-Ms': '1550' },
     ])
   })
 
   test("the author's own key, but not the author's own idea of the time", async () => {
     const call = { headers: { 'idempotency-key': 'mine', 'x-curfew-remaining-ms': '1' } }
     await made({ answers: [() => answer(200)], call })
-    expect(sent[0]?.call.headers).toEqual({ 'idempotency-key': 'mine', 'X-Curfew-Remaining-Ms': '2000' })
+    expect(sent[0]?.call.headers).toEqual({
+      Accept: 'application/json',
+      'idempotency-key': 'mine',
+      'X-Curfew-Remaining-Ms': '2000',
+    })
   })
 
   test('a key that a header can carry, whatever the states are called', async () => {

@@ -19,6 +19,7 @@ import {
   millis,
   restFits,
   resultOf,
+  withDefaults,
   type HttpResult,
   type Instant,
   type Millis,
@@ -49,14 +50,12 @@ export type Caller = Pick<Engine, 'send' | 'host' | 'now' | 'timerAt' | 'random'
 export const LARGEST_ANSWER = 1_048_576
 /** Node timers above 2^31-1 ms fire at once. */
 const LONGEST_TIMER_MS = 2_147_483_647
-const KEY = 'Idempotency-Key'
 const REMAINING = 'X-Curfew-Remaining-Ms'
 
 /** Null: the run's deadline or the signal came first, and there is no result. */
 export async function performCall(caller: Caller, call: PreparedCall, terms: CallTerms): Promise<HttpResult | null> {
   const { resilience, deadlineAt } = terms
-  const isKeyed = Object.keys(call.headers).some((name) => name.toLowerCase() === KEY.toLowerCase())
-  const keyed = isKeyed ? call : { ...call, headers: { ...call.headers, [KEY]: plain(terms.idempotencyKey) } }
+  const keyed = withDefaults(call, { Accept: 'application/json', 'Idempotency-Key': plain(terms.idempotencyKey) })
   for (let attempt = 1; ; attempt += 1) {
     const tried = await attemptOnce(caller, keyed, terms)
     if (tried === null) return null

@@ -26,6 +26,7 @@ import {
   currentState,
   endRun,
   walk,
+  withDefaults,
   type Ask,
   type Definition,
   type HttpResult,
@@ -341,8 +342,7 @@ export class Journeys {
   async #call(underway: Underway, { path, visit, call, timeoutMs, resilience, isNotice }: WantedCall): Promise<void> {
     const { id, deadlineAt } = underway.run
     const controller = (isNotice ? undefined : underway.calls.get(visit)) ?? new AbortController()
-    const passedOn = this.#passedOn.get(id)
-    const prepared = passedOn === undefined ? call : { ...call, headers: { ...passedOn, ...call.headers } }
+    const prepared = withDefaults(call, this.#passedOn.get(id) ?? {})
     const abort = (): void => {
       controller.abort()
     }
@@ -353,7 +353,8 @@ export class Journeys {
       const result = await performCall(this.#engine, prepared, { ...terms, idempotencyKey })
       if (!isNotice && result !== null) underway.results.set(visit, result)
     } catch (error) {
-      this.#engine.log.error({ err: error }, 'a call of a run broke')
+      // Of ours, and no reason to keep the run waiting. What it says may quote what was sent.
+      this.#engine.log.error({ error: error instanceof Error ? error.name : 'unknown' }, 'a call of a run broke')
       if (!isNotice) underway.results.set(visit, failedResult('NETWORK', 'the call could not be made'))
     } finally {
       this.#engine.closing.removeEventListener('abort', abort)
