@@ -216,7 +216,7 @@ export class Engine {
     await engine.#corridor.settled()
     engine.#arm()
     await engine.webhooks.open()
-    await engine.journeys.open()
+    engine.journeys.open()
     return engine
   }
 

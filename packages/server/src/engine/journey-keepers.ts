@@ -10,6 +10,7 @@ import {
   keeperSign,
   KEPT,
   readDoc,
+  type Doc,
   type Kept,
   type Timer,
 } from '@curfew/core'
@@ -73,8 +74,18 @@ export class Keepers {
     })
   }
 
-  async takeOverAll(): Promise<void> {
-    await this.#takeFrom('')
+  /** What was left behind before this server started: everything where it is the only one, else what nobody vouches for. */
+  async takeUp(): Promise<void> {
+    const { store } = this.#engine
+    if (!store.shared) return this.#takeFrom('')
+    for (let after: string | null = null; ;) {
+      const [doc]: readonly Doc[] = await store.docs(KEPT.kind, '', after, 1)
+      if (doc === undefined) return
+      const { server } = readDoc<Kept>(doc)
+      if ((await store.doc(KEEPER.kind, server)) === null) await this.takeOver(server)
+      // Behind everything of this server: a slash sorts before what follows it here.
+      after = `${server}0`
+    }
   }
 
   async #takeFrom(prefix: string): Promise<void> {

@@ -86,10 +86,9 @@ export class Journeys {
     return this.#underway.size > 0
   }
 
-  /** Goes on with what was under way when the server went down, where it is the only one. */
-  async open(): Promise<void> {
-    if (this.#engine.store.shared) return
-    this.#track(this.#keepers.takeOverAll())
+  /** Goes on with what was under way when the server went down. */
+  open(): void {
+    this.#track(this.#keepers.takeUp())
   }
 
   /** Calls are broken off; what was under way is taken up by another server, or after the restart. */
