@@ -58,8 +58,7 @@ export async function startRun(engine: Engine, request: StartRequest): Promise<R
   demand(definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
   const metadata = metadataOf(definition, request.context, request)
   const id = uuidV7(engine.now(), engine.random)
-  engine.journeys.passOn(id, passedOn(definition.starting, request))
-  return engine.run({
+  return engine.journeys.passingOn(id, passedOn(definition.starting, request), {
     name: 'journey',
     needs: parent === null ? {} : { docs: docsOf(parent) },
     run: async (unit) => {
@@ -160,8 +159,7 @@ export async function submitStep(
   if (state.type === 'wait' || state.type === 'webhook')
     demand(state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
   const inbound = definition.submitting[stepId] ?? NOTHING_INBOUND
-  engine.journeys.passOn(id, passedOn(inbound, from))
-  return engine.run({
+  return engine.journeys.passingOn(id, passedOn(inbound, from), {
     name: 'step',
     needs: { docs: [{ kind: RUN.kind, id }] },
     run: async (unit) => {

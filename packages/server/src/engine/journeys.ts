@@ -34,6 +34,7 @@ import {
   type Walked,
   type WantedCall,
 } from '@curfew/core'
+import type { Command } from './corridor.ts'
 import { definitionOf } from './definitions.ts'
 import type { Engine, Told } from './engine.ts'
 import { ExpressionError } from './expressions.ts'
@@ -111,8 +112,16 @@ export class Journeys {
     return found.definition
   }
 
-  passOn(runId: string, headers: Readonly<Record<string, string>>): void {
+  /** Runs a command of a request whose headers are passed on to the calls that follow from it. */
+  async passingOn(runId: string, headers: Readonly<Record<string, string>>, command: Command<Run>): Promise<Run> {
+    // Known before the run is saved: its calls begin right after.
     if (Object.keys(headers).length > 0) this.#passedOn.set(runId, headers)
+    try {
+      return await this.#engine.run(command)
+    } catch (error) {
+      this.#passedOn.delete(runId)
+      throw error
+    }
   }
 
   /** A server is taken for dead. */
