@@ -179,7 +179,7 @@ test.each([
   ['Cancel', 500],
 ] as const)('the problem of an Api run that ended by %s has status %i', (kind, status) => {
   const end = anEnd(kind)
-  expect(problemOf({ id: RUN_ID }, end)).toEqual({
+  expect(problemOf(RUN_ID, end)).toEqual({
     type: end.error?.code,
     title: end.error?.reason,
     status,

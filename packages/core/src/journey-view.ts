@@ -130,20 +130,20 @@ export interface Problem {
   readonly title: string
   readonly status: number
   readonly detail: string
-  readonly instance: string
+  readonly instance?: string
   readonly code: string
   readonly reason: string
 }
 
-/** The problem (RFC 9457) of an Api run that failed; a rule of its definition may choose another status. */
-export function problemOf(run: Pick<Run, 'id'>, end: End): Problem {
+/** The problem (RFC 9457) of an Api run that failed, if it was one at all (id null: nothing was stored); a rule of its definition may choose another status. */
+export function problemOf(runId: string | null, end: End): Problem {
   const { code, reason } = end.error ?? { code: 'RUNTIME_INTERNAL', reason: 'It failed without saying why.' }
   return {
     type: code,
     title: reason,
     status: end.terminationKind === 'Timeout' ? 504 : 500,
     detail: `${ENDINGS[end.terminationKind]} in state ${end.terminatedAtState}.`,
-    instance: runUrl(run.id),
+    ...(runId === null ? {} : { instance: runUrl(runId) }),
     code,
     reason,
   }

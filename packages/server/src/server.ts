@@ -21,6 +21,7 @@ import { openHttpClient } from './net/http-client.ts'
 import { nameOf, openStore, placeOf } from './open-store.ts'
 import { SettingsError, settingsFrom, type Settings } from './settings.ts'
 import type { Store } from './store/store.ts'
+import { openTracing } from './tracing.ts'
 import { VERSION } from './version.ts'
 
 export interface ServerOptions {
@@ -147,6 +148,7 @@ async function openEngine(
     log,
     meters: new Meters(),
     send,
+    trace: await openTracing(),
     expressions: (clock) => openExpressions({ host, clock, random }, expressionSettings(settings)),
     ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
   })

@@ -34,6 +34,7 @@ import { wakeDoc } from './doc-wakers.ts'
 import { evaluatesNothing, type Expressions } from './expressions.ts'
 import { follow } from './followers.ts'
 import { admitFromInbox } from './inbox.ts'
+import { reportRun, type Trace } from './journey-report.ts'
 import { Journeys } from './journeys.ts'
 import type { Meters } from './meters.ts'
 import { callsNobody, type Send } from './outgoing.ts'
@@ -85,6 +86,8 @@ export interface EngineParts {
   readonly send?: Send
   /** How expressions are evaluated; none can be, if it is left out. */
   readonly expressions?: (clock: Clock) => Expressions
+  /** Who is given the spans of runs; nobody, if it is left out. */
+  readonly trace?: Trace
 }
 
 /** What was committed, here or on another server, for those who listen. */
@@ -131,6 +134,7 @@ export class Engine {
   readonly #corridor: Corridor
   readonly #manual: ManualClock | null
   readonly #watch: Watch
+  readonly #trace: Trace
   #outages: readonly Outage[] = []
   readonly #listeners = new Set<(told: Told) => void>()
   #timer: Timer | null = null
@@ -154,6 +158,7 @@ export class Engine {
     this.log = parts.log
     this.send = parts.send ?? callsNobody
     this.meters = parts.meters
+    this.#trace = parts.trace ?? (() => {})
     this.webhooks = new Webhooks(this)
     this.clock = clock
     this.expressions = parts.expressions?.(clock) ?? evaluatesNothing
@@ -389,6 +394,7 @@ export class Engine {
 
   #announce({ transitions, events, live, refused, followUps, now }: Committed): void {
     for (const act of followUps) act()
+    for (const event of events) reportRun(event, this.log, this.#trace)
     for (const { id, error } of refused) {
       const told = { jobId: id.slice(0, 64), code: error.code }
       if (error.code !== 'internal_error') this.log.warn(told, 'a job in the inbox was refused')

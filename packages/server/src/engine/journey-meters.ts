@@ -13,9 +13,11 @@ type Told = Pick<StoredEvent, 'type' | 'data'>
 
 export const isAboutRun = ({ type }: Pick<StoredEvent, 'type'>): boolean => type.startsWith('journey.')
 
+const ENDINGS = ['journey.completed', 'journey.failed', 'journey.timeout', 'journey.cancelled']
+
 /** Null for an event that tells of no end. */
 export function endingIn({ type, data }: Told): JourneyEnding | null {
-  return isAboutRun({ type }) && type !== 'journey.started' ? (JSON.parse(data) as JourneyEnding) : null
+  return ENDINGS.includes(type) ? (JSON.parse(data) as JourneyEnding) : null
 }
 
 export class JourneyMeters {
@@ -63,11 +65,11 @@ export class JourneyMeters {
 
   count(event: Told): void {
     const ending = endingIn(event)
-    if (ending === null) {
+    if (event.type === 'journey.started') {
       const { journey_name, journey_version, kind } = JSON.parse(event.data) as JourneyEnding
       this.#started.inc({ journey_name, journey_version, kind })
-      return
     }
+    if (ending === null) return
     const { journey_name, journey_version, kind, phase } = ending
     this.#completed.inc({ journey_name, journey_version, kind, phase })
     this.#duration.observe({ journey_name, journey_version, kind, phase }, ending.duration_ms / 1000)

@@ -57,7 +57,7 @@ export interface ApiAnswer {
 
 export async function apiAnswer(
   expressions: Expressions,
-  { id, context }: { readonly id: string; readonly context: Data },
+  { id, context }: { readonly id: string | null; readonly context: Data },
   end: End,
   definition: Definition,
 ): Promise<ApiAnswer> {
@@ -65,7 +65,7 @@ export async function apiAnswer(
     const status = await statusOf(expressions, definition, documentOf(context, end, null), end, null)
     return { status, body: end.output ?? null, isProblem: false }
   }
-  const plain = problemOf({ id }, end)
+  const plain = problemOf(id, end)
   const status = await statusOf(expressions, definition, documentOf(context, end, plain), end, plain)
   const problem = { ...plain, status }
   const { envelope } = definition

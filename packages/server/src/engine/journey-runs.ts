@@ -109,8 +109,10 @@ export interface RunFilter {
 }
 
 const A_PAGE = 200
+/** Who looks for something rare goes on with the next page. */
+const MOST_SCANNED = 5_000
 
-/** Oldest first; calls of Apis are not journeys, and are not listed. `next`: where to go on, if there may be more. */
+/** Newest first; calls of Apis are not journeys, and are not listed. `next`: where to go on, if there may be more. */
 export async function listRuns(
   engine: Engine,
   filter: RunFilter,
@@ -119,17 +121,19 @@ export async function listRuns(
 ): Promise<{ runs: Run[]; next: string | null }> {
   return engine.read(async (reads) => {
     const runs: Run[] = []
-    for (let from = after, more = true; more;) {
-      const page = await reads.docs(RUN.kind, '', from, A_PAGE)
-      for (const doc of page) {
+    let from = after
+    for (let scanned = 0; scanned < MOST_SCANNED; scanned += A_PAGE) {
+      const page = await reads.docsBelow(RUN.kind, from, A_PAGE)
+      for (const [index, doc] of page.entries()) {
         from = doc.id
         const run = readDoc<Run>(doc)
         if (run.kind !== 'Api' && fits(run, filter)) runs.push(run)
-        if (runs.length === limit) return { runs, next: from }
+        if (runs.length === limit)
+          return { runs, next: index < page.length - 1 || page.length === A_PAGE ? from : null }
       }
-      more = page.length === A_PAGE
+      if (page.length < A_PAGE) return { runs, next: null }
     }
-    return { runs, next: null }
+    return { runs, next: from }
   })
 }
 
@@ -154,7 +158,12 @@ export async function submitStep(
   const found = await findRun(engine, id)
   if (found === null) throw notFound('journey', id)
   const definition = await engine.journeys.definitionOf(found)
-  const step = stepIn(found, stepId)
+  const step = openStep(found, stepId)
+  if (step === null) {
+    const refused = notOpen(found, stepId)
+    engine.noteRefusal('step', refused)
+    throw refused
+  }
   const { state } = stateAt(found, definition, step.visit)
   if (state.type === 'wait' || state.type === 'webhook')
     demand(state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)

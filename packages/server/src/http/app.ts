@@ -5,6 +5,7 @@
 import { OjsError, uuidV7 } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import { ADMIN_ROUTES } from './admin-routes.ts'
+import { API_ROUTES } from './api-routes.ts'
 import { AT_RISK_ROUTES } from './at-risk-routes.ts'
 import { bodyIn } from './body.ts'
 import { BULK_ACTION_ROUTES } from './bulk-action-routes.ts'
@@ -16,6 +17,7 @@ import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from './exchange-routes.ts'
 import { EVENT_ROUTES } from './event-routes.ts'
 import { JOB_ROUTES } from './jobs.ts'
+import { JOURNEY_ROUTES } from './journey-routes.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer, type Handler, type HttpRequest, type HttpResponse } from './message.ts'
 import { openApi } from './openapi.ts'
 import { POOL_ROUTES } from './pool-routes.ts'
@@ -65,6 +67,8 @@ export const ROUTES: readonly Route[] = [
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,
   ...TENANT_ROUTES,
+  ...JOURNEY_ROUTES,
+  ...API_ROUTES,
 ]
 
 const NO_QUERY = new URLSearchParams()

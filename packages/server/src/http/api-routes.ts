@@ -1,0 +1,127 @@
+/**
+ * Definitions of kind Api: one call, one run, one answer, at the latest at the deadline. The time of a run begins with
+ * the first line of the call, so a body that drips is on its own account; and an answer waits for nothing that is still
+ * unwinding, nor for a store that does not answer.
+ */
+import {
+  after,
+  anyObject,
+  API_PATH,
+  beginRun,
+  effectiveBudgetMs,
+  expireRun,
+  millis,
+  object,
+  OjsError,
+  readDoc,
+  type Definition,
+  type Instant,
+  type Run,
+} from '@curfew/core'
+import { definitionOf } from '../engine/definitions.ts'
+import type { Engine } from '../engine/engine.ts'
+import { apiAnswer } from '../engine/journey-outcome.ts'
+import { findRun, startRun } from '../engine/journey-runs.ts'
+import { parseJson } from './body.ts'
+import { asBadRequest, partsOf } from './journey-routes.ts'
+import { wait } from './journey-waits.ts'
+import { JSON_MEDIA, PROBLEM_MEDIA, type Answer } from './message.ts'
+import { param, type Call, type Route } from './route.ts'
+
+/** How long after the deadline the store may take to tell how the run ended. Then it is told without it. */
+const PATIENCE_MS = millis(250)
+
+async function serve(call: Call): Promise<Answer> {
+  const { engine } = call
+  const receivedAt = engine.now()
+  const definition = await apiAt(call, `/apis/${param(call, 'path')}`)
+  const deadlineAt = after(receivedAt, effectiveBudgetMs(definition, engine.settings.limits.run))
+  const asked = { call, definition, receivedAt, deadlineAt }
+  const ended = await byThen(engine, after(deadlineAt, PATIENCE_MS), runOf(asked))
+  return answerOf(asked, ended === NOT_YET ? { ...lateRun(asked), id: null } : ended)
+}
+
+interface Asked {
+  readonly call: Call
+  readonly definition: Definition
+  readonly receivedAt: Instant
+  readonly deadlineAt: Instant
+}
+
+/** What became of the call: a run that is over, as a rule. */
+async function runOf(asked: Asked): Promise<Run> {
+  const { call, definition, receivedAt, deadlineAt } = asked
+  const { engine } = call
+  const start = (context: Readonly<Record<string, unknown>>, of: Definition): Promise<Run> =>
+    startRun(engine, { definition: of, context, ...partsOf(call), parent: null, inheritDeadline: false, receivedAt })
+  const body = await byThen(engine, deadlineAt, bodyOf(call))
+  // It is told like every other run that took too long, whatever it was going to say.
+  if (body === NOT_YET) return start({}, { ...definition, input: null })
+  const run = await start(anyObject().read(body ?? {}, ''), definition).catch(asBadRequest)
+  if (run.end !== null) return run
+  await wait(call, (signal) => engine.journeys.untilPause(run.id, signal))
+  return (await findRun(engine, run.id)) ?? run
+}
+
+async function bodyOf({ request, json }: Call): Promise<unknown> {
+  return request.arriving === undefined ? json : parseJson(await request.arriving, request.headers, true)
+}
+
+async function answerOf({ call, definition }: Asked, run: Omit<Run, 'id'> & { id: string | null }): Promise<Answer> {
+  if (run.end === null) throw new OjsError('unavailable', 'The server is stopping; the run goes on without this call.')
+  const { engine } = call
+  const { status, body, isProblem } = await apiAnswer(
+    engine.expressions,
+    { id: run.id, context: run.root.context },
+    run.end,
+    definition,
+  )
+  return { status, body: JSON.stringify(body), media: isProblem ? PROBLEM_MEDIA : JSON_MEDIA }
+}
+
+/** A run that came to nothing but its deadline. */
+function lateRun({ call: { engine }, definition, receivedAt, deadlineAt }: Asked): Run {
+  const begun = { id: '', definition, context: {}, tags: [], attributes: {}, parent: null, inheritedAt: null }
+  const run = beginRun({ ...begun, startedAt: receivedAt }, engine.settings.limits.run)
+  return expireRun(run, deadlineAt, engine.upAt)?.run ?? run
+}
+
+async function apiAt({ engine }: Call, path: string): Promise<Definition> {
+  const held = await engine.read((reads) => reads.doc(API_PATH.kind, path))
+  const name = held === null ? null : readDoc<{ name: string }>(held).name
+  const found = name === null ? null : await definitionOf(engine, name, null)
+  if (found?.definition.kind === 'Api') return found.definition
+  throw new OjsError('not_found', 'There is no Api at this path.', {
+    details: { path },
+    hint: 'PUT /api/v1/definitions/{name} deploys one.',
+  })
+}
+
+const NOT_YET = Symbol('not yet')
+
+/** What has come of it by then. */
+function byThen<T>(engine: Engine, at: Instant, work: Promise<T>): Promise<T | typeof NOT_YET> {
+  return new Promise((resolve, reject) => {
+    const timer = engine.timerAt(at, () => {
+      resolve(NOT_YET)
+    })
+    work.then(resolve, reject).finally(() => {
+      timer.cancel()
+    })
+  })
+}
+
+export const API_ROUTES: readonly Route[] = [
+  {
+    method: 'POST',
+    path: '/api/v1/apis/*path',
+    tag: 'journeys',
+    summary: 'Call an Api by its name, or at the path its definition chose; the body becomes its context',
+    body: { shape: object({}), optional: true },
+    answers: {
+      200: 'Its output, or with the status that its definition chose',
+      504: 'Its time was up, unless its definition chose another status for that',
+    },
+    handle: serve,
+  },
+]
