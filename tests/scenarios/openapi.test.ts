@@ -39,7 +39,7 @@ async function described(): Promise<Description> {
   return reply.body as unknown as Description
 }
 
-const braces = (path: string): string => path.replaceAll(/:(\w+)/g, '{$1}')
+const braces = (path: string): string => path.replaceAll(/[:*](\w+)/g, '{$1}')
 const operationsOf = (paths: Description['paths']): [string, Operation][] =>
   Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): [string, Operation] => [`${method} ${path}`, operation]),

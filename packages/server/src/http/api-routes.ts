@@ -6,19 +6,17 @@
 import {
   after,
   anyObject,
-  API_PATH,
   beginRun,
   effectiveBudgetMs,
   expireRun,
   millis,
   object,
   OjsError,
-  readDoc,
   type Definition,
   type Instant,
   type Run,
 } from '@curfew/core'
-import { definitionOf } from '../engine/definitions.ts'
+import { apiForPath } from '../engine/deployments.ts'
 import type { Engine } from '../engine/engine.ts'
 import { apiAnswer } from '../engine/journey-outcome.ts'
 import { findRun, startRun } from '../engine/journey-runs.ts'
@@ -87,9 +85,7 @@ function lateRun({ call: { engine }, definition, receivedAt, deadlineAt }: Asked
 }
 
 async function apiAt({ engine }: Call, path: string): Promise<Definition> {
-  const held = await engine.read((reads) => reads.doc(API_PATH.kind, path))
-  const name = held === null ? null : readDoc<{ name: string }>(held).name
-  const found = name === null ? null : await definitionOf(engine, name, null)
+  const found = await apiForPath(engine, path)
   if (found?.definition.kind === 'Api') return found.definition
   throw new OjsError('not_found', 'There is no Api at this path.', {
     details: { path },
