@@ -273,13 +273,12 @@ export class Engine {
     return this.#listeners.size > 0
   }
 
-  async run<T>(command: Command<T>): Promise<T> {
-    try {
-      return await this.#corridor.run(command)
-    } catch (error) {
+  run<T>(command: Command<T>): Promise<T> {
+    const answer = this.#corridor.run(command)
+    answer.catch((error: unknown) => {
       this.noteRefusal(command.name, error)
-      throw error
-    }
+    })
+    return answer
   }
 
   /** Reads for people: what is due is settled first, so that no answer is stale by a tick. */

@@ -130,7 +130,16 @@ export interface Patience {
 export const NO_PATIENCE: Patience = { waitMs: millis(0), gone: new AbortController().signal }
 
 /** Runs a command that enqueues; waits for room where the queue lets it. */
-export async function whenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
+export function whenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
+  if (patience.waitMs > 0) return waitForRoom(engine, command, patience)
+  const answer = engine.run(command)
+  answer.catch((error: unknown) => {
+    if (error instanceof OjsError) tellOfRefusal(engine, error)
+  })
+  return answer
+}
+
+async function waitForRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
   const ending = endOf(engine, patience)
   let waiter: Waiter | null = null
   try {
@@ -142,7 +151,7 @@ export async function whenThereIsRoom<T>(engine: Engine, command: Command<T>, pa
         if (full === null) throw error
         // If it was its turn, there is not enough room for it, but perhaps for the next.
         if (waiter !== null) engine.rooms.passOn(waiter)
-        if (patience.waitMs === 0 || !full.waits || ending.isOver()) {
+        if (!full.waits || ending.isOver()) {
           tellOfRefusal(engine, error as OjsError)
           throw error
         }
@@ -181,7 +190,6 @@ interface Ending {
 
 /** The time is up, the asker is gone, or the server stops: whoever waits is woken, and does not wait again. */
 function endOf(engine: Engine, { waitMs, gone }: Patience): Ending {
-  if (waitMs === 0) return { isOver: () => true, isForgotten: () => false, wakes: () => {}, forget: () => {} }
   let over = false
   let waiter: Waiter | null = null
   const end = (): void => {

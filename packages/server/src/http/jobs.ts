@@ -57,10 +57,10 @@ export const JOB_ROUTES: readonly Route[] = [
       const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call))
       const command = enqueue(engine, request)
       const { job, deduplicated, pressure } = await whenThereIsRoom(engine, command, patienceOf(call))
-      const limited =
-        job.limitKey !== null || engine.limitedQueues.has(job.queue) ? await limitHeaders(engine, job) : {}
-      const pressed = pressure === null ? {} : underPressure(pressure)
-      const headers = { Location: `/ojs/v1/jobs/${job.id}`, ...limited, ...pressed }
+      const headers: Record<string, string> = { Location: `/ojs/v1/jobs/${job.id}` }
+      if (job.limitKey !== null || engine.limitedQueues.has(job.queue))
+        Object.assign(headers, await limitHeaders(engine, job))
+      if (pressure !== null) Object.assign(headers, underPressure(pressure))
       return deduplicated
         ? { status: 200, headers, body: `{"job":${renderJob(job)},"deduplicated":true}` }
         : { status: 201, headers, body: `{"job":${renderJob(job)}}` }
