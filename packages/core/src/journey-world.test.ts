@@ -34,7 +34,7 @@ function stateOf(depth: number): fc.Arbitrary<State> {
         next.map((to) => ({ predicate: e, next: to })),
         { maxLength: 2 },
       ),
-      default: fc.option(next),
+      default: fc.option<string>(next),
     }),
     next.map((to) => ({
       type: 'transform' as const,
