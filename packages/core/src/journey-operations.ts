@@ -13,16 +13,29 @@ export type OpenApis = ReadonlyMap<string, Fields | null>
 
 const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options']
 
-export function readApis(field: Field | null): OpenApis {
+/** A document by the name of its file, or why there is none. */
+export type FindOpenApi = (ref: string) => { readonly document: unknown } | { readonly problem: string }
+
+const NO_FILES: FindOpenApi = () => ({
+  problem: 'openApiRef names a file, and there are none here; put the document itself under openApi.',
+})
+
+export function readApis(field: Field | null, find: FindOpenApi = NO_FILES): OpenApis {
   const apis = new Map<string, Fields | null>()
   for (const [name, entry] of field?.entries() ?? []) {
     const api = entry.members(['openApi', 'openApiRef'])
-    api
-      ?.get('openApiRef')
-      ?.error('HTTP-1', 'openApiRef names a file, and there are none here; put the document itself under openApi.')
-    const document = api?.has('openApiRef') === true ? null : api?.need('openApi', 'HTTP-1')
-    apis.set(name, isMapping(document?.value) ? document.value : null)
-    document?.mapping('HTTP-1')
+    const ref = api?.get('openApiRef') ?? null
+    if (ref === null) {
+      const document = api?.need('openApi', 'HTTP-1') ?? null
+      apis.set(name, document?.mapping('HTTP-1')?.value ?? null)
+      continue
+    }
+    const path = ref.text('HTTP-1')
+    const found = path === null ? { document: null } : find(path)
+    if (api?.has('openApi') === true) ref.errorAtKey('HTTP-1', 'Give openApi or openApiRef, not both.')
+    else if ('problem' in found) ref.error('HTTP-1', found.problem)
+    else if (!isMapping(found.document) && path !== null) ref.error('HTTP-1', `${path} is no OpenAPI document.`)
+    apis.set(name, 'document' in found && isMapping(found.document) ? found.document : null)
   }
   return apis
 }

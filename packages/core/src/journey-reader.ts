@@ -8,7 +8,7 @@ import { Field, Findings, isDeeperThan, SHAPE, type Diagnostic, type Mapping } f
 import { LONGEST_MS } from './durations.ts'
 import { JOURNEY_KINDS, type Definition, type Expression, type JourneyKind, type Resilience } from './journey.ts'
 import { checkGraphs } from './journey-graph.ts'
-import { readApis } from './journey-operations.ts'
+import { readApis, type FindOpenApi } from './journey-operations.ts'
 import { readBindings, readMetadataBindings } from './journey-reader-bindings.ts'
 import { readHeaders, readPolicy, readPolicyName, readTimeout } from './journey-reader-http.ts'
 import { readGraph } from './journey-reader-states.ts'
@@ -24,7 +24,7 @@ import {
 import { OUTCOME_MEMBERS } from './journey-view.ts'
 import { DEEPEST } from './json-text.ts'
 
-export type { Diagnostic }
+export type { Diagnostic, FindOpenApi }
 
 /** What is wrong with an expression: its language, or its text. */
 export interface ExpressionProblem {
@@ -36,6 +36,8 @@ export interface DefinitionChecks {
   expression(expression: Expression): Promise<ExpressionProblem | null>
   /** Why a schema is none; a place in it comes first, as a JSON pointer. */
   schema(schema: unknown): string | null
+  /** Where definitions may name files: finds an OpenAPI document. */
+  readonly openApi?: FindOpenApi | undefined
   /** What a run may take if its author says nothing, and at most. */
   readonly limits: { readonly defaultMs: Millis; readonly capMs: Millis }
 }
@@ -102,7 +104,7 @@ function readRoot(root: Field, checks: DefinitionChecks, expressions: Reading['e
     mappers,
     policies: policies.all,
     policyByDefault: policies.byDefault,
-    apis: readApis(spec.get('apis')),
+    apis: readApis(spec.get('apis'), checks.openApi),
     subjourneys: new Set(spec.get('subjourneys')?.mapping()?.keys()),
     schemaProblem: (schema) => checks.schema(schema),
     budgetMs: effectiveBudgetMs({ execution }, checks.limits),

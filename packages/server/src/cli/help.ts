@@ -25,7 +25,7 @@ export function helpText(version: string): string {
     '                           fill an empty data file or database with what export wrote',
     '  curfew migrate [flags]   bring the data up to date without starting the server; with --contract also take away what',
     '                           servers of older versions need',
-    '  curfew journey COMMAND   journeys: simulate, start, status, result, submit, cancel, list; see curfew journey --help',
+    '  curfew journey COMMAND   journeys: validate, simulate, deploy, start, status, result, submit, cancel, list; see curfew journey --help',
     '  curfew --help | --version',
     '',
     'Every flag can also be set in the environment (CURFEW_PORT) and in a YAML or JSON file (--config FILE);',

@@ -1,4 +1,5 @@
 /** Flags of the `journey` commands, and the world they see: where they write, and which server they ask. */
+import { parseDuration, type Millis, type RunLimits } from '@curfew/core'
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { SettingsError } from '../settings.ts'
 import type { Paper } from './journey-chart.ts'
@@ -25,10 +26,28 @@ export const SERVER_FLAGS: Options = {
   json: { type: 'boolean' },
 }
 
-/** `names`: what must be said besides flags, each by its name in the usage. */
+/** The limits of the server a definition is meant for. */
+export const LIMIT_FLAGS = { 'run-default': { type: 'string' }, 'run-cap': { type: 'string' } } as const
+
+export function limitsOf(flags: Flags): RunLimits {
+  return {
+    defaultMs: lengthOf(flags.text('run-default') ?? '1d', '--run-default'),
+    capMs: lengthOf(flags.text('run-cap') ?? '7d', '--run-cap'),
+  }
+}
+
+export function lengthOf(text: string, of: string): Millis {
+  const ms = parseDuration(text)
+  if (ms === null)
+    throw new SettingsError(`${of} must be a length such as 250ms, 30s or 1h30m, not ${JSON.stringify(text)}.`)
+  return ms
+}
+
+/** `names`: what must be said besides flags, each by its name in the usage; of the last, `FILE...`, there may be more. */
 export function readFlags(args: readonly string[], options: Options, names: readonly string[], usage: string): Flags {
   const { values, positionals } = parsed(args, options, usage)
-  if (positionals.length !== names.length) {
+  const takesMore = names.at(-1)?.endsWith('...') === true
+  if (takesMore ? positionals.length < names.length : positionals.length !== names.length) {
     const missing = names[positionals.length]
     throw new SettingsError(
       `${missing === undefined ? `Unexpected argument ${JSON.stringify(positionals.at(-1))}` : `${missing} is missing`}. Usage: ${usage}`,

@@ -87,7 +87,7 @@ describe('simulate', () => {
     writeFileSync(broken, FLIGHT.replace('next: pick', 'next: pikc'))
     const { code, text } = await simulate(broken)
     expect(code).toBe(1)
-    expect(text).toMatch(/broken\.yaml:\d+:\d+ {2}GRAPH-1 .*pikc/)
+    expect(text).toMatch(/broken\.yaml:\d+:\d+ error GRAPH-1: .*pikc/)
   })
 
   test.each([

@@ -1,14 +1,13 @@
 /** `curfew journey simulate`: where the time of a run would go, from its definition and what one assumes of it. */
-import { readFileSync } from 'node:fs'
-import { clockFrom, mistakesIn, parseDuration, planJourney } from '@curfew/core'
-import type { Assumptions, Millis, PlannedEnd, RunLimits, Taking } from '@curfew/core'
-import { checksWith, judge } from '../engine/definition-verdict.ts'
-import { openExpressions } from '../expressions/open-expressions.ts'
-import { nodeHost, systemRandom } from '../host.ts'
+import { clockFrom, mistakesIn, planJourney } from '@curfew/core'
+import type { Assumptions, PlannedEnd, RunLimits, Taking } from '@curfew/core'
+import { nodeHost } from '../host.ts'
 import { SettingsError } from '../settings.ts'
 import { planText } from './journey-chart.ts'
 import { EXIT } from './journey-exit.ts'
-import { readFlags, type Terminal } from './journey-flags.ts'
+import { judgeFile } from './journey-files.ts'
+import { lengthOf, LIMIT_FLAGS, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
+import { shown } from './journey-validate.ts'
 
 const USAGE =
   "curfew journey simulate FILE [--set 'STATE=2s']… [--choose STATE=NEXT[,NEXT…]]… [--run-default 1d] [--run-cap 7d] [--json]"
@@ -22,20 +21,15 @@ const ENDS: Readonly<Record<PlannedEnd['kind'], number>> = {
 
 export async function simulate(args: readonly string[], terminal: Terminal): Promise<number> {
   const repeated = { type: 'string', multiple: true } as const
-  const text = { type: 'string' } as const
   const options = {
     set: repeated,
     choose: repeated,
-    'run-default': text,
-    'run-cap': text,
+    ...LIMIT_FLAGS,
     json: { type: 'boolean' },
   } as const
   const flags = readFlags(args, options, ['FILE'], USAGE)
   const file = flags.names[0] ?? '-'
-  const limits: RunLimits = {
-    defaultMs: lengthOf(flags.text('run-default') ?? '1d', '--run-default'),
-    capMs: lengthOf(flags.text('run-cap') ?? '7d', '--run-cap'),
-  }
+  const limits = limitsOf(flags)
   const assumptions: Assumptions = {
     takes: Object.fromEntries(flags.texts('set').map((given) => taking(given))),
     chooses: Object.fromEntries(flags.texts('choose').map((given) => choosing(given))),
@@ -50,17 +44,9 @@ export async function simulate(args: readonly string[], terminal: Terminal): Pro
 }
 
 async function definitionIn(file: string, limits: RunLimits, terminal: Terminal) {
-  const random = systemRandom()
-  const expressions = openExpressions({ host: nodeHost, clock: clockFrom(nodeHost), random })
-  try {
-    const text = readFileSync(file === '-' ? 0 : file, 'utf8')
-    const { definition, errors } = await judge(text, checksWith(expressions, limits), () => Promise.resolve())
-    for (const { line, column, code, message } of errors)
-      terminal.write(`${file}:${String(line)}:${String(column)}  ${code}  ${message}`)
-    return definition
-  } finally {
-    await expressions.close()
-  }
+  const judged = await judgeFile(file, limits)
+  if (judged.definition === null) terminal.write(shown(judged, terminal.colour))
+  return judged.definition
 }
 
 /** `callA=2s`, `callA=forever`, `*=forever`. */
@@ -82,11 +68,4 @@ function halves(given: string, flag: string): [string, string] {
       `${flag} needs a state and a value, as in ${flag} 'callA=2s', not ${JSON.stringify(given)}.`,
     )
   return [given.slice(0, at), given.slice(at + 1)]
-}
-
-function lengthOf(text: string, of: string): Millis {
-  const ms = parseDuration(text)
-  if (ms === null)
-    throw new SettingsError(`${of} must be a length such as 250ms, 30s or 1h30m, not ${JSON.stringify(text)}.`)
-  return ms
 }

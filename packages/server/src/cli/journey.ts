@@ -1,17 +1,31 @@
 /** `curfew journey …`: one word, one command. */
 import { SettingsError } from '../settings.ts'
+import { deploy } from './journey-deploy.ts'
 import { EXIT } from './journey-exit.ts'
 import type { Terminal } from './journey-flags.ts'
 import { cancel, list, result, start, status, submit } from './journey-runs.ts'
 import { simulate } from './journey-simulate.ts'
+import { validate } from './journey-validate.ts'
 
 /** Gives the exit code. */
 type Command = (args: readonly string[], terminal: Terminal) => Promise<number>
 
-const COMMANDS: Readonly<Record<string, Command>> = { start, status, result, submit, cancel, list, simulate }
+const COMMANDS: Readonly<Record<string, Command>> = {
+  validate,
+  simulate,
+  deploy,
+  start,
+  status,
+  result,
+  submit,
+  cancel,
+  list,
+}
 
 export const JOURNEY_HELP = [
   'Usage',
+  '  curfew journey validate FILE...  what is wrong with definitions, and where; no server is needed',
+  '  curfew journey deploy FILE...  hand definitions to a server, which then runs them',
   '  curfew journey simulate FILE   where the time of a run would go, state by state; nothing is sent anywhere',
   "    --set 'STATE=2s'             how long a state takes, by path or id; forever: until it is cut off; * for all",
   '    --choose STATE=NEXT[,NEXT]   where a choice goes, visit by visit; its default unless said',
