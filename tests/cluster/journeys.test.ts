@@ -1,0 +1,106 @@
+/** Runs on several servers: whoever keeps one may be killed, and another goes on; the deadline is decided once. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Cluster } from '../postgres/cluster.ts'
+import {
+  call,
+  deploy,
+  ended,
+  expectTimeout,
+  resultOf,
+  start,
+  statusOf,
+  succeed,
+  wait,
+} from '../process/journeys/stage.ts'
+import { drips, json, Upstream } from '../process/journeys/upstream.ts'
+import { until, type ServerProcess } from '../process/server-process.ts'
+import { Fleet, type Member } from './fleet.ts'
+
+let database: Cluster
+let fleet: Fleet
+
+beforeAll(async () => {
+  database = await Cluster.start()
+  fleet = await Fleet.start({
+    database: database.url(),
+    skewsMs: [60_000, -60_000],
+    flags: ['--allow-private-network'],
+  })
+})
+afterAll(async () => {
+  await fleet.stop()
+  await database.remove()
+})
+
+const member = (index: number): Member => {
+  const found = fleet.members[index]
+  if (found === undefined) throw new Error(`there is no server ${String(index)}`)
+  return found
+}
+
+const server = (index: number): ServerProcess => {
+  const found = member(index).server
+  if (found === null) throw new Error(`server ${String(index)} is not there`)
+  return found
+}
+
+describe('the server that keeps a run is killed', () => {
+  test(
+    'another makes its call again, under the same key, and brings the run to its end',
+    { timeout: 90_000 },
+    async () => {
+      let first = true
+      const there = await Upstream.open((response, seen, socket) => {
+        const react = first ? drips : json({ fine: true })
+        first = false
+        react(response, seen, socket)
+      })
+      await deploy(server(0), 'moved', {
+        seconds: 60,
+        states: { load: call(there.url, 'done'), done: succeed('answer') },
+      })
+      const id = await start(server(0), 'moved')
+      await until('the call has arrived', () => there.seen.length === 1)
+      await fleet.kill(member(0))
+      const outcome = await ended(server(1), id, 55_000)
+      expect(outcome).toMatchObject({ phase: 'SUCCEEDED', output: { body: { fine: true } } })
+      expect(there.seen).toHaveLength(2)
+      expect(new Set(there.seen.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
+      await fleet.start(member(0))
+      expect((await resultOf(server(0), id)).body).toEqual(outcome)
+    },
+  )
+
+  test('its deadline is kept by the other', { retry: 1 }, async () => {
+    const there = await Upstream.open(drips)
+    await deploy(server(0), 'kept', { seconds: 3, states: { load: call(there.url, 'done'), done: succeed() } })
+    const id = await start(server(0), 'kept')
+    await until('the call has arrived', () => there.seen.length === 1)
+    await fleet.kill(member(0))
+    expectTimeout(await ended(server(1), id), 500)
+    await fleet.start(member(0))
+  })
+})
+
+test('a step at one server, a look at the other, and the deadline at both', { retry: 1 }, async () => {
+  await deploy(server(0), 'asked', { seconds: 3, states: { one: wait('two'), two: wait('done'), done: succeed() } })
+  const id = await start(server(0), 'asked')
+  await until('the other sees it', async () => (await statusOf(server(1), id)).currentState === 'one')
+  const step = await server(1).post(`/api/v1/journeys/${id}/steps/one`, {})
+  expect(step.status, step.text).toBe(200)
+  expect((await statusOf(server(0), id)).currentState).toBe('two')
+  // Both submit the same step at the same time: it is taken once.
+  const both = await Promise.all([0, 1].map((index) => server(index).post(`/api/v1/journeys/${id}/steps/two`, {})))
+  expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
+  expect(await ended(server(0), id)).toMatchObject({ phase: 'SUCCEEDED' })
+})
+
+test('a deadline that both servers see is decided, and told, once', { retry: 1 }, async () => {
+  await deploy(server(0), 'many', { seconds: 2, states: { hold: wait('done'), done: succeed() } })
+  const ids = await Promise.all(Array.from({ length: 40 }, (_, index) => start(server(index % 2), 'many')))
+  for (const id of ids) expectTimeout(await ended(server(1), id), 500)
+  const { events } = (await server(0).get('/ojs/v1/events?types=journey.timeout&limit=1000')).body
+  const subjects = (events as { subject: string }[]).map(({ subject }) => subject)
+  for (const id of ids) expect(subjects.filter((subject) => subject === id)).toHaveLength(1)
+  expect(fleet.complaints).toEqual([])
+})
