@@ -16,6 +16,7 @@ worker.handle(render, async (ctx, [month, total]) => {
     await pause(takesMs, null, { signal: ctx.signal })
   } catch {
     stopped = ctx.signal.reason.code
+    await pause(300) // puts away what is half done; the run does not wait for that
     throw ctx.signal.reason
   }
   return { month, title: `Sales in ${month}: ${total}` }
