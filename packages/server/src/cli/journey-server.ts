@@ -69,8 +69,16 @@ export function refusal({ status, body }: Answer): Refused {
   }
   const said = problem.detail ?? problem.title ?? 'It did not say why.'
   const list = [problem.mistakes, problem.errors].find((one): one is unknown[] => Array.isArray(one)) ?? []
-  const told = list.map((one) => `\n  ${typeof one === 'string' ? one : JSON.stringify(one)}`)
+  const told = list.map((one) => `\n  ${mistakeText(one)}`)
   return new Refused(`${said} (${problem.code ?? `HTTP ${String(status)}`})${told.join('')}`)
+}
+
+/** Where, and what: `/approved: …`. */
+function mistakeText(mistake: unknown): string {
+  const { pointer, path = pointer, message } = (mistake ?? {}) as { pointer?: string; path?: string; message?: string }
+  return message === undefined
+    ? JSON.stringify(mistake)
+    : `${path === undefined || path === '' ? '/' : path}: ${message}`
 }
 
 /** `--timeout 30s` in milliseconds; null: as long as it takes. */
