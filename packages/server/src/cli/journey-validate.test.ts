@@ -109,7 +109,7 @@ test('of a very long line the part around the place is shown', () => {
   const error = { code: 'X-1', path: '', line: 1, column: 5_001, message: 'wrong' }
   const text = `${'a'.repeat(5_000)}Z${'b'.repeat(5_000)}`
   const out = shown(
-    { file: 'f', text, definition: null, effectiveMaxDurationSec: null, warnings: [], errors: [error] },
+    { file: 'f', text, definition: null, source: null, effectiveMaxDurationSec: null, warnings: [], errors: [error] },
     false,
   )
   const [, line = '', mark = ''] = out.split('\n')
