@@ -85,8 +85,8 @@ export function journeyEvent(
   return { type, at, subject: id, queue: null, jobType: null, data: { ...common, ...data } }
 }
 
-/** The type of the state in which a run ended, as authors know it. */
+/** The type of the state in which a run ended, as authors know it; `none` if it had entered none yet. */
 function endedInType({ trail, root }: Run, { terminatedAtState }: End): string {
   const visit = trail.findLast(({ path }) => path === terminatedAtState)
-  return visit?.type ?? currentState(root).type ?? 'unknown'
+  return visit?.type ?? currentState(root).type ?? 'none'
 }
