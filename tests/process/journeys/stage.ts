@@ -14,6 +14,7 @@ export interface Sketch {
   readonly start?: string
   readonly seconds?: number
   readonly mode?: 'sync' | 'async'
+  readonly kind?: 'Journey' | 'Api'
   /** Other members of the spec. */
   readonly more?: object
 }
@@ -38,14 +39,14 @@ export function serve(options: StartOptions = {}): Promise<ServerProcess> {
 }
 
 export async function deploy(server: ServerProcess, name: string, sketch: Sketch): Promise<void> {
-  const { states, seconds = 1, mode = 'async', more = {} } = sketch
+  const { states, seconds = 1, mode = 'async', kind = 'Journey', more = {} } = sketch
   const reply = await server.call('PUT', `/api/v1/definitions/${name}`, {
     apiVersion: 'v1',
-    kind: 'Journey',
+    kind,
     metadata: { name, version: '1.0.0' },
     spec: {
       execution: { maxDurationSec: seconds, onTimeout: { errorCode: CODE, reason: 'the time was up' } },
-      lifecycle: { startMode: mode, cancellable: true },
+      ...(kind === 'Api' ? {} : { lifecycle: { startMode: mode, cancellable: true } }),
       start: sketch.start ?? Object.keys(states)[0],
       states,
       ...more,

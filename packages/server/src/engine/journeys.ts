@@ -10,6 +10,7 @@
  * (journey-keepers.ts). A call is aborted as soon as nobody waits for it: the run is over, or its branch has lost.
  */
 import {
+  awaitedJobs,
   broken,
   failedResult,
   instant,
@@ -271,7 +272,7 @@ export class Journeys {
       await findRun(this.#engine, run.id)
       return
     }
-    if (walked.run.root === run.root && walked.calls.length === 0) return
+    if (walked.run.root === run.root && walked.run.end === null && walked.calls.length === 0) return
     for (const { visit, isNotice } of walked.calls) if (!isNotice) calls.set(visit, new AbortController())
     const taken = await this.#engine.run(takeStep(this.#engine, run, walked)).catch((error: unknown) => {
       this.#release(underway, walked)
@@ -313,7 +314,8 @@ export class Journeys {
     if (JSON.stringify(walked.run).length <= LARGEST_RUN) return walked
     const at = currentState(run.root).path
     const end = runFailure(at, 'RuntimeError', 'RUNTIME_TOO_LARGE', 'the run has more data than can be kept')
-    return { ...walked, run: endRun(run, end, now()), jobs: [], calls: [], compensate: false }
+    const lostJobs = awaitedJobs(run.root)
+    return { ...walked, run: endRun(run, end, now()), jobs: [], lostJobs, calls: [], compensate: false }
   }
 
   async #answer(asked: Ask, { deadlineAt }: Run): Promise<unknown> {
