@@ -125,7 +125,12 @@ async function parse(text: string, pause: Pause): Promise<Document.Parsed[] | st
   // A text may have half a million slips, and each is made into an Error.
   Error.stackTraceLimit = 0
   try {
-    return [...composer.compose(tokens, true, text.length)] as Document.Parsed[]
+    const documents: Document.Parsed[] = []
+    for (const document of composer.compose(tokens, true, text.length)) {
+      documents.push(document)
+      if (documents.length > 1) break
+    }
+    return documents
   } finally {
     Error.stackTraceLimit = stackTraceLimit
   }
