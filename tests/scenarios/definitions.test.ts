@@ -152,7 +152,11 @@ describe('paths of Apis', () => {
     expect((await put('quotes', api('quotes', '1', '/apis/prices'))).status).toBe(201)
     const taken = await put('others', api('others', '1', '/apis/prices'))
     expect(taken.status).toBe(409)
-    expect(taken.body).toMatchObject({ code: 'ROUTE-1', path: '/apis/prices', held_by: 'quotes' })
+    expect(taken.body).toMatchObject({
+      code: 'conflict',
+      held_by: 'quotes',
+      errors: [{ code: 'ROUTE-1', path: '/spec/bindings/http/route/path', line: 5, column: 38 }],
+    })
     expect((await put('others', api('others', '1', '/apis/quotes'))).status).toBe(409)
     expect((await put('prices', api('prices', '1'))).status).toBe(409)
     expect((await get('/others')).status).toBe(404)

@@ -40,7 +40,7 @@ export interface Located {
 
 export interface Source {
   readonly value: unknown
-  locate(diagnostic: Diagnostic): Located
+  readonly locate: (diagnostic: Diagnostic) => Located
 }
 
 /** Lets others have their turn. */

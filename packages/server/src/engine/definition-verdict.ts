@@ -20,6 +20,8 @@ export interface Verdict {
   /** In the order of the text. */
   readonly errors: readonly Located[]
   readonly warnings: readonly Located[]
+  /** For what is found wrong later. */
+  readonly locate: (diagnostic: Diagnostic) => Located
 }
 
 /** What else must be right, where it is to be used. The definition is null if it has errors already. */
@@ -35,18 +37,21 @@ export async function judge(
   more: MoreRules = () => [],
 ): Promise<Verdict> {
   const source = await readSource(text, pause)
-  if (!isSource(source)) return { definition: null, source: null, errors: source, warnings: [] }
+  if (!isSource(source)) return { definition: null, source: null, errors: source, warnings: [], locate: atTop }
   const { definition, errors, warnings } = await readDefinition(source.value, politely(checks, pause))
   const others = await more(definition, source.value)
   const located = (list: readonly Diagnostic[]): Located[] =>
-    list.map((one) => source.locate(one)).sort((a, b) => a.line - b.line || a.column - b.column)
+    list.map(source.locate).sort((a, b) => a.line - b.line || a.column - b.column)
   return {
     definition: others.length > 0 ? null : definition,
     source: source.value,
     errors: located([...errors, ...others]),
     warnings: located(warnings),
+    locate: source.locate,
   }
 }
+
+const atTop = ({ code, path, message }: Diagnostic): Located => ({ code, path, line: 1, column: 1, message })
 
 /** Expressions are parsed on the spot; a definition may have thousands of them. */
 function politely(checks: DefinitionChecks, pause: Pause): DefinitionChecks {

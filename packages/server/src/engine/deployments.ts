@@ -42,13 +42,13 @@ export interface Deployment {
 
 export async function deploy(engine: Engine, name: string, text: string): Promise<Deployment> {
   const verdict = await judge(text, checksFor(engine), pauseOf(engine), (_, source) => misnamed(source, name))
-  const { definition, source, errors, warnings } = verdict
+  const { definition, errors, warnings } = verdict
   if (definition === null)
     throw new OjsError('validation_error', `The definition has ${counted(errors.length)}.`, {
       details: { errors, warnings },
       hint: 'errors says what is wrong, and where.',
     })
-  const created = await engine.run(put(definition, source, warnings))
+  const created = await engine.run(put(definition, verdict))
   return { created, definition, warnings }
 }
 
@@ -83,7 +83,7 @@ const taken = (path: string, holder: string): Diagnostic => ({
 })
 
 /** True: it is new. */
-function put(definition: Definition, source: unknown, warnings: readonly Located[]): Command<boolean> {
+function put(definition: Definition, { source, warnings, locate }: Verdict): Command<boolean> {
   const { name, version, kind } = definition
   const id = versionId(name, version)
   const paths = pathsOf(definition)
@@ -109,7 +109,7 @@ function put(definition: Definition, source: unknown, warnings: readonly Located
         throw new OjsError('conflict', `${name} has ${String(versions.length)} versions; more are not kept.`, {
           details: { reason: 'too_many_versions', name },
         })
-      await holdPaths(unit, name, paths, known?.paths ?? [])
+      await holdPaths(unit, definition, known?.paths ?? [], locate)
       if (stored === null)
         unit.putDoc(DEFINITION_VERSION, id, {
           name,
@@ -133,15 +133,24 @@ function put(definition: Definition, source: unknown, warnings: readonly Located
   }
 }
 
-async function holdPaths(unit: Unit, name: string, paths: readonly string[], before: readonly string[]): Promise<void> {
+async function holdPaths(
+  unit: Unit,
+  definition: Definition,
+  before: readonly string[],
+  locate: Verdict['locate'],
+): Promise<void> {
+  const { name } = definition
+  const paths = pathsOf(definition)
   for (const path of paths) {
     const holder = unit.doc(API_PATH, path)
-    if (holder !== null && holder.name !== name)
-      throw new OjsError('conflict', `The definition ${holder.name} answers at ${path} already.`, {
-        details: { reason: 'route_taken', code: 'ROUTE-1', path, held_by: holder.name },
+    if (holder === null) unit.putDoc(API_PATH, path, { name })
+    else if (holder.name !== name) {
+      const error = taken(path, holder.name)
+      throw new OjsError('conflict', error.message, {
+        details: { reason: 'route_taken', held_by: holder.name, errors: [locate(error)] },
         hint: 'Choose another path (spec.bindings.http.route.path).',
       })
-    if (holder === null) unit.putDoc(API_PATH, path, { name })
+    }
   }
   const left = before.filter((path) => !paths.includes(path))
   if (left.length === 0) return
