@@ -82,6 +82,66 @@ describe('the server that keeps a run is killed', () => {
   })
 })
 
+test(
+  'a server that stands still loses its runs, and cannot take back what was decided meanwhile',
+  { timeout: 120_000 },
+  async () => {
+    let answer = (): void => {}
+    const there = await Upstream.open((response, seen, socket) => {
+      if (there.seen.length > 1) return json({ by: 'second' })(response, seen, socket)
+      answer = () => {
+        json({ by: 'first' })(response, seen, socket)
+      }
+    })
+    await deploy(server(0), 'stopped', {
+      seconds: 100,
+      states: { load: call(there.url, 'done'), done: succeed('answer') },
+    })
+    const id = await start(server(0), 'stopped')
+    await until('the call has arrived', () => there.seen.length === 1)
+    fleet.pause(member(0))
+    const outcome = await ended(server(1), id, 80_000)
+    expect(outcome).toMatchObject({ phase: 'SUCCEEDED', output: { body: { by: 'second' } } })
+    // The answer the stopped server was waiting for is there when it wakes up.
+    answer()
+    fleet.resume(member(0))
+    const after = await until('it answers again', () => resultOf(server(0), id).catch(() => null), 20_000)
+    expect(after.body).toEqual(outcome)
+    const { events } = (await server(1).get('/ojs/v1/events?types=journey.completed&limit=1000')).body
+    expect((events as { subject: string }[]).filter(({ subject }) => subject === id)).toHaveLength(1)
+  },
+)
+
+test(
+  'a job that ends at one server takes on the run that another began, and ends with it at the deadline',
+  { retry: 1 },
+  async () => {
+    const work = { type: 'task', task: { kind: 'job:v1', type: 'work', queue: 'work', resultVar: 'job' }, next: 'done' }
+    await deploy(server(0), 'working', { seconds: 3, states: { work, done: succeed('job') } })
+    const done = await start(server(0), 'working')
+    const [job] = await until('the job is there', async () => {
+      const jobs = await server(1).fetch({ queues: ['work'], worker_id: 'w' })
+      return jobs.length > 0 ? jobs : null
+    })
+    expect((await server(1).post('/ojs/v1/workers/ack', { job_id: job.id, result: { fine: true } })).status).toBe(200)
+    expect(await ended(server(0), done)).toMatchObject({
+      phase: 'SUCCEEDED',
+      output: { ok: true, result: { fine: true } },
+    })
+
+    const late = await start(server(0), 'working')
+    const [held] = await until('the job is there', async () => {
+      const jobs = await server(1).fetch({ queues: ['work'], worker_id: 'w' })
+      return jobs.length > 0 ? jobs : null
+    })
+    const outcome = await ended(server(1), late)
+    expectTimeout(outcome, 500)
+    const after = await server(1).job(held.id as string)
+    expect(after).toMatchObject({ state: 'discarded', error: { type: 'total_timeout' } })
+    expect(after.error.occurred_at).toBe(outcome.endedAt)
+  },
+)
+
 test('a step at one server, a look at the other, and the deadline at both', { retry: 1 }, async () => {
   await deploy(server(0), 'asked', { seconds: 3, states: { one: wait('two'), two: wait('done'), done: succeed() } })
   const id = await start(server(0), 'asked')
