@@ -3,28 +3,25 @@
  * job ends, somebody cancels. None of it needs the definition: what is needed of that was written down when a frame came
  * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey-walk.ts`.
  */
-import { elapsed, after, isDue, overshootOf, runBudget, type RunLimits } from './deadlines.ts'
+import { after, isDue, overshootOf, runBudget, type RunLimits } from './deadlines.ts'
 import { days, type Instant, type Millis } from './clock.ts'
 import type { Definition, StateId } from './journey.ts'
 import { changeFrames, moved, readyAt } from './journey-frames.ts'
 import {
   currentState,
   leaves,
-  pathOf,
   type Data,
   type End,
   type Frame,
   type Run,
   type RunError,
   type TerminationKind,
-  type Visit,
 } from './journey-run.ts'
+import { left } from './journey-trail.ts'
 import type { Parent } from './job.ts'
 
 /** How long a run that is over can still be asked for. */
 export const RUN_KEPT_MS = days(7)
-/** A run remembers so many of the states it entered. */
-const LONGEST_TRAIL = 200
 
 export interface NewRun {
   readonly id: string
@@ -217,32 +214,4 @@ export function awaitedJobs(frame: Frame): readonly string[] {
 /** Whether its end is to be followed by a compensation. Successes are asked for theirs while the run is walked. */
 export function wantsCompensation({ phase, compensation, kind }: Run): boolean {
   return phase === 'FAILED' && compensation !== null && kind !== 'Compensation'
-}
-
-// ---- The trail ----
-
-export function entered(trail: readonly Visit[], frame: Frame, now: Instant, limitMs: Millis | null): Visit[] {
-  return [
-    ...trail,
-    { path: pathOf(frame), type: frame.type ?? '', visit: frame.visit, from: now, to: null, limitMs, note: null },
-  ]
-}
-
-export function left(trail: readonly Visit[], frame: Frame, now: Instant, note: string | null = null): Visit[] {
-  return trail.map((visit) =>
-    visit.visit === frame.visit && visit.to === null ? { ...visit, to: now, note: note ?? visit.note } : visit,
-  )
-}
-
-/** Only the last ones are kept; those that are still open always are. */
-export function trimmed(trail: readonly Visit[], omitted: number): { trail: readonly Visit[]; omitted: number } {
-  let excess = trail.length - LONGEST_TRAIL
-  if (excess <= 0) return { trail, omitted }
-  const kept = trail.filter(({ to }) => to === null || excess-- <= 0)
-  return { trail: kept, omitted: omitted + trail.length - kept.length }
-}
-
-/** How long the run has been going on. */
-export function runDuration({ startedAt, endedAt }: Run, now: Instant): Millis {
-  return elapsed(startedAt, endedAt ?? now)
 }

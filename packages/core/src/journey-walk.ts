@@ -20,9 +20,10 @@ import { interpolate } from './interpolation.ts'
 import { prepareCall, type HttpResult, type PreparedCall } from './journey-call.ts'
 import { RunFault } from './journey-faults.ts'
 import { graphOf, graphWithin, moved, readyAt, stateOf } from './journey-frames.ts'
-import { awaitedJobs, changed, endRun, entered, failure, left, trimmed } from './journey-life.ts'
+import { awaitedJobs, changed, endRun, failure } from './journey-life.ts'
 import { leaves, pathOf, type Data, type End, type Frame, type Run, type Visit } from './journey-run.ts'
 import { callTimeout, dueOf, fork, isJoined, jobRequest, limitOf, openFor } from './journey-states.ts'
+import { entered, left, lost, trimmed } from './journey-trail.ts'
 import { documentFor, isData, memberOf, write } from './journey-values.ts'
 import {
   stateTypeOf,
@@ -392,7 +393,7 @@ class Walker {
     for (const [name, branch] of Object.entries(frames)) {
       if (branch.rest.kind !== 'over') {
         this.#lose(branch)
-        this.#trail = this.#lostTrail(branch)
+        this.#trail = lost(this.#trail, branch, this.#terms.now())
         continue
       }
       const { phase, terminationKind, output, error } = branch.rest.end
@@ -402,13 +403,5 @@ class Walker {
     const value = join.mapper === null ? branches : yield* this.#value(join.mapper, frame, { branches, outcomes })
     const context = join.resultVar === null ? frame.context : { ...frame.context, [join.resultVar]: value }
     return this.#leave(frame, next, context)
-  }
-
-  #lostTrail(branch: Frame): readonly Visit[] {
-    const now = this.#terms.now()
-    const prefix = `${branch.path}/`
-    return this.#trail.map((visit) =>
-      visit.to === null && visit.path.startsWith(prefix) ? { ...visit, to: now, note: 'lost' } : visit,
-    )
   }
 }

@@ -12,8 +12,8 @@ import {
   KEPT,
   keptDocId,
   keepersOf,
+  isAtRest,
   isFading,
-  openSteps,
   RUN,
   uuidV7,
   wantsCompensation,
@@ -44,7 +44,7 @@ export async function saveRun(
   await keep(engine, unit, run.id, before === null ? new Set() : keepersOf(before), keepersOf(run))
   if (before === null) unit.addDoc(RUN, run.id, run)
   else unit.putDoc(RUN, run.id, run)
-  if (engine.store.shared && openSteps(run).length > 0) unit.emitLive(pausedEvent(run, unit))
+  if (engine.store.shared && run.phase === 'RUNNING' && isAtRest(run)) unit.emitLive(pausedEvent(run, unit))
   const saved = run
   unit.afterwards(() => {
     engine.journeys.saved(saved)
@@ -52,7 +52,7 @@ export async function saveRun(
   return run
 }
 
-/** Somebody on another server may be waiting for it to come to a pause. */
+/** Somebody on another server may be waiting for it to come to rest. */
 function pausedEvent({ id, name }: Run, { now }: Unit): Parameters<Unit['emitLive']>[0] {
   const data = { journey_id: id, journey_name: name }
   return { type: 'journey.paused', at: now, subject: id, queue: null, jobType: null, data }

@@ -10,25 +10,16 @@
  * (journey-keepers.ts). A call is aborted as soon as nobody waits for it: the run is over, or its branch has lost.
  */
 import {
-  awaitedJobs,
   broken,
   failedResult,
   instant,
   isAtRest,
-  isDue,
   keepersOf,
   leaves,
-  leftUntil,
   OjsError,
   openSteps,
-  RunFault,
-  runFailure,
   uuidV7,
-  currentState,
-  endRun,
-  walk,
   withDefaults,
-  type Ask,
   type Definition,
   type HttpResult,
   type Run,
@@ -37,17 +28,14 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import { definitionOf } from './definitions.ts'
-import type { Engine, Told } from './engine.ts'
-import { ExpressionError } from './expressions.ts'
+import type { Engine } from './engine.ts'
 import { performCall } from './journey-call.ts'
 import { Keepers } from './journey-keepers.ts'
-import { findRun, misfitOf } from './journey-runs.ts'
+import { findRun } from './journey-runs.ts'
 import { takeStep } from './journey-steps.ts'
+import { Thinking } from './journey-thought.ts'
+import { RunWatch } from './journey-watch.ts'
 
-/** A run with more to remember than this has gone wrong. */
-const LARGEST_RUN = 4_194_304
-/** Others have a turn at least this often, however much there is to evaluate. */
-const TURN_MS = 8
 const TROUBLE_MS = 1_000
 const MOST_TURNS = 10_000
 
@@ -60,28 +48,26 @@ interface Underway {
   again: boolean
 }
 
-interface Waiter {
-  readonly isDone: (run: Run) => boolean
-  readonly resolve: (run: Run) => void
-}
-
 export class Journeys {
   /** What this server is called in the documents of runs. */
   readonly server: string
   readonly #engine: Engine
   readonly #keepers: Keepers
   readonly #underway = new Map<string, Underway>()
-  readonly #waiters = new Map<string, Set<Waiter>>()
+  readonly #watch: RunWatch
+  readonly #thinking: Thinking
   /** Headers of the request that is being served, for the calls made meanwhile; never stored. */
   readonly #passedOn = new Map<string, Readonly<Record<string, string>>>()
   readonly #busy = new Set<Promise<unknown>>()
-  #unlisten: (() => void) | null = null
-  #turnEndsAt = 0
 
   constructor(engine: Engine) {
     this.#engine = engine
     this.server = uuidV7(instant(engine.host.wallMs()), engine.random)
     this.#keepers = new Keepers(engine, () => this.isKeeping)
+    this.#thinking = new Thinking(engine)
+    this.#watch = new RunWatch(engine, (run) => {
+      this.#abortOrphans(run)
+    })
   }
 
   get isKeeping(): boolean {
@@ -97,14 +83,13 @@ export class Journeys {
   async close(): Promise<void> {
     for (const underway of this.#underway.values()) for (const call of underway.calls.values()) call.abort()
     await Promise.allSettled(this.#busy)
-    this.#unlisten?.()
     await this.#keepers.close()
   }
 
   /** Everything was removed (test bench only). */
   forget(): void {
     for (const underway of this.#underway.values()) for (const call of underway.calls.values()) call.abort()
-    this.#underway.clear()
+    for (const { run } of [...this.#underway.values()]) this.#letGo(run)
   }
 
   async definitionOf({ name, version }: Pick<Run, 'name' | 'version'>): Promise<Definition> {
@@ -130,86 +115,21 @@ export class Journeys {
     this.#track(this.#keepers.takeOver(server))
   }
 
-  // ---- Waiting ----
-
   /** Answers when it is over, or somebody can submit to it. */
   untilPause(id: string, signal: AbortSignal): Promise<Run> {
-    return this.#until(id, signal, (run) => run.phase !== 'RUNNING' || openSteps(run).length > 0)
+    return this.#watch.until(id, signal, (run) => run.phase !== 'RUNNING' || openSteps(run).length > 0)
   }
 
   /** Answers when it is over, or nothing is under way for it. */
   untilRest(id: string, signal: AbortSignal): Promise<Run> {
-    return this.#until(id, signal, (run) => run.phase !== 'RUNNING' || isAtRest(run))
-  }
-
-  async #until(id: string, signal: AbortSignal, isDone: (run: Run) => boolean): Promise<Run> {
-    const { closing } = this.#engine
-    let stop = (): void => {}
-    const told = new Promise<Run>((resolve, reject) => {
-      const waiter: Waiter = { isDone, resolve }
-      const waiters = this.#waiters.get(id) ?? new Set()
-      this.#waiters.set(id, waiters.add(waiter))
-      const giveUp = (): void => {
-        reject(new OjsError('unavailable', 'Nobody waits for the journey any more; it goes on.'))
-      }
-      for (const one of [signal, closing]) one.addEventListener('abort', giveUp, { once: true })
-      stop = () => {
-        for (const one of [signal, closing]) one.removeEventListener('abort', giveUp)
-        waiters.delete(waiter)
-        if (waiters.size === 0) this.#waiters.delete(id)
-      }
-      if (signal.aborted || closing.aborted) giveUp()
-    })
-    this.#hearOthers()
-    try {
-      const now = await findRun(this.#engine, id)
-      if (now !== null && isDone(now)) return now
-      return await this.#untilTold(told, now)
-    } finally {
-      stop()
-      told.catch(() => {})
-    }
-  }
-
-  /** At its deadline it is over, whether or not somebody else has told so yet. */
-  async #untilTold(told: Promise<Run>, run: Run | null): Promise<Run> {
-    if (run === null) return told
-    const timer = this.#engine.timerAt(run.deadlineAt, () => {
-      this.#track(this.#look(run.id))
-    })
-    try {
-      return await told
-    } finally {
-      timer.cancel()
-    }
-  }
-
-  #tell(run: Run): void {
-    for (const { isDone, resolve } of this.#waiters.get(run.id) ?? []) if (isDone(run)) resolve(run)
-  }
-
-  async #look(id: string): Promise<void> {
-    const run = await findRun(this.#engine, id)
-    if (run === null) return
-    this.#tell(run)
-    this.#abortOrphans(run)
-  }
-
-  /** What other servers do to runs that are of interest here. */
-  #hearOthers(): void {
-    if (!this.#engine.store.shared) return
-    this.#unlisten ??= this.#engine.listen(({ events, live }: Told) => {
-      for (const { type, subject } of [...events, ...live])
-        if (type.startsWith('journey.') && (this.#waiters.has(subject) || this.#underway.has(subject)))
-          this.#track(this.#look(subject).catch(() => {}))
-    })
+    return this.#watch.until(id, signal, (run) => run.phase !== 'RUNNING' || isAtRest(run))
   }
 
   // ---- Taking on ----
 
   /** A run was saved here, and is on disk. */
   saved(run: Run): void {
-    this.#tell(run)
+    this.#watch.tell(run)
     this.#abortOrphans(run)
     if (isAtRest(run) || run.phase !== 'RUNNING') this.#passedOn.delete(run.id)
     if (!keepersOf(run).has(this.server)) return
@@ -221,9 +141,14 @@ export class Journeys {
   #begin(run: Run): Underway {
     const underway: Underway = { run, calls: new Map(), results: new Map(), isWalking: false, again: false }
     this.#underway.set(run.id, underway)
-    this.#hearOthers()
+    this.#watch.watch(run.id)
     this.#keepers.keeping()
     return underway
+  }
+
+  #letGo({ id }: Run): void {
+    this.#underway.delete(id)
+    this.#watch.unwatch(id)
   }
 
   #abortOrphans(run: Run): void {
@@ -255,19 +180,23 @@ export class Journeys {
     }
     underway.isWalking = false
     const isOurs = keepersOf(underway.run).has(this.server)
-    if (!isOurs && underway.calls.size === 0) this.#underway.delete(underway.run.id)
+    if (!isOurs && underway.calls.size === 0) this.#letGo(underway.run)
   }
 
   /** Answers once no run is being taken on; at the latest after a while, since some never rest. */
   async walked(): Promise<void> {
     const isWalking = (): boolean => [...this.#underway.values()].some((underway) => underway.isWalking)
-    for (let turns = 0; turns < MOST_TURNS && isWalking(); turns += 1) await this.#nextTurn()
+    for (let turns = 0; turns < MOST_TURNS && isWalking(); turns += 1)
+      await new Promise<void>((resolve) => {
+        this.#engine.host.defer(resolve)
+      })
   }
 
   async #walkOnce(underway: Underway): Promise<void> {
     const { run, results, calls } = underway
     if (!keepersOf(run).has(this.server)) return
-    const walked = await this.#thoughtOut(run, underway)
+    const terms = { server: this.server, results, underway: new Set(calls.keys()) }
+    const walked = await this.#thinking.walk(run, await this.definitionOf(run), terms)
     if (walked.isLate) {
       await findRun(this.#engine, run.id)
       return
@@ -290,61 +219,6 @@ export class Journeys {
 
   #release({ calls }: Underway, walked: Walked): void {
     for (const { visit, isNotice } of walked.calls) if (!isNotice) calls.delete(visit)
-  }
-
-  /** Walks, answering what is asked; a fault of ours ends the run rather than holding it up for ever. */
-  async #thoughtOut(run: Run, { results, calls }: Underway): Promise<Walked> {
-    const { random } = this.#engine
-    const definition = await this.definitionOf(run)
-    const now = (): Run['updatedAt'] => this.#engine.now()
-    const steps = walk(run, definition, { now, random, server: this.server, results, underway: new Set(calls.keys()) })
-    let step = steps.next()
-    while (step.done !== true) {
-      await this.#turn()
-      if (isDue(run.deadlineAt, now()))
-        return { run, jobs: [], lostJobs: [], calls: [], compensate: false, isLate: true }
-      try {
-        step = steps.next(await this.#answer(step.value, run))
-      } catch (error) {
-        if (!(error instanceof RunFault)) throw error
-        step = steps.throw(error)
-      }
-    }
-    const walked = step.value
-    if (JSON.stringify(walked.run).length <= LARGEST_RUN) return walked
-    const at = currentState(run.root).path
-    const end = runFailure(at, 'RuntimeError', 'RUNTIME_TOO_LARGE', 'the run has more data than can be kept')
-    const lostJobs = awaitedJobs(run.root)
-    return { ...walked, run: endRun(run, end, now()), jobs: [], lostJobs, calls: [], compensate: false }
-  }
-
-  async #answer(asked: Ask, { deadlineAt }: Run): Promise<unknown> {
-    if (asked.ask === 'misfit') return misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
-    const { lang, expr } = asked.expression
-    const { expressions } = this.#engine
-    const terms = { budgetMs: leftUntil(deadlineAt, this.#engine.now()) }
-    try {
-      return asked.ask === 'holds'
-        ? await expressions.holds(lang, expr, asked.document, terms)
-        : await expressions.evaluate(lang, expr, asked.document, terms)
-    } catch (error) {
-      if (error instanceof ExpressionError) throw new RunFault(error.code, error.message, error)
-      throw error
-    }
-  }
-
-  /** Sockets and timers have their turn, however many expressions wait. */
-  async #turn(): Promise<void> {
-    const { host } = this.#engine
-    if (host.monotonicMs() < this.#turnEndsAt) return
-    await this.#nextTurn()
-    this.#turnEndsAt = host.monotonicMs() + TURN_MS
-  }
-
-  #nextTurn(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#engine.host.defer(resolve)
-    })
   }
 
   // ---- Calls ----
