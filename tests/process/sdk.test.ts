@@ -32,7 +32,7 @@ function run(code: string, home = application()) {
   return spawnSync(process.execPath, [file], { cwd: home, encoding: 'utf8', timeout: 30_000 })
 }
 
-describe.each(['packages/sdk/README.md', 'docs/sdk-client.md', 'docs/workflows.md', 'docs/webhooks.md'])(
+describe.each(['packages/sdk/README.md', 'docs/sdk-client.md', 'docs/sdk-journeys.md', 'docs/workflows.md', 'docs/webhooks.md'])(
   'the examples of %s',
   (page) => {
     test('compile', () => {

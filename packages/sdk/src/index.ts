@@ -68,6 +68,7 @@ export type { WorkflowFilter, WorkflowOptions, WorkflowRef } from './workflows.t
 export { jsonata, mapperRef, ExpressionText, type Mapper, type MapperRef } from './journey-expression.ts'
 export {
   state,
+  type CallTarget,
   type Graph,
   type HttpCallOptions,
   type JobStateOptions,

@@ -42,12 +42,24 @@ export type Placed =
   | { readonly attributes: true; readonly resultVar?: undefined; readonly path?: undefined }
   | { readonly resultVar?: undefined; readonly path?: undefined; readonly attributes?: undefined }
 
-export interface HttpCallOptions<Next extends string> extends To<Next> {
-  readonly method: string
-  /** Absolute, with `${context.a.b}` in it (in a plain text, not in a template). */
-  readonly url: string
-  readonly headers?: Readonly<Record<string, string>>
-  readonly params?: Wire
+/** Who is called: an address, or an operation of one of the definition's `apis`. */
+export type CallTarget =
+  | {
+      readonly method: string
+      /** Absolute, with `${context.a.b}` in it (in a plain text, not in a template). */
+      readonly url: string
+      readonly operationRef?: undefined
+    }
+  | { readonly operationRef: string; readonly method?: undefined; readonly url?: undefined }
+
+type Texts = Readonly<Record<string, string>>
+
+export type HttpCallOptions<Next extends string> = To<Next> & CallTarget & CallOptions
+
+interface CallOptions {
+  readonly headers?: Texts
+  readonly params?: { readonly path?: Texts; readonly query?: Texts; readonly headers?: Texts }
+  readonly accept?: string
   /** JSON whose texts are filled in, or an expression. */
   readonly body?: unknown
   readonly timeout?: Duration

@@ -144,6 +144,21 @@ test('an Api has a route and answers of its own', () => {
   })
 })
 
+test('a call may be by operation', () => {
+  const made = journey('by-operation', '1.0.0', {
+    apis: { users: { openApi: { servers: [{ url: 'https://users.example' }] } } },
+    start: 'load',
+    states: {
+      load: state.httpCall({ operationRef: 'users.getUser', params: { path: { id: '7' } }, next: 'done' }),
+      done: state.succeed(),
+    },
+  })
+  expect(made.toJSON().spec).toMatchObject({
+    apis: { users: { openApi: { servers: [{ url: 'https://users.example' }] } } },
+    states: { load: { task: { kind: 'httpCall:v1', operationRef: 'users.getUser', params: { path: { id: '7' } } } } },
+  })
+})
+
 test('what is filled into an expression is a value, never code', () => {
   const name = '" & $eval("1") & "'
   expect(jsonata`context.name = ${name} and context.tries < ${3}`).toMatchObject({

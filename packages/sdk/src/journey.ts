@@ -61,6 +61,8 @@ export interface CommonSpec<Ids extends string, In, Out> {
   }
   /** What is done after a run that failed, timed out or was cancelled; a run of its own, with its own time. */
   readonly compensation?: Graph & { readonly alsoFor?: readonly { readonly predicate?: ExpressionText }[] }
+  /** OpenAPI documents, for calls by operation. */
+  readonly apis?: Readonly<Record<string, Wire>>
   readonly start: NoInfer<Ids>
   readonly states: States<Ids>
   readonly subjourneys?: Readonly<Record<string, Graph>>
@@ -152,7 +154,7 @@ function definition<In, Out>(
 
 function commonOnWire<In, Out>(spec: CommonSpec<string, In, Out> & { readonly http?: Wire }): Wire {
   const { execution, defaults, input, output, outputResponse, mappers, outcomes, compensation } = spec
-  const { http, resilience, errors, start, states, subjourneys } = spec
+  const { http, resilience, errors, apis, start, states, subjourneys } = spec
   return {
     execution: execution && {
       maxDurationSec: wholeSeconds(execution.maxDuration, 'maxDuration'),
@@ -176,6 +178,7 @@ function commonOnWire<In, Out>(spec: CommonSpec<string, In, Out> & { readonly ht
     },
     compensation: compensation && compensationOnWire(compensation),
     bindings: http && { http: said(http) },
+    apis,
     start,
     states,
     subjourneys,

@@ -175,6 +175,9 @@ state.wait({ input: order, timeout: '1m', next: 'end' })
 state.timer({ duration: '1s', until: new Date(0), next: 'end' })
 // @ts-expect-error a bare number has no unit
 state.httpCall({ method: 'GET', url: 'https://a.example', timeout: 5, next: 'end' })
+state.httpCall({ operationRef: 'users.getUser', params: { path: { id: '${context.id}' } }, next: 'end' })
+// @ts-expect-error an address or an operation, not both
+state.httpCall({ operationRef: 'users.getUser', method: 'GET', url: 'https://a.example', next: 'end' })
 // @ts-expect-error a text is no expression
 state.choice([{ when: 'context.ok', next: 'end' }], 'end')
 
