@@ -97,6 +97,24 @@ test.each(names)('%s is the same in YAML and as a program, and nothing is doubtf
   await client.journeys.deploy(definition)
 })
 
+test('the journey of README.md ends as it says there', async () => {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+  const [, yaml = ''] = /--data-binary '\n(apiVersion: v1\n.*?)'\n/s.exec(readme) ?? []
+  server = await TestServer.open()
+  const client = new Client({ server, host: server.clock, random: seededRandom(11) })
+  await client.journeys.deploy('approval', yaml)
+  const run = await client.journeys.start('approval')
+  await server.advance(3_000)
+  await expect(client.journeys.result(run)).rejects.toMatchObject({
+    code: 'NOBODY_DECIDED',
+    terminatedAtState: 'remind',
+  })
+  const quick = await client.journeys.start('approval')
+  await server.advance(0)
+  await client.journeys.submit(quick, 'approve', { approved: true })
+  expect((await client.journeys.result(quick)).phase).toBe('SUCCEEDED')
+})
+
 describe('sync-api-with-fallback', () => {
   test('the backup gets what is left, and the caller an answer in time', async () => {
     const { client, services } = await open('sync-api-with-fallback')

@@ -1,6 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { SettingsError } from '../settings.ts'
 import { runJourney } from './journey.ts'
@@ -28,9 +29,13 @@ const file = join(directory, 'flight.yaml')
 writeFileSync(file, FLIGHT)
 
 async function simulate(...args: string[]): Promise<{ code: number; text: string }> {
+  return simulateOn(80, args)
+}
+
+async function simulateOn(width: number, args: readonly string[]): Promise<{ code: number; text: string }> {
   let text = ''
   const write = (line: string): void => void (text += `${line}\n`)
-  const code = await runJourney(['simulate', ...args], { env: {}, width: 80, colour: false, write })
+  const code = await runJourney(['simulate', ...args], { env: {}, width, colour: false, write })
   return { code, text }
 }
 
@@ -88,6 +93,14 @@ describe('simulate', () => {
     const { code, text } = await simulate(broken)
     expect(code).toBe(1)
     expect(text).toMatch(/broken\.yaml:\d+:\d+ error GRAPH-1: .*pikc/)
+  })
+
+  test('prints what docs/journeys.md says it prints', async () => {
+    const root = fileURLToPath(new URL('../../../../', import.meta.url))
+    const page = readFileSync(join(root, 'docs', 'journeys.md'), 'utf8')
+    const [, command = '', printed] = /^\$ curfew journey simulate (.*?)\n(flight .*?)```/ms.exec(page) ?? []
+    const [path = '', ...args] = command.replace('\\\n', '').trim().split(/\s+/)
+    expect((await simulateOn(100, [join(root, path), ...args])).text).toBe(printed)
   })
 
   test.each([
