@@ -8,7 +8,8 @@ import { operationOf } from './journey-operations.ts'
 import { isMapped, needMapper, readTarget, readVariable, warnIfNeverReached, type Reading } from './journey-reading.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
-const LONGEST_CALL_MS = 86_400_000
+/** As long as a timer can be. */
+const LONGEST_CALL_MS = 2_147_483_647
 const KEYS =
   'kind mode method url operationRef params headers body accept timeoutMs resultVar resiliencePolicyRef errorMapping'.split(
     ' ',

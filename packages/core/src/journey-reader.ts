@@ -5,7 +5,6 @@
  */
 import { millis, seconds, type Millis } from './clock.ts'
 import { Field, Findings, isDeeperThan, SHAPE, type Diagnostic, type Mapping } from './diagnostics.ts'
-import { LONGEST_MS } from './durations.ts'
 import { JOURNEY_KINDS, type Definition, type Expression, type JourneyKind, type Resilience } from './journey.ts'
 import { checkGraphs } from './journey-graph.ts'
 import { readApis, type FindOpenApi } from './journey-operations.ts'
@@ -56,6 +55,8 @@ const SPEC = (
 const NOT_HERE = ['platform', 'cookies', 'access', 'security', 'context']
 const MOST_TAGS = 10
 const LONGEST_TAG = 40
+/** Whatever it is, the server's cap holds; only sums must come out right. */
+const MOST_SECONDS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
 export async function readDefinition(value: unknown, checks: DefinitionChecks): Promise<ReadDefinition> {
   const found = new Findings()
@@ -170,7 +171,7 @@ function readMetadata(field: Field | null): Pick<Definition, 'name' | 'version' 
   return {
     name: name ?? '',
     version: version ?? '',
-    description: metadata?.get('description')?.text() ?? null,
+    description: metadata?.get('description')?.text(SHAPE, { most: 1_048_576 }) ?? null,
     tags: list.map((entry) => entry.text(SHAPE, { most: LONGEST_TAG }) ?? ''),
   }
 }
@@ -179,7 +180,7 @@ function readExecution(field: Field | null, { limits }: DefinitionChecks): Defin
   const execution = field?.members(['maxDurationSec', 'onTimeout'], { code: 'EXEC-1' }) ?? null
   if (execution === null) return null
   const max = execution.need('maxDurationSec', 'EXEC-1')
-  const maxDurationSec = max?.whole('EXEC-1', 1, LONGEST_MS / 1000) ?? null
+  const maxDurationSec = max?.whole('EXEC-1', 1, MOST_SECONDS) ?? null
   const onTimeout = execution.need('onTimeout', 'EXEC-1')?.members(['errorCode', 'reason'], { code: 'EXEC-1' }) ?? null
   const ending = {
     errorCode: onTimeout?.need('errorCode', 'EXEC-1')?.text('EXEC-1') ?? '',

@@ -162,6 +162,7 @@ const WARNINGS: readonly Case[] = [
   ['the old name of the kind', 'DEPR-1', '/kind', spec('').replace('Journey', '§Workflow'), /write Journey/],
   ['the old place of next', 'DEPR-1', '/spec/states/one/wait/default', one('{ type: wait, wait: { input: { schema: true }, §default: end } }'), /write next beside wait/],
   ['a budget above the cap', 'EXEC-2', '/spec/execution/maxDurationSec', spec('lifecycle: { startMode: async }\nexecution: { maxDurationSec: §9000000, onTimeout: { errorCode: A, reason: b } }'), /runs get 604800 s/],
+  ['any budget, however long', 'EXEC-2', '/spec/execution/maxDurationSec', spec('lifecycle: { startMode: async }\nexecution: { maxDurationSec: §9007199254740, onTimeout: { errorCode: A, reason: b } }'), /runs get 604800 s/],
   ['a call that outlasts the run', 'EXEC-3', '/spec/states/one/task/timeoutMs', http('method: GET, url: https://a.example, timeoutMs: §5000').replace('spec:', 'spec:\n  execution: { maxDurationSec: 5, onTimeout: { errorCode: A, reason: b } }'), /the run ends first/],
   ['a step that outlasts the run', 'EXEC-3', '/spec/states/one/wait/timeoutSec', one('{ type: wait, wait: { input: { schema: true }, timeoutSec: §86400, onTimeout: end }, next: end }'), /86400 s/],
   ['a job that outlasts the run', 'EXEC-3', '/spec/states/one/task/totalTimeoutSec', job('type: mail, totalTimeoutSec: §86400'), /the run ends first/],
@@ -257,6 +258,11 @@ describe('what a hostile text can do', () => {
     expect(errors).toMatchObject([
       { code: 'SYNTAX-1', line: 1, column: 1, message: expect.stringContaining('1048576 bytes') },
     ])
+  })
+
+  test('just below a mebibyte is', async () => {
+    const text = spec('').replace('version: 1.0.0', `version: 1.0.0, description: ${'x'.repeat(KB * KB - 300)}`)
+    expect(await verdictOn(text)).toMatchObject({ errors: [], definition: { name: 'a' } })
   })
 
   test('a hundred aliases are followed, and no more', async () => {
