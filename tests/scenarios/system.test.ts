@@ -57,6 +57,7 @@ test('the manifest says what is offered, in booleans and strings', async () => {
       'urn:curfew:ext:long-poll',
       'urn:curfew:ext:limits',
       'urn:curfew:ext:bulk-enqueue',
+      'urn:curfew:ext:journeys',
     ]),
   )
   expect(body.x_limits).toMatchObject({ batch_jobs: 10_000, bulk_jobs: 1_000, exchange_reports: 1_000 })
