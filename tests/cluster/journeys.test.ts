@@ -13,6 +13,7 @@ import {
   wait,
 } from '../process/journeys/stage.ts'
 import { drips, json, Upstream } from '../process/journeys/upstream.ts'
+import { EventSource } from '../process/event-source.ts'
 import { until, type ServerProcess } from '../process/server-process.ts'
 import { Fleet, type Member } from './fleet.ts'
 
@@ -164,3 +165,30 @@ test('a deadline that both servers see is decided, and told, once', { retry: 1 }
   for (const id of ids) expect(subjects.filter((subject) => subject === id)).toHaveLength(1)
   expect(fleet.complaints).toEqual([])
 })
+
+test(
+  'five hundred runs with one deadline, begun at both servers, are over within a second of it',
+  { retry: 1, timeout: 90_000 },
+  async () => {
+    await deploy(server(0), 'first', { seconds: 15, states: { hold: wait('done'), done: succeed() } })
+    await deploy(server(0), 'crowd', { seconds: 60, states: { hold: wait('done'), done: succeed() } })
+    const stream = await EventSource.open(server(1), '/ojs/v1/events/stream')
+    const parent = await start(server(0), 'first')
+    const deadlineAt = Date.parse((await statusOf(server(0), parent)).deadlineAt as string)
+    const inherited = `?x_inherit_deadline=true&x_parent=${encodeURIComponent(JSON.stringify({ journey_id: parent }))}`
+    const ids: string[] = []
+    for (let n = 0; n < 500; n += 25)
+      ids.push(
+        ...(await Promise.all(Array.from({ length: 25 }, (_, at) => start(server(at % 2), 'crowd', {}, inherited)))),
+      )
+    const ours = new Set([...ids, parent])
+    const timeouts = () =>
+      stream.frames.filter(({ event, data }) => event === 'journey.timeout' && ours.has(data.journey_id as string))
+    await until('all have ended', () => timeouts().length >= 501, 30_000)
+    for (const { data } of timeouts()) expect(data).toMatchObject({ deadline: new Date(deadlineAt).toISOString() })
+    // By the clock of the database, which both keep to.
+    const late = timeouts().map(({ data }) => data.overshoot_ms as number)
+  expect(Math.max(...late)).toBeLessThan(1_000)
+    stream.close()
+  },
+)
