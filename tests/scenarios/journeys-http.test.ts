@@ -418,3 +418,17 @@ describe('what is counted and told', () => {
     )
   })
 })
+
+test('on a clock that is turned by hand, a deadline is noticed at its own instant, and who waits is told', async () => {
+  await server.close()
+  server = await TestServer.open({ manual: true })
+  await deploy(server, { start: 'nap', states: { nap: timer('PT5S', 'approve'), approve: wait(), done: succeed } })
+  const paused = begin(server)
+  await idle()
+  await server.post('/ojs/v1/admin/clock', { advance_ms: 6_000 })
+  const { body } = await paused
+  expect(body).toMatchObject({ currentState: 'approve', remainingMs: 24_000 })
+  await server.post('/ojs/v1/admin/clock', { advance_ms: 60_000 })
+  const outcome = (await server.get(`${runUrl(String(body['journeyId']))}/result`)).body
+  expect(outcome).toMatchObject({ terminationKind: 'Timeout', endedAt: at(30_000) })
+})
