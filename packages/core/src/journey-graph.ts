@@ -88,18 +88,32 @@ function warnOfUnreached({ found }: Reading, { path, start, ids, states }: Graph
 
 // ---- Subjourneys ----
 
-/** Every subjourney is used, and none by itself: a run would go deeper and deeper. */
+/** A run is in one state per level, and each is inside the other. */
+const DEEPEST_SUBJOURNEYS = 16
+
+/** Every subjourney is used, none by itself (a run would go deeper and deeper), and not too many within each other. */
 function checkReferences({ found, graphs }: Reading, { subjourneys }: Definition): void {
   const used = new Set<string>()
   for (const { states } of graphs)
     for (const state of states.values()) if (state.type === 'subjourney') used.add(state.ref)
-  for (const id of Object.keys(subjourneys)) {
+  const refs = new Map(Object.entries(subjourneys).map(([id, graph]) => [id, refsIn(graph)]))
+  const inLoops = new Set(loopsOf(refs).flat())
+  const depths = new Map<string, number>()
+  const seen = new Set<string>()
+  const depthOf = (ref: string): number => depths.get(ref) ?? 0
+  for (const id of refs.keys())
+    walk(id, refs, seen, (done) => depths.set(done, 1 + Math.max(0, ...new Set(refs.get(done)?.map(depthOf)))))
+  for (const id of refs.keys()) {
     const path = pointerTo('/spec/subjourneys', id)
     if (!used.has(id)) found.warn('GRAPH-1', path, `Nothing refers to the subjourney ${id}.`, 'key')
-    const within = new Set(refsIn(subjourneys[id]))
-    for (const ref of within)
-      if (Object.hasOwn(subjourneys, ref)) for (const next of refsIn(subjourneys[ref])) within.add(next)
-    if (within.has(id)) found.error('GRAPH-2', path, `The subjourney ${id} leads into itself.`, 'key')
+    if (inLoops.has(id)) found.error('GRAPH-2', path, `The subjourney ${id} leads into itself.`, 'key')
+    else if (depthOf(id) === DEEPEST_SUBJOURNEYS + 1)
+      found.error(
+        'GRAPH-2',
+        path,
+        `There are more than ${String(DEEPEST_SUBJOURNEYS)} subjourneys within each other.`,
+        'key',
+      )
   }
 }
 
@@ -115,7 +129,7 @@ const RESTFUL: readonly State['type'][] = ['httpCall', 'job', 'wait', 'webhook',
 
 function checkLoops({ found, kind }: Reading, inside: Insides, { path, states }: GraphReading): void {
   const busy = new Map([...states].filter(([, state]) => !rests(state, inside)))
-  for (const loop of loopsOf(busy)) {
+  for (const loop of loopsOf(new Map([...busy].map(([id, state]) => [id, successors(state)])))) {
     const [first = ''] = loop
     const within = new Set(loop)
     const canLeave = loop.some((id) => {
@@ -137,19 +151,19 @@ function rests(state: State, inside: Insides): boolean {
   return state.type === 'subjourney' ? inside.rests(state.ref) : RESTFUL.includes(state.type)
 }
 
-/** States that lead back to themselves, together with those they meet on the way (strongly connected components). */
-function loopsOf(states: ReadonlyMap<StateId, State>): StateId[][] {
-  const ways = new Map([...states].map(([id, state]) => [id, successors(state).filter((next) => states.has(next))]))
-  const back = new Map([...states.keys()].map((id) => [id, [] as StateId[]]))
+/** What leads back to itself, together with all that is met on the way (strongly connected components). */
+function loopsOf(leads: ReadonlyMap<string, readonly string[]>): string[][] {
+  const ways = new Map([...leads].map(([id, nexts]) => [id, nexts.filter((next) => leads.has(next))]))
+  const places = new Map([...ways.keys()].map((id, place) => [id, place]))
+  const back = new Map([...ways.keys()].map((id) => [id, [] as string[]]))
   for (const [id, nexts] of ways) for (const next of nexts) back.get(next)?.push(id)
-  const places = new Map([...states.keys()].map((id, place) => [id, place]))
-  const left = new Set<StateId>()
-  const finished: StateId[] = []
-  for (const id of states.keys()) walk(id, ways, left, (done) => finished.push(done))
+  const left = new Set<string>()
+  const finished: string[] = []
+  for (const id of ways.keys()) walk(id, ways, left, (done) => finished.push(done))
   left.clear()
-  const loops: StateId[][] = []
+  const loops: string[][] = []
   for (const id of finished.reverse()) {
-    const loop: StateId[] = []
+    const loop: string[] = []
     walk(id, back, left, (done) => loop.push(done))
     if (loop.length > 1 || ways.get(id)?.includes(id) === true)
       loops.push(loop.sort((a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0)))
@@ -157,12 +171,12 @@ function loopsOf(states: ReadonlyMap<StateId, State>): StateId[][] {
   return loops
 }
 
-/** Depth first, without recursion; a state is done when all that follows it is. */
+/** Depth first, without recursion; one is done when all that follows it is. */
 function walk(
-  from: StateId,
-  ways: ReadonlyMap<StateId, readonly StateId[]>,
-  seen: Set<StateId>,
-  done: (id: StateId) => void,
+  from: string,
+  ways: ReadonlyMap<string, readonly string[]>,
+  seen: Set<string>,
+  done: (id: string) => void,
 ): void {
   if (seen.has(from)) return
   seen.add(from)

