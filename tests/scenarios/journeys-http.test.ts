@@ -324,6 +324,53 @@ describe('a list of runs', () => {
   })
 })
 
+describe('branches side by side', () => {
+  const branch = (name: string): object => ({
+    name,
+    start: name,
+    states: { [name]: wait({ response: { outputVar: 'hint', schema: { type: 'object' } } }), done: succeed },
+  })
+  const fork = {
+    start: 'fork',
+    states: {
+      fork: {
+        type: 'parallel',
+        parallel: {
+          branches: [branch('kyc'), branch('risk')],
+          join: { strategy: 'allOf', mapper: jsonata('branches'), resultVar: 'both' },
+        },
+        next: 'done',
+      },
+      done: succeed,
+    },
+  }
+
+  test('are all named while several are open, and each can be submitted to', async () => {
+    const id = await started(fork, { hint: { price: 3 } })
+    expect(await status(id)).toMatchObject({
+      currentState: 'fork',
+      activeStates: ['fork/kyc/kyc', 'fork/risk/risk'],
+      _links: { 'step:kyc': { method: 'POST' }, 'step:risk': { method: 'POST' } },
+    })
+    const { body } = await submit(id, { ok: 1 }, 'kyc')
+    expect(body).toMatchObject({ currentState: 'fork/risk/risk', price: 3 })
+    expect(body).not.toHaveProperty('activeStates')
+    expect(body['_links']).not.toHaveProperty('step:kyc')
+    isProblem(await submit(id, { ok: 1 }, 'kyc'), 409)
+    expect((await submit(id, { ok: 1 }, 'risk')).body).toMatchObject({ phase: 'SUCCEEDED', currentState: 'done' })
+  })
+
+  test('end together at the deadline, in the state around them', async () => {
+    const id = await started(fork)
+    await server.advance(30_000)
+    expect((await server.get(`${runUrl(id)}/result`)).body).toMatchObject({ terminatedAtState: 'fork' })
+    const labels = { journey_name: 'story', kind: 'Journey', limited_by: 'spec', at_state_type: 'parallel' }
+    expect(await server.metric('journey_run_timeouts_total', labels)).toBe(1)
+    const { body } = await server.get(`${runUrl(id)}/explain`)
+    expect(body['states']).toMatchObject([{ state: 'fork' }, { state: 'fork/kyc/kyc' }, { state: 'fork/risk/risk' }])
+  })
+})
+
 describe('a compensation', () => {
   test('and the run it cleans up after point to each other', async () => {
     const compensation = { mode: 'async', start: 'undo', states: { undo: succeed } }

@@ -129,7 +129,8 @@ function inWords(run: Run, states: readonly StateSpan[], until: Instant): string
 }
 
 function sentence({ state, type, durationMs, share, limitMs, to, note }: StateSpan): string {
-  const limit = limitMs === undefined ? '' : `, of at most ${readableDuration(limitMs)}`
+  // How long a timer takes is what it is, not what it may.
+  const limit = limitMs === undefined || type === 'timer' ? '' : `, of at most ${readableDuration(limitMs)}`
   const took = to === undefined ? 'there for' : 'took'
   const why = note === undefined ? '' : ` (${note})`
   return `${state} (${type}) ${took} ${readableDuration(durationMs)}, ${percent(share)} of the budget${limit}${why}`

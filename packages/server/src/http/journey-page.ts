@@ -157,7 +157,8 @@ function rowOf(span: StateSpan, axis: Axis): string {
       ? ''
       : `<line class="deadline" x1="${units(axis.deadline)}" x2="${units(axis.deadline)}" y1="0" y2="14"/>`
   const note = span.note === undefined ? '' : ` <em>${escape(span.note)}</em>`
-  const own = span.limitMs === undefined ? '' : `<small>of ${readableDuration(span.limitMs)}</small>`
+  const own =
+    span.limitMs === undefined || span.type === 'timer' ? '' : `<small>of ${readableDuration(span.limitMs)}</small>`
   const label = `${span.to === undefined ? 'since' : 'from'} ${readableDuration(span.startsAfterMs)} for ${readableDuration(span.durationMs)}`
   return `      <tr><th scope="row"><span class="in${String(Math.min(depth, 6))}">${escape(shortOf(span.state))}</span> <small>${escape(span.type)}</small>${note}</th>
         <td class="bar"><svg viewBox="0 0 ${String(WIDTH)} 14" preserveAspectRatio="none" role="img" aria-label="${label}"><rect class="track" width="${String(WIDTH)}" height="14"/>${limit}${rect(`span ${classOf(span)}`, from, Math.max(length, 0.002), 2, 10)}${deadline}</svg></td>
