@@ -1,5 +1,6 @@
 /** A plan of a journey as a person reads it: one line per state, its time as a bar on the axis of the budget. */
 import { LIMITED_BY, readableDuration, type JourneyPlan, type PlannedVisit } from '@curfew/core'
+import { cleaned } from './journey-clean.ts'
 
 export interface Paper {
   /** How many characters a line may have. */
@@ -10,7 +11,8 @@ export interface Paper {
 const MARKS = { itself: '█', 'own limit': '█', deadline: '█', lost: '░' } as const
 const NARROWEST_BAR = 20
 
-export function planText(plan: JourneyPlan, paper: Paper): string {
+export function planText(given: JourneyPlan, paper: Paper): string {
+  const plan = cleaned(given)
   const ink = inkOn(paper)
   const rows = plan.visits.map((visit) => rowOf(visit))
   const widths = [0, 1, 2, 3].map((column) => Math.max(...[HEAD, ...rows].map((cells) => cells[column]?.length ?? 0)))

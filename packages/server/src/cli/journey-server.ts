@@ -1,6 +1,7 @@
 /** A server somewhere, as the `journey` commands speak to it: one call, one answer. */
 import { parseDuration } from '@curfew/core'
 import { SettingsError } from '../settings.ts'
+import { clean } from './journey-clean.ts'
 import type { Flags, Terminal } from './journey-flags.ts'
 
 export interface Answer {
@@ -70,7 +71,7 @@ export function refusal({ status, body }: Answer): Refused {
   const said = problem.detail ?? problem.title ?? 'It did not say why.'
   const list = [problem.mistakes, problem.errors].find((one): one is unknown[] => Array.isArray(one)) ?? []
   const told = list.map((one) => `\n  ${mistakeText(one)}`)
-  return new Refused(`${said} (${problem.code ?? `HTTP ${String(status)}`})${told.join('')}`)
+  return new Refused(clean(`${said} (${problem.code ?? `HTTP ${String(status)}`})${told.join('')}`))
 }
 
 /** Where, and what: `/approved: …`. */

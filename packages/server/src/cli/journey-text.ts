@@ -1,5 +1,6 @@
 /** Runs as a person reads them. */
 import { LIMITED_BY, readableDuration, type LimitedBy } from '@curfew/core'
+import { clean, cleaned } from './journey-clean.ts'
 import { budgetBar, inkOn, type Ink, type Paper } from './journey-chart.ts'
 
 interface RunView {
@@ -31,7 +32,8 @@ export interface OutcomeView extends RunView {
   readonly outcomeId?: string
 }
 
-export function statusText(run: StatusView, paper: Paper): string {
+export function statusText(given: StatusView, paper: Paper): string {
+  const run = cleaned(given)
   const ink = inkOn(paper)
   const budgetMs = run.effectiveMaxDurationSec * 1000
   if (run.phase !== 'RUNNING') return [...headOf(run, ink), `${phaseOf(run, ink)} at ${run.currentState}`].join('\n')
@@ -45,9 +47,10 @@ export function statusText(run: StatusView, paper: Paper): string {
   ].join('\n')
 }
 
-export function outcomeText(run: OutcomeView, paper: Paper): string {
+export function outcomeText({ output, ...given }: OutcomeView, paper: Paper): string {
+  const run = cleaned(given)
   const ink = inkOn(paper)
-  const { error, terminationKind, terminatedAtState, output, status, outcomeId } = run
+  const { error, terminationKind, terminatedAtState, status, outcomeId } = run
   const budgetMs = run.effectiveMaxDurationSec * 1000
   const spentMs = Date.parse(run.endedAt ?? run.startedAt) - Date.parse(run.startedAt)
   const why = error === null ? '' : `: ${error.code}: ${error.reason}`
@@ -59,11 +62,12 @@ export function outcomeText(run: OutcomeView, paper: Paper): string {
     ...(status === run.phase || status === error?.code ? [] : [`status: ${status}`]),
     ...(outcomeId === undefined ? [] : [`outcome: ${outcomeId}`]),
     ...(run.compensatedBy === undefined ? [] : [`compensated by ${run.compensatedBy}`]),
-    ...(output === null ? [] : [JSON.stringify(output, null, 2)]),
+    ...(output === null ? [] : [clean(JSON.stringify(output, null, 2))]),
   ].join('\n')
 }
 
-export function listText(runs: readonly StatusView[], paper: Paper): string {
+export function listText(given: readonly StatusView[], paper: Paper): string {
+  const runs = cleaned(given)
   if (runs.length === 0) return 'No runs.'
   const ink = inkOn(paper)
   const rows = runs.map((run) => [

@@ -1,4 +1,5 @@
 /** `curfew journey validate`: judges definitions as a server of these limits would, without one. */
+import { clean } from './journey-clean.ts'
 import { EXIT } from './journey-exit.ts'
 import { judgeFile, type Judged } from './journey-files.ts'
 import { LIMIT_FLAGS, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
@@ -70,7 +71,3 @@ function pieceOf(line: string, column: number): { readonly piece: string; readon
   const before = piece.slice(0, column - 1 - from).replaceAll(/[^\t]/g, ' ')
   return { piece, before }
 }
-
-/** What a file says must not speak to the terminal. */
-// eslint-disable-next-line no-control-regex
-const clean = (text: string): string => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '·')
