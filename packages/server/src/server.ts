@@ -12,6 +12,7 @@ import { engineSettings, expressionSettings } from './engine-settings.ts'
 import { Engine, manualClock, type Log } from './engine/engine.ts'
 import { Meters } from './engine/meters.ts'
 import type { Send } from './engine/outgoing.ts'
+import { judgeInThreads } from './definitions/judge-thread.ts'
 import { openExpressions } from './expressions/open-expressions.ts'
 import { nodeHost, systemRandom, watchEventLoop } from './host.ts'
 import { createApp } from './http/app.ts'
@@ -149,6 +150,7 @@ async function openEngine(
     meters: new Meters(),
     send,
     trace: await openTracing(),
+    judgeBeside: judgeInThreads(),
     expressions: (clock) => openExpressions({ host, clock, random }, expressionSettings(settings)),
     ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
   })

@@ -24,32 +24,31 @@ export interface Verdict {
   readonly locate: (diagnostic: Diagnostic) => Located
 }
 
-/** What else must be right, where it is to be used. The definition is null if it has errors already. */
-export type MoreRules = (
-  definition: Definition | null,
-  source: unknown,
-) => Promise<readonly Diagnostic[]> | readonly Diagnostic[]
+/** As `judge`, somewhere where it holds nobody up. */
+export type JudgeBeside = (text: string, limits: DefinitionChecks['limits']) => Promise<Verdict>
 
-export async function judge(
-  text: string,
-  checks: DefinitionChecks,
-  pause: Pause,
-  more: MoreRules = () => [],
-): Promise<Verdict> {
+export async function judge(text: string, checks: DefinitionChecks, pause: Pause): Promise<Verdict> {
   const source = await readSource(text, pause)
   if (!isSource(source)) return { definition: null, source: null, errors: source, warnings: [], locate: atTop }
   const { definition, errors, warnings } = await readDefinition(source.value, politely(checks, pause))
-  const others = await more(definition, source.value)
-  const located = (list: readonly Diagnostic[]): Located[] =>
-    list.map(source.locate).sort((a, b) => a.line - b.line || a.column - b.column)
+  const { value, locate } = source
   return {
-    definition: others.length > 0 ? null : definition,
-    source: source.value,
-    errors: located([...errors, ...others]),
-    warnings: located(warnings),
-    locate: source.locate,
+    definition,
+    source: value,
+    errors: inOrder(errors.map(locate)),
+    warnings: inOrder(warnings.map(locate)),
+    locate,
   }
 }
+
+/** With what else is wrong, where it is to be used. */
+export function alsoWrong(verdict: Verdict, found: readonly Diagnostic[]): Verdict {
+  if (found.length === 0) return verdict
+  return { ...verdict, definition: null, errors: inOrder([...verdict.errors, ...found.map(verdict.locate)]) }
+}
+
+const inOrder = (list: readonly Located[]): Located[] =>
+  [...list].sort((a, b) => a.line - b.line || a.column - b.column)
 
 const atTop = ({ code, path, message }: Diagnostic): Located => ({ code, path, line: 1, column: 1, message })
 

@@ -21,7 +21,7 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Located, Pause } from './definition-source.ts'
-import { judge, type Verdict } from './definition-verdict.ts'
+import { alsoWrong, judge, type Verdict } from './definition-verdict.ts'
 import { checksFor, definitionOf, type Deployed } from './definitions.ts'
 import type { Engine } from './engine.ts'
 import type { Unit } from './unit.ts'
@@ -33,6 +33,15 @@ const pauseOf =
       host.defer(resolve)
     })
 
+/** Longer texts would hold up everybody else. */
+const LONG_TEXT = 16_384
+
+function verdictOn(engine: Engine, text: string): Promise<Verdict> {
+  if (engine.judgeBeside !== null && text.length > LONG_TEXT)
+    return engine.judgeBeside(text, engine.settings.limits.run)
+  return judge(text, checksFor(engine), pauseOf(engine))
+}
+
 export interface Deployment {
   /** False: this version was there already, word for word. */
   readonly created: boolean
@@ -41,7 +50,8 @@ export interface Deployment {
 }
 
 export async function deploy(engine: Engine, name: string, text: string): Promise<Deployment> {
-  const verdict = await judge(text, checksFor(engine), pauseOf(engine), (_, source) => misnamed(source, name))
+  const judged = await verdictOn(engine, text)
+  const verdict = alsoWrong(judged, misnamed(judged.source, name))
   const { definition, errors, warnings } = verdict
   if (definition === null)
     throw new OjsError('validation_error', `The definition has ${counted(errors.length)}.`, {
@@ -59,13 +69,13 @@ export const effectiveSec = (engine: Engine, definition: Definition): number =>
 
 /** As `deploy`, without deploying. */
 export async function validate(engine: Engine, text: string): Promise<Verdict> {
-  return judge(text, checksFor(engine), pauseOf(engine), async (definition) => {
-    for (const path of definition === null ? [] : pathsOf(definition)) {
-      const holder = await find(engine, API_PATH, path)
-      if (holder !== null && holder.name !== definition?.name) return [taken(path, holder.name)]
-    }
-    return []
-  })
+  const verdict = await verdictOn(engine, text)
+  const { definition } = verdict
+  for (const path of definition === null ? [] : pathsOf(definition)) {
+    const holder = await find(engine, API_PATH, path)
+    if (holder !== null && holder.name !== definition?.name) return alsoWrong(verdict, [taken(path, holder.name)])
+  }
+  return verdict
 }
 
 function misnamed(source: unknown, name: string): readonly Diagnostic[] {

@@ -29,6 +29,7 @@ import {
   type StoredEvent,
 } from '../store/store.ts'
 import { Corridor, type Command, type Committed } from './corridor.ts'
+import type { JudgeBeside } from './definition-verdict.ts'
 import { Definitions } from './definitions.ts'
 import { wakeDoc } from './doc-wakers.ts'
 import { evaluatesNothing, type Expressions } from './expressions.ts'
@@ -86,6 +87,8 @@ export interface EngineParts {
   readonly send?: Send
   /** How expressions are evaluated; none can be, if it is left out. */
   readonly expressions?: (clock: Clock) => Expressions
+  /** Where long definitions are judged; here, if it is left out. */
+  readonly judgeBeside?: JudgeBeside
   /** Who is given the spans of runs; nobody, if it is left out. */
   readonly trace?: Trace
 }
@@ -126,6 +129,7 @@ export class Engine {
   readonly journeys: Journeys
   readonly definitions = new Definitions(this)
   readonly expressions: Expressions
+  readonly judgeBeside: JudgeBeside | null
   readonly checkers = new Checkers()
   readonly #closing = new AbortController()
   readonly meters: Meters
@@ -162,6 +166,7 @@ export class Engine {
     this.webhooks = new Webhooks(this)
     this.clock = clock
     this.expressions = parts.expressions?.(clock) ?? evaluatesNothing
+    this.judgeBeside = parts.judgeBeside ?? null
     this.journeys = new Journeys(this)
     this.upAt = clock.now()
     this.#manual = parts.manualClock ?? null
