@@ -229,3 +229,18 @@ test('a run that gathers more than can be kept ends, and says so', BUSY_MACHINE,
   })
   expect((await statusOf(server, id)).phase).toBe('FAILED')
 })
+
+test('on a clock that is turned by hand the deadline comes when it is turned there, and hangs up', async () => {
+  const there = await Upstream.open(silent)
+  const manual = await serve({ flags: ['--conformance', '--clock', 'manual'] })
+  await deploy(manual, 'calling', { seconds: 10, states: { load: call(there.url, 'done'), done: succeed() } })
+  const id = await start(manual, 'calling')
+  const seen = await until('it arrived', () => there.seen[0])
+  await manual.post('/ojs/v1/admin/clock', { advance_ms: 9_999 })
+  expect(await statusOf(manual, id)).toMatchObject({ phase: 'RUNNING', remainingMs: 1 })
+  expect(seen.hungUpAt).toBeNull()
+  await manual.post('/ojs/v1/admin/clock', { advance_ms: 1 })
+  expectTimeout(await ended(manual, id), 0)
+  await until('it is hung up on', () => seen.hungUpAt, 2_000)
+  await manual.stop()
+})
