@@ -1,6 +1,11 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../define-job.ts'
 import { DeadlineError, LostLeaseError } from '../errors.ts'
+import { jsonata } from '../journey-expression.ts'
+import { state } from '../journey-states.ts'
+import { journey, schema } from '../journey.ts'
 import type { Worker } from '../worker.ts'
 import { openTestKit, type TestKit, type TestKitOptions, type TimeoutKind } from './kit.ts'
 
@@ -167,5 +172,66 @@ describe('the test kit', () => {
     const kit = await kitFor({ settings: { 'limits.defaults.timeout': '2m' } })
     const { id } = await kit.client.enqueue(job, [])
     expect((await kit.client.get(id)).x_limits?.timeout_ms).toBe(120_000)
+  })
+})
+
+describe('journeys on the kit', () => {
+  const patience = journey('patience', '1.0.0', {
+    execution: { maxDuration: '3h', onTimeout: { errorCode: 'NOBODY', reason: 'nobody came' } },
+    lifecycle: { startMode: 'async' },
+    start: 'nap',
+    states: {
+      nap: state.timer({ duration: '1h', next: 'work' }),
+      work: state.job({ type: 'job', resultVar: 'done', next: 'ask' }),
+      ask: state.wait({ input: schema({ type: 'object' }), next: 'end' }),
+      end: state.succeed(),
+    },
+  })
+
+  test('timers, jobs, steps and the deadline pass as the clock is turned', async () => {
+    const kit = await kitFor()
+    await sleeper(kit, '20m')
+    await kit.client.journeys.deploy(patience)
+    const run = await kit.client.journeys.start(patience)
+    await kit.advance('59m')
+    expect((await kit.client.journeys.status(run)).currentState).toBe('nap')
+    await kit.advance('10m')
+    expect((await kit.client.journeys.status(run)).currentState).toBe('work')
+    await kit.advance('30m')
+    expect(await kit.client.journeys.status(run)).toMatchObject({ currentState: 'ask', remainingMs: 81 * 60_000 })
+    await kit.advance('2h')
+    await expect(kit.client.journeys.result(run)).rejects.toMatchObject({ code: 'NOBODY', terminatedAtState: 'ask' })
+  })
+
+  test('calls are real ones, and reach this machine only if they may', async () => {
+    const answers = createServer((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"price":7}')
+    })
+    await new Promise<void>((resolve) => answers.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void answers.close())
+    const { port } = answers.address() as AddressInfo
+    const quote = journey('quote', '1.0.0', {
+      start: 'ask',
+      states: {
+        ask: state.httpCall({
+          method: 'GET',
+          url: `http://127.0.0.1:${String(port)}/`,
+          resultVar: 'quote',
+          next: 'keep',
+        }),
+        keep: state.transform({
+          mapper: jsonata`context.quote.ok ? context.quote.body.price : context.quote.error.type`,
+          resultVar: 'price',
+          next: 'end',
+        }),
+        end: state.succeed('price'),
+      },
+    })
+    const open = await kitFor({ settings: { 'allow-private-network': true } })
+    await open.client.journeys.deploy(quote)
+    expect(await open.client.journeys.run(quote)).toBe(7)
+    const shut = await kitFor()
+    await shut.client.journeys.deploy(quote)
+    expect(await shut.client.journeys.run(quote)).toBe('NETWORK')
   })
 })
