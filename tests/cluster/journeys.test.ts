@@ -188,7 +188,7 @@ test(
     for (const { data } of timeouts()) expect(data).toMatchObject({ deadline: new Date(deadlineAt).toISOString() })
     // By the clock of the database, which both keep to.
     const late = timeouts().map(({ data }) => data.overshoot_ms as number)
-  expect(Math.max(...late)).toBeLessThan(1_000)
+    expect(Math.max(...late)).toBeLessThan(1_000)
     stream.close()
   },
 )

@@ -32,45 +32,48 @@ function run(code: string, home = application()) {
   return spawnSync(process.execPath, [file], { cwd: home, encoding: 'utf8', timeout: 30_000 })
 }
 
-describe.each(['packages/sdk/README.md', 'docs/sdk-client.md', 'docs/sdk-journeys.md', 'docs/workflows.md', 'docs/webhooks.md'])(
-  'the examples of %s',
-  (page) => {
-    test('compile', () => {
-      const home = application()
-      mkdirSync(join(home, 'src'))
-      const file = join(home, 'src', 'examples.ts')
-      writeFileSync(file, examplesOf(page, 'all'))
-      const { options } = ts.convertCompilerOptionsFromJson(
-        {
-          target: 'ES2023',
-          lib: ['ES2023', 'ESNext.Disposable'],
-          module: 'nodenext',
-          moduleResolution: 'nodenext',
-          strict: true,
-          exactOptionalPropertyTypes: true,
-          noEmit: true,
-          skipLibCheck: true,
-          types: ['node'],
-          typeRoots: [join(root, 'node_modules', '@types')],
-          preserveSymlinks: true,
-        },
-        home,
-      )
-      const problems = ts.getPreEmitDiagnostics(ts.createProgram([file], options))
-      expect(problems.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([])
-    })
+describe.each([
+  'packages/sdk/README.md',
+  'docs/sdk-client.md',
+  'docs/sdk-journeys.md',
+  'docs/workflows.md',
+  'docs/webhooks.md',
+])('the examples of %s', (page) => {
+  test('compile', () => {
+    const home = application()
+    mkdirSync(join(home, 'src'))
+    const file = join(home, 'src', 'examples.ts')
+    writeFileSync(file, examplesOf(page, 'all'))
+    const { options } = ts.convertCompilerOptionsFromJson(
+      {
+        target: 'ES2023',
+        lib: ['ES2023', 'ESNext.Disposable'],
+        module: 'nodenext',
+        moduleResolution: 'nodenext',
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        noEmit: true,
+        skipLibCheck: true,
+        types: ['node'],
+        typeRoots: [join(root, 'node_modules', '@types')],
+        preserveSymlinks: true,
+      },
+      home,
+    )
+    const problems = ts.getPreEmitDiagnostics(ts.createProgram([file], options))
+    expect(problems.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([])
+  })
 
-    test('run, and leave nothing behind that keeps the process alive', async () => {
-      const server = await ServerProcess.start()
-      const code = ts.transpileModule(examplesOf(page, 'that run'), {
-        compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
-      }).outputText
-      const { status, signal, stderr } = run(code.replaceAll('http://127.0.0.1:8080', server.url))
-      expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' })
-      await server.stop()
-    })
-  },
-)
+  test('run, and leave nothing behind that keeps the process alive', async () => {
+    const server = await ServerProcess.start()
+    const code = ts.transpileModule(examplesOf(page, 'that run'), {
+      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
+    }).outputText
+    const { status, signal, stderr } = run(code.replaceAll('http://127.0.0.1:8080', server.url))
+    expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' })
+    await server.stop()
+  })
+})
 
 test('a client that nobody closed does not keep the process alive either', async () => {
   const server = await ServerProcess.start()
