@@ -249,7 +249,7 @@ describe('languages', () => {
 
   test('that are not here are known by name', async () => {
     const error = await refusal(expressions.check('dataweave', 'payload'))
-    expect(error.message).toContain('The engine dataweave is not available here; available: jsonata.')
+    expect(error.message).toContain('dataweave: engine not available here; available: jsonata.')
     expect(error.message).toContain('docs/expressions.md')
   })
 })

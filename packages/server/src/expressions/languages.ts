@@ -17,7 +17,7 @@ export function checkLanguage(lang: unknown): asserts lang is (typeof AVAILABLE)
   if ((AVAILABLE as readonly string[]).includes(lang)) return
   const known = Object.hasOwn(ELSEWHERE, lang) ? ELSEWHERE[lang] : undefined
   if (known !== undefined)
-    throw new ExpressionError('JN_CONFIG_INVALID', `The engine ${lang} is not available here; ${available}. ${known}`)
+    throw new ExpressionError('JN_CONFIG_INVALID', `${lang}: engine not available here; ${available}. ${known}`)
   throw new ExpressionError('JN_CONFIG_INVALID', `There is no engine of this name; ${available}.`)
 }
 
