@@ -18,7 +18,7 @@ const JOB = {
 }
 
 export async function run({ quick }) {
-  const [rounds, forMs] = quick ? [3, 600] : [9, 2_000]
+  const [rounds, forMs] = quick ? [3, 600] : [31, 600]
   const server = await startServer()
   const load = startLoad()
   const answerBytes = await answerSize(server.port)
