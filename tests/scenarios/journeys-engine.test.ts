@@ -296,6 +296,14 @@ describe('a step', () => {
   })
 })
 
+test('what is larger than a run can keep is refused, and nothing is stored', async () => {
+  await open()
+  const spec = { start: 'approve', states: { approve: wait(), done: succeed } }
+  const large = { ok: 'x'.repeat(2_097_152) }
+  await expect(begin(spec, large)).rejects.toMatchObject({ code: 'payload_too_large' })
+  expect(await server.eventTypes()).toEqual([])
+})
+
 test('a timer holds the run until it is due', async () => {
   await open()
   const { id } = await begin({ start: 'sleep', states: { sleep: timer('PT10S'), done: succeed } })
@@ -414,6 +422,31 @@ describe('an awaited job', () => {
     expect((await found(id)).end).toMatchObject({ terminationKind: 'Timeout', terminatedAtState: 'make' })
     const order = (await server.events()).map(({ type }) => type)
     expect(order.indexOf('job.discarded')).toBeLessThan(order.indexOf('journey.timeout'))
+  })
+
+  test('whose worker stops a moment before the deadline of both does not take the run on', async () => {
+    await open()
+    const { id } = await begin({ start: 'make', states: { make: job(), done: succeed } })
+    await idle()
+    const { body } = await server.fetch()
+    await server.advance(29_990)
+    await server.nack(body.job.id, { type: 'timeout', message: 'stopped' })
+    expect(await server.job(body.job.id)).toMatchObject({ state: 'discarded' })
+    expect((await found(id)).phase).toBe('RUNNING')
+    await server.advance(10)
+    expect((await found(id)).end).toMatchObject({ terminationKind: 'Timeout', terminatedAtState: 'make' })
+  })
+
+  test('that times out on its own account long before takes the run on', async () => {
+    await open()
+    const once = { retry: { max_attempts: 1 } }
+    const { id } = await begin({ start: 'make', states: { make: job(once), done: succeed } })
+    await idle()
+    const { body } = await server.fetch()
+    await server.advance(5_000)
+    await server.nack(body.job.id, { type: 'timeout', message: 'the upstream was slow' })
+    await idle()
+    expect((await found(id)).end?.output).toMatchObject({ report: { ok: false, error: { type: 'timeout' } } })
   })
 
   test('is cancelled with the run', async () => {

@@ -320,3 +320,14 @@ export function runBudget(
 export function leftUntil(deadlineAt: Instant, now: Instant): Millis {
   return elapsed(now, deadlineAt)
 }
+
+/** How long a report may have travelled. */
+const TRAVEL_MS = millis(1_000)
+
+/**
+ * An attempt that was to last beyond the run it belongs to was reported as timed out just before the run's deadline: it
+ * was that deadline the worker kept. A worker counts from the moment it asked, so it is a little early.
+ */
+export function keptRunDeadline(startedAt: Instant, timeoutMs: Millis, runDeadlineAt: Instant, now: Instant): boolean {
+  return after(startedAt, timeoutMs) >= runDeadlineAt && elapsed(now, runDeadlineAt) <= TRAVEL_MS
+}

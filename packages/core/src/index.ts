@@ -52,6 +52,7 @@ export {
   endRun,
   expireRun,
   failure as runFailure,
+  isEndOfRun,
   jobEnded,
   openStep,
   submitted,

@@ -3,8 +3,8 @@
  * job ends, somebody cancels. None of it needs the definition: what is needed of that was written down when a frame came
  * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey-walk.ts`.
  */
-import { after, isDue, overshootOf, runBudget, type RunLimits } from './deadlines.ts'
-import { days, type Instant, type Millis } from './clock.ts'
+import { after, isDue, keptRunDeadline, overshootOf, runBudget, type RunLimits } from './deadlines.ts'
+import { days, seconds, type Instant, type Millis } from './clock.ts'
 import type { Definition, StateId } from './journey.ts'
 import { changeFrames, moved, readyAt } from './journey-frames.ts'
 import {
@@ -18,7 +18,7 @@ import {
   type TerminationKind,
 } from './journey-run.ts'
 import { left } from './journey-trail.ts'
-import type { Parent } from './job.ts'
+import type { Job, Parent } from './job.ts'
 
 /** How long a run that is over can still be asked for. */
 export const RUN_KEPT_MS = days(7)
@@ -197,6 +197,23 @@ export function jobEnded(run: Run, jobId: string, result: Data, now: Instant): R
     return moved(frame, rest.next, context)
   })
   return root === run.root ? null : changed(run, now, { root, trail })
+}
+
+interface ReportedEnd {
+  readonly type?: unknown
+  readonly limit_seconds?: number
+  readonly details?: { readonly reported?: unknown; readonly predicted?: unknown; readonly last_error?: ReportedEnd }
+}
+
+/** The job ended because its worker kept the run's deadline: then it is the run's time that is up, not the job's. */
+export function isEndOfRun(run: Run, { startedAt, error }: Job, now: Instant): boolean {
+  if (startedAt === null || error === null) return false
+  const told = JSON.parse(error) as ReportedEnd
+  // A retry that would not have fitted is told as the end of the total budget.
+  const reported = told.details?.predicted === true ? (told.details.last_error ?? told) : told
+  if (reported.type !== 'timeout' || reported.details?.reported !== true || reported.limit_seconds === undefined)
+    return false
+  return keptRunDeadline(startedAt, seconds(reported.limit_seconds), run.deadlineAt, now)
 }
 
 export const CANCELLED = { code: 'JOURNEY_CANCELLED', reason: 'Cancelled by user' } as const

@@ -7,6 +7,7 @@ import {
   expireRun,
   graphOf,
   isDue,
+  isEndOfRun,
   isTerminal,
   jobEnded,
   locate,
@@ -32,6 +33,7 @@ import {
   type Parent,
   type Phase,
   type Run,
+  type State,
 } from '@curfew/core'
 import type { DocWaker } from './doc-wakers.ts'
 import { ceilingFor, docsOf, NO_PARENT } from './enqueue.ts'
@@ -55,6 +57,7 @@ export interface StartRequest extends InboundRequest {
 export async function startRun(engine: Engine, request: StartRequest): Promise<Run> {
   const { definition, parent } = request
   const context = { ...request.context, ...boundContext(definition.starting, request) }
+  weigh(context)
   demand(definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
   const metadata = metadataOf(definition, request.context, request)
   const id = uuidV7(engine.now(), engine.random)
@@ -75,6 +78,15 @@ export async function startRun(engine: Engine, request: StartRequest): Promise<R
       return saveRun(engine, unit, null, late?.run ?? run)
     },
   })
+}
+
+/** Half of what a run may remember in all: it needs room for what it will learn. */
+const LARGEST_INPUT = 2_097_152
+
+/** What could not be kept is refused, rather than taken and then failed for. */
+function weigh(input: unknown): void {
+  if ((JSON.stringify(input) ?? '').length > LARGEST_INPUT)
+    throw new OjsError('payload_too_large', 'The body is larger than the 2 MiB a run takes at once.')
 }
 
 const checkers = new WeakMap<object, CheckArgs>()
@@ -164,7 +176,8 @@ export async function submitStep(
     engine.noteRefusal('step', refused)
     throw refused
   }
-  const { state } = stateAt(found, definition, step.visit)
+  const state = stateAt(found, definition, step.visit)
+  weigh(payload)
   if (state.type === 'wait' || state.type === 'webhook')
     demand(state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
   const inbound = definition.submitting[stepId] ?? NOTHING_INBOUND
@@ -200,10 +213,10 @@ function notOpen(run: Run, stepId: string): OjsError {
   return new OjsError('conflict', message, { details: { reason, journey_id: run.id, phase: run.phase } })
 }
 
-function stateAt(run: Run, definition: Definition, visit: number): { state: ReturnType<typeof stateOf> } {
+function stateAt(run: Run, definition: Definition, visit: number): State {
   const found = locate(run.root, graphOf(run, definition), definition).find(({ frame }) => frame.visit === visit)
   if (found === undefined) throw notFound('step', String(visit))
-  return { state: stateOf(found.graph, found.frame.state) }
+  return stateOf(found.graph, found.frame.state)
 }
 
 /** A run that is over stays as it is. Jobs are locked before documents, so they are looked for first. */
@@ -253,6 +266,8 @@ export const followRuns: Follower = async (engine, unit, ended) => {
       await passTime(engine, unit, run)
       continue
     }
+    // It rests for the moment that is left, and then ends by its own deadline.
+    if (isEndOfRun(run, job, unit.now)) continue
     const after = jobEnded(run, job.id, resultOf(job), unit.now)
     if (after !== null) await saveRun(engine, unit, run, after)
   }
