@@ -1,12 +1,12 @@
 /** Who shares a transaction with whom: a disk that is slow by hand, and turns of the event loop that are taken by hand. */
-import { FakeClock, millis, type Host, type Moment } from '@curfew/core'
+import { FakeClock, millis, OjsError, type Host, type Moment } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
-import type { Store, Transaction } from '../store/store.ts'
+import { StoreUnavailable, type Store, type Transaction } from '../store/store.ts'
 import { Corridor, type Command } from './corridor.ts'
 
 /** Commits at once, and is on the disk when it is told so. */
 class SlowDisk {
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = []
   /** What happens before each of the next transactions has begun. */
   readonly before: (() => void)[] = []
 
@@ -19,14 +19,18 @@ class SlowDisk {
       findDueDocs: () => Promise.resolve([]),
       save: () => Promise.resolve(),
     } as unknown as Transaction)
-    const durable = new Promise<void>((resolve) => this.#waiting.push(resolve))
+    const durable = new Promise<void>((resolve, reject) => this.#waiting.push({ resolve, reject }))
     return { value, events: [], durable, nextWakeAt: null }
   }
 
   readonly store = { transaction: this.#transaction, shared: false, clock: null } as unknown as Store
 
   sync(): void {
-    for (const resolve of this.#waiting.splice(0)) resolve()
+    for (const { resolve } of this.#waiting.splice(0)) resolve()
+  }
+
+  fail(): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(new StoreUnavailable('the disk is full', null))
   }
 }
 
@@ -166,5 +170,45 @@ describe('a process that stands still when a group is about to be decided', () =
 
   test('gives a group that always takes long more time with each try', async () => {
     expect(await decidedAfter(3_000, 3_000, 3_000, 3_000)).toEqual([0, 3_000, 6_000])
+  })
+})
+
+describe('whoever prepares an answer ahead', () => {
+  test('hears what was decided before it is on the disk, and that it is, once it is', async () => {
+    const { corridor, disk, turns } = openCorridor()
+    const asked = corridor.runAhead({ name: 'ahead', run: () => 7 })
+    await turns.end(2)
+    const { value, durable } = await asked
+    expect(value).toBe(7)
+    let isDurable = false
+    void durable.then(() => (isDurable = true))
+    await turns.quiet()
+    expect(isDurable).toBe(false)
+    disk.sync()
+    await turns.quiet()
+    expect(isDurable).toBe(true)
+  })
+
+  test('is told if it never gets there', async () => {
+    const { corridor, disk, turns } = openCorridor()
+    const asked = corridor.runAhead(command('ahead'))
+    await turns.end(2)
+    const { durable } = await asked
+    disk.fail()
+    await expect(durable).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  test('hears of a refusal only when everything it may rest on is on the disk', async () => {
+    const { corridor, disk, turns } = openCorridor()
+    const refuse = (): never => {
+      throw new OjsError('conflict', 'no')
+    }
+    let isRefused = false
+    corridor.runAhead({ name: 'ahead', run: refuse }).catch(() => (isRefused = true))
+    await turns.end(2)
+    expect(isRefused).toBe(false)
+    disk.sync()
+    await turns.quiet()
+    expect(isRefused).toBe(true)
   })
 })

@@ -48,6 +48,14 @@ interface Waiting {
   readonly command: Command<unknown>
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
+  /** Hears what was decided while it is on its way to the disk. */
+  readonly hearAhead?: (decided: Ahead<unknown>) => void
+}
+
+/** What was decided. It may be used to prepare an answer, and must not leave the house before `durable`. */
+export interface Ahead<T> {
+  readonly value: T
+  readonly durable: Promise<void>
 }
 
 /** What became of a command: its answer, or why it was refused. */
@@ -134,6 +142,16 @@ export class Corridor {
     })
   }
 
+  /** As `run`, but tells what was decided at once: whoever asks can prepare the answer while the disk is written. */
+  runAhead<T>(command: Command<T>): Promise<Ahead<T>> {
+    if (this.#closed) return Promise.reject(new OjsError('unavailable', 'The server is stopping.'))
+    return new Promise<Ahead<T>>((resolve, reject) => {
+      const hearAhead = resolve as (decided: Ahead<unknown>) => void
+      this.#waiting.push({ command, resolve: () => {}, reject, hearAhead })
+      this.#schedule()
+    })
+  }
+
   /** Answers once nothing is due any more; costs nothing when nothing is (and nobody else could have written). */
   async settled(): Promise<void> {
     if (this.#closed) return
@@ -210,16 +228,18 @@ export class Corridor {
       const answered = postponed ? [] : group
       // Answers wait for the disk, on a thread of its own; the sockets are served meanwhile.
       this.#underway += 1
-      this.#answering = durable.then(
+      const safe = durable.then(
         () => {
           this.#underway -= 1
           settleAll(answered, outcomes)
         },
         (error: unknown) => {
           this.#underway -= 1
-          this.#refuse(answered, error)
+          throw this.#refuse(answered, error)
         },
       )
+      this.#answering = safe.catch(() => {})
+      tellAhead(answered, outcomes, safe)
       return postponed ? group : []
     } catch (error) {
       if (error instanceof StoreUnavailable) {
@@ -237,13 +257,14 @@ export class Corridor {
     }
   }
 
-  #refuse(group: readonly Waiting[], error: unknown): void {
+  #refuse(group: readonly Waiting[], error: unknown): OjsError {
     this.#ports.onTrouble(error)
     const reason = error instanceof StoreUnavailable ? error.reason : 'an unexpected error'
     const refusal = new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, {
       cause: error,
     })
     for (const { reject } of group) reject(refusal)
+    return refusal
   }
 
   async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
@@ -419,6 +440,13 @@ async function trimDeadLetters(unit: Unit, keep: number): Promise<void> {
   unit.begin()
   for (const job of await unit.deadLettersBeyond(keep, MOST_COMMANDS)) {
     unit.apply({ before: job, job: null, events: [jobEvent('dead_letter.pruned', job, unit.now)] })
+  }
+}
+
+function tellAhead(group: readonly Waiting[], outcomes: readonly Outcome[], durable: Promise<void>): void {
+  for (const [index, { hearAhead }] of group.entries()) {
+    const outcome = outcomes[index]
+    if (hearAhead !== undefined && outcome?.ok === true) hearAhead({ value: outcome.value, durable })
   }
 }
 

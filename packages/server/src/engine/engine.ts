@@ -28,7 +28,7 @@ import {
   type Store,
   type StoredEvent,
 } from '../store/store.ts'
-import { Corridor, type Command, type Committed } from './corridor.ts'
+import { Corridor, type Ahead, type Command, type Committed } from './corridor.ts'
 import type { JudgeBeside } from './definition-verdict.ts'
 import { Definitions } from './definitions.ts'
 import { wakeDoc } from './doc-wakers.ts'
@@ -280,6 +280,15 @@ export class Engine {
 
   run<T>(command: Command<T>): Promise<T> {
     const answer = this.#corridor.run(command)
+    answer.catch((error: unknown) => {
+      this.noteRefusal(command.name, error)
+    })
+    return answer
+  }
+
+  /** As `run`, for those who prepare their answer while the disk is written. */
+  runAhead<T>(command: Command<T>): Promise<Ahead<T>> {
+    const answer = this.#corridor.runAhead(command)
     answer.catch((error: unknown) => {
       this.noteRefusal(command.name, error)
     })

@@ -5,7 +5,7 @@
  */
 import { isTerminal, millis, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
 import type { StateChange } from '../store/store.ts'
-import type { Command } from './corridor.ts'
+import type { Ahead, Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 
 class Waiter {
@@ -133,6 +133,17 @@ export const NO_PATIENCE: Patience = { waitMs: millis(0), gone: new AbortControl
 export function whenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
   if (patience.waitMs > 0) return waitForRoom(engine, command, patience)
   const answer = engine.run(command)
+  answer.catch((error: unknown) => {
+    if (error instanceof OjsError) tellOfRefusal(engine, error)
+  })
+  return answer
+}
+
+/** As `whenThereIsRoom`, for those who prepare their answer while the disk is written. */
+export function aheadWhenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<Ahead<T>> {
+  if (patience.waitMs > 0)
+    return waitForRoom(engine, command, patience).then((value) => ({ value, durable: Promise.resolve() }))
+  const answer = engine.runAhead(command)
   answer.catch((error: unknown) => {
     if (error instanceof OjsError) tellOfRefusal(engine, error)
   })

@@ -29,7 +29,7 @@ import {
 import { activate, cancel } from '../engine/cancel.ts'
 import type { Enqueued } from '../engine/admission.ts'
 import { enqueue, enqueueBatch, plan } from '../engine/enqueue.ts'
-import { NO_PATIENCE, whenThereIsRoom, type Patience } from '../engine/rooms.ts'
+import { aheadWhenThereIsRoom, NO_PATIENCE, whenThereIsRoom, type Patience } from '../engine/rooms.ts'
 import { pressureHeaders } from './errors.ts'
 import { patch } from '../engine/patch.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -56,14 +56,17 @@ export const JOB_ROUTES: readonly Route[] = [
       const { engine } = call
       const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call))
       const command = enqueue(engine, request)
-      const { job, deduplicated, pressure } = await whenThereIsRoom(engine, command, patienceOf(call))
+      const { value, durable } = await aheadWhenThereIsRoom(engine, command, patienceOf(call))
+      const { job, deduplicated, pressure } = value
       const headers: Record<string, string> = { Location: `/ojs/v1/jobs/${job.id}` }
       if (job.limitKey !== null || engine.limitedQueues.has(job.queue))
         Object.assign(headers, await limitHeaders(engine, job))
       if (pressure !== null) Object.assign(headers, underPressure(pressure))
-      return deduplicated
+      const answer = deduplicated
         ? { status: 200, headers, body: `{"job":${renderJob(job)},"deduplicated":true}` }
         : { status: 201, headers, body: `{"job":${renderJob(job)}}` }
+      await durable
+      return answer
     },
   },
   {
