@@ -13,12 +13,15 @@ export default defineConfig({
   },
   test: {
     environment: 'node',
+    // As many files at a time as there are cores; by default one would be left to the machine.
+    maxWorkers: '100%',
     projects: [
       {
         extends: true,
         test: {
           name: 'unit',
           include: ['packages/*/src/**/*.test.ts', 'tests/scenarios/**/*.test.ts', 'tests/conformance/**/*.test.ts'],
+          testTimeout: 20_000,
         },
       },
       {

@@ -4,7 +4,7 @@
 //   npm test -- --project unit retry    only vitest, with these arguments
 //
 // The last line is always `N passed, N failed`, counting tests.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,13 +14,21 @@ import { root, setupOrExit } from './setup.mjs'
 const vitestArgs = process.argv.slice(2)
 const everything = vitestArgs.length === 0
 const failures = []
+/** Core alone, without the types of Node; then everything, tests included. The same as `npm run typecheck`. */
+const TYPES = [
+  ['typescript/bin/tsc', '-p', 'packages/core', '--noEmit', '--composite', 'false', '--incremental', 'false'],
+  ['typescript/bin/tsc', '-p', 'tsconfig.tests.json'],
+]
 let counted = { passed: 0, failed: 0 }
 
 await setupOrExit()
 if (everything) {
-  part('Format (prettier)', () => tool('prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.'))
-  part('Lint (eslint)', () => tool('eslint/bin/eslint.js', '.', '--max-warnings', '0'))
-  part('Types (tsc)', typecheck)
+  // They look at the same files and at nothing of each other, so they do it side by side.
+  await sideBySide(
+    ['Lint (eslint)', [['eslint/bin/eslint.js', '.', '--max-warnings', '0']]],
+    ['Format (prettier)', [['prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.']]],
+    ['Types (tsc)', TYPES],
+  )
 }
 if (everything || runsProcessTests(vitestArgs)) part('Build (tsc -b)', build)
 part('Tests (vitest)', runVitest)
@@ -43,11 +51,35 @@ function tool(script, ...args) {
   return spawnSync(process.execPath, [path, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1
 }
 
-/** Core alone, without the types of Node; then everything, tests included. The same as `npm run typecheck`. */
-function typecheck() {
-  const tsc = 'typescript/bin/tsc'
-  const core = tool(tsc, '-p', 'packages/core', '--noEmit', '--composite', 'false', '--incremental', 'false')
-  return tool(tsc, '-p', 'tsconfig.tests.json') || core
+/** Parts that run at the same time; each is told of when it is over, with all it said. */
+async function sideBySide(...parts) {
+  console.log(`\n— ${parts.map(([name]) => name).join(', ')}: side by side`)
+  await Promise.all(
+    parts.map(async ([name, tools]) => {
+      const began = performance.now()
+      let [code, said] = [0, '']
+      for (const [script, ...args] of tools) {
+        const ended = await quietTool(script, ...args)
+        code ||= ended.code
+        said += ended.said
+      }
+      const seconds = ((performance.now() - began) / 1000).toFixed(1)
+      process.stdout.write(said)
+      console.log(`  ${name}: ${code === 0 ? 'ok' : 'FAILED'}, ${seconds} s`)
+      if (code !== 0) failures.push(name)
+    }),
+  )
+}
+
+function quietTool(script, ...args) {
+  const path = join(root, 'node_modules', ...script.split('/'))
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [path, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    let said = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
+    child.on('error', (error) => resolve({ code: 1, said: `${said}${error.message}\n` }))
+    child.on('close', (code) => resolve({ code: code ?? 1, said }))
+  })
 }
 
 /** The process tests start the server from dist, so a stale build would test yesterday's code. */
