@@ -373,6 +373,18 @@ describe('branches', () => {
     expect(await server.job(body.job.id)).toMatchObject({ state: 'cancelled' })
   })
 
+  test('in which something goes wrong are over at once, while the others go on', async () => {
+    await open()
+    const wrong = { type: 'fail', errorCode: 'X', reason: 'no ${context.nothing}' }
+    const { id } = await begin(race('allOf', wrong, timer('PT9S')))
+    await server.advance(1_000)
+    const run = await found(id)
+    expect(run.phase).toBe('RUNNING')
+    expect(run.trail.find(({ path }) => path === 'race/fast/a')).toMatchObject({ to: run.startedAt })
+    await server.advance(8_000)
+    expect((await found(id)).end?.output).toEqual({ won: 'slow', ended: ['fast', 'slow'] })
+  })
+
   test('are all broken off at the deadline', async () => {
     const upstream = new Upstream()
     await open({ send: upstream.send })

@@ -175,8 +175,7 @@ class Walker {
       try {
         frame = yield* this.#step(frame, graph, depth)
       } catch (error) {
-        if (!(error instanceof RunFault)) throw error
-        frame = this.#over(frame, failure(pathOf(frame), 'RuntimeError', error.code, error.message))
+        frame = this.#broken(frame, error)
       }
       if (frame === before || frame.rest.kind === 'over') return frame
     }
@@ -208,7 +207,17 @@ class Walker {
     const state = stateOf(graph, waiting.state)
     const frame: Frame = { ...waiting, visit: this.#visits, type: stateTypeOf(state) }
     this.#trail = entered(this.#trail, frame, now, limitOf(state, this.#definition))
-    return yield* this.#act(frame, state, now, depth)
+    try {
+      return yield* this.#act(frame, state, now, depth)
+    } catch (error) {
+      return this.#broken(frame, error)
+    }
+  }
+
+  /** A fault ends the frame it happens in. */
+  #broken(frame: Frame, error: unknown): Frame {
+    if (!(error instanceof RunFault)) throw error
+    return this.#over(frame, failure(pathOf(frame), 'RuntimeError', error.code, error.message))
   }
 
   *#act(frame: Frame, state: State, now: Instant, depth: number): Walk<Frame> {
