@@ -35,8 +35,8 @@ import { findRun } from './journey-runs.ts'
 import { takeStep } from './journey-steps.ts'
 import { Thinking } from './journey-thought.ts'
 import { RunWatch } from './journey-watch.ts'
+import { restAfterTrouble } from './trouble.ts'
 
-const TROUBLE_MS = 1_000
 const MOST_TURNS = 10_000
 
 interface Underway {
@@ -174,7 +174,7 @@ export class Journeys {
         await this.#walkOnce(underway)
       } catch (error) {
         if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'a run could not be taken on')
-        await this.#rest()
+        await restAfterTrouble(this.#engine)
         underway.again = true
       }
     }
@@ -254,20 +254,6 @@ export class Journeys {
       })
       .finally(() => this.#busy.delete(busy))
     this.#busy.add(busy)
-  }
-
-  #rest(): Promise<void> {
-    const { host, closing } = this.#engine
-    return new Promise((resolve) => {
-      const done = (): void => {
-        timer.cancel()
-        closing.removeEventListener('abort', done)
-        resolve()
-      }
-      const timer = host.setTimer(TROUBLE_MS, done)
-      closing.addEventListener('abort', done, { once: true })
-      if (closing.aborted) done()
-    })
   }
 }
 

@@ -37,6 +37,7 @@ import type { Engine, Told } from './engine.ts'
 import { fetchJobs } from './fetch.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer, type OutgoingCall } from './outgoing.ts'
 import { ack, nack } from './reports.ts'
+import { restAfterTrouble } from './trouble.ts'
 import type { Unit } from './unit.ts'
 
 /** Deliveries under way at once, on one server. */
@@ -47,7 +48,6 @@ const CHUNK = 200
 /** A cursor is written down at least every so many events, wanted or not. */
 const MOST_UNWRITTEN = 1_000
 const MOST_SUBSCRIPTIONS = 10_000
-const TROUBLE_MS = 1_000
 const LONGEST_SHOWN = 1_000
 
 export class Webhooks {
@@ -119,7 +119,7 @@ export class Webhooks {
         // The store cannot serve at the moment, and says so itself; or it is a fault of ours.
         if (!(error instanceof OjsError))
           this.#engine.log.error({ err: error }, 'webhooks could not read on in the log')
-        await this.#rest()
+        await restAfterTrouble(this.#engine)
         this.#again = true
       }
     }
@@ -210,7 +210,7 @@ export class Webhooks {
     } catch (error) {
       if (!(error instanceof OjsError))
         this.#engine.log.error({ err: error }, 'webhook deliveries could not be fetched')
-      await this.#rest()
+      await restAfterTrouble(this.#engine)
       return []
     }
   }
@@ -309,20 +309,6 @@ export class Webhooks {
     return this.#send(webhook, (signal) =>
       deliveryCall(webhook, delivery, { eventType: 'webhook.test', event }, signal, now),
     )
-  }
-
-  #rest(): Promise<void> {
-    const { host, closing } = this.#engine
-    return new Promise((resolve) => {
-      const done = (): void => {
-        timer.cancel()
-        closing.removeEventListener('abort', done)
-        resolve()
-      }
-      const timer = host.setTimer(TROUBLE_MS, done)
-      closing.addEventListener('abort', done, { once: true })
-      if (closing.aborted) done()
-    })
   }
 }
 
