@@ -105,6 +105,14 @@ describe('one of everything', () => {
     )
   })
 
+  test('objects that cannot become a text are judged like any other, wherever they stand', async () => {
+    for (const place of paths(WHOLE))
+      for (const value of [{ toString: 1, valueOf: 1 }, [{ toString: 1, valueOf: 1 }]]) {
+        const { definition, errors } = await read(replaced(WHOLE, place, value))
+        expect(definition === null, place.join('/')).toBe(errors.length > 0)
+      }
+  })
+
   test('a key that nobody knows is an error, wherever keys are ours', async () => {
     const open =
       /\/(schema|definitions|mappers|outcomes|states|subjourneys|headers|query|body|retry|args|steps|headersToContext|queryToContext|fromPayload|task|attributes)$/

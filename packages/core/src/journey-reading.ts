@@ -72,7 +72,7 @@ export function readExpression(reading: Pick<Reading, 'expressions'>, field: Fie
   const expr = mapping.need('expr', 'EXPR-1')?.text('EXPR-1', { expected: 'the text of the expression' }) ?? null
   if (lang !== null && typeof lang.value !== 'string') lang.text('EXPR-1', { expected: 'the name of an engine' })
   else if (expr !== null) reading.expressions.push({ lang: (lang?.value ?? '') as string, expr, path: mapping.at.path })
-  return { lang: String(lang?.value), expr: expr ?? '' }
+  return { lang: typeof lang?.value === 'string' ? lang.value : '', expr: expr ?? '' }
 }
 
 const NOTHING: Expression = { lang: '', expr: '' }
