@@ -3,7 +3,7 @@ import { DEFINITION, DEFINITION_VERSION, FakeClock, seededRandom, versionId, typ
 import { afterEach, describe, expect, test } from 'vitest'
 import { definitionOf } from '../../packages/server/src/engine/definitions.ts'
 import { cancelRun, findRun, startRun, submitStep } from '../../packages/server/src/engine/journey-runs.ts'
-import { CallFailed, type OutgoingAnswer, type OutgoingCall } from '../../packages/server/src/engine/outgoing.ts'
+import { Upstream } from '../journey-stage.ts'
 import { openTestStore, outliving } from '../stores.ts'
 import { at, idle, TestServer, type TestOptions } from '../harness.ts'
 
@@ -88,30 +88,6 @@ const wait = (more: object = {}, next = 'done'): object => ({
   next,
 })
 const timer = (duration: string, next = 'done'): object => ({ type: 'timer', timer: { duration }, next })
-
-/** Somebody to call, who answers when told to. */
-class Upstream {
-  readonly calls: OutgoingCall[] = []
-  readonly #waiting: ((answer: OutgoingAnswer) => void)[] = []
-
-  readonly send = (made: OutgoingCall): Promise<OutgoingAnswer> => {
-    this.calls.push(made)
-    return new Promise((resolve, reject) => {
-      this.#waiting.push(resolve)
-      const abort = (): void => {
-        reject(new CallFailed('the time was up', null))
-      }
-      made.signal.addEventListener('abort', abort, { once: true })
-      if (made.signal.aborted) abort()
-    })
-  }
-
-  async answer(body: unknown, index = this.#waiting.length - 1): Promise<void> {
-    const headers = { 'content-type': 'application/json' }
-    this.#waiting[index]?.({ status: 200, headers, body: JSON.stringify(body), truncated: false })
-    await idle()
-  }
-}
 
 /** Time passes while the server works, which is how a loop without rest meets its deadline. */
 class BusyClock extends FakeClock {

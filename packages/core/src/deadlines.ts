@@ -316,11 +316,6 @@ export function runBudget(
   return { deadlineAt: ownAt, limitMs, limitedBy }
 }
 
-/** What is left until an instant; nothing, once it has come. */
-export function leftUntil(deadlineAt: Instant, now: Instant): Millis {
-  return elapsed(now, deadlineAt)
-}
-
 /** How long a report may have travelled. */
 const TRAVEL_MS = millis(1_000)
 

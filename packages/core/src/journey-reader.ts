@@ -3,7 +3,8 @@
  * known here (whether an expression parses, whether a schema is one) is asked of whoever calls; where in a text a pointer
  * points is for whoever has the text.
  */
-import { millis, seconds, type Millis } from './clock.ts'
+import { instant, seconds, type Millis } from './clock.ts'
+import { runBudget } from './deadlines.ts'
 import { Field, Findings, isDeeperThan, SHAPE, type Diagnostic, type Mapping } from './diagnostics.ts'
 import { JOURNEY_KINDS, type Definition, type Expression, type JourneyKind, type Resilience } from './journey.ts'
 import { checkGraphs } from './journey-graph.ts'
@@ -80,9 +81,9 @@ export async function readDefinition(value: unknown, checks: DefinitionChecks): 
 /** What a run of it may take, in the end. */
 export function effectiveBudgetMs(
   { execution }: Pick<Definition, 'execution'>,
-  { defaultMs, capMs }: DefinitionChecks['limits'],
+  limits: DefinitionChecks['limits'],
 ): Millis {
-  return millis(Math.min(execution?.maxDurationMs ?? defaultMs, capMs))
+  return runBudget(instant(0), execution?.maxDurationMs ?? null, limits, null).limitMs
 }
 
 function readRoot(root: Field, checks: DefinitionChecks, expressions: Reading['expressions']): Definition | null {

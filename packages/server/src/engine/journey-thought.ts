@@ -4,10 +4,10 @@
  */
 import {
   awaitedJobs,
+  budgetLeft,
   currentState,
   endRun,
   isDue,
-  leftUntil,
   RunFault,
   runFailure,
   walk,
@@ -62,7 +62,7 @@ export class Thinking {
     if (asked.ask === 'misfit') return misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
     const { lang, expr } = asked.expression
     const { expressions } = this.#engine
-    const terms = { budgetMs: leftUntil(deadlineAt, this.#engine.now()) }
+    const terms = { budgetMs: budgetLeft(deadlineAt, this.#engine.now()) }
     try {
       return asked.ask === 'holds'
         ? await expressions.holds(lang, expr, asked.document, terms)

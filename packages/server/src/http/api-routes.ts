@@ -7,11 +7,11 @@ import {
   after,
   anyObject,
   beginRun,
-  effectiveBudgetMs,
   expireRun,
   millis,
   object,
   OjsError,
+  runBudget,
   type Definition,
   type Instant,
   type Run,
@@ -33,7 +33,8 @@ async function serve(call: Call): Promise<Answer> {
   const { engine } = call
   const receivedAt = engine.now()
   const definition = await apiAt(call, `/apis/${param(call, 'path')}`)
-  const deadlineAt = after(receivedAt, effectiveBudgetMs(definition, engine.settings.limits.run))
+  const askedMs = definition.execution?.maxDurationMs ?? null
+  const { deadlineAt } = runBudget(receivedAt, askedMs, engine.settings.limits.run, null)
   const asked = { call, definition, receivedAt, deadlineAt }
   const ended = await byThen(engine, after(deadlineAt, PATIENCE_MS), runOf(asked))
   return answerOf(asked, ended === NOT_YET ? { ...lateRun(asked), id: null } : ended)
