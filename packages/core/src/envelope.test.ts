@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { at, NOON } from './builders.suite.ts'
 import { iso } from './clock.ts'
@@ -448,4 +449,75 @@ describe('rate_limit', () => {
       scheduled_at: iso(at('12:30')),
     })
   })
+})
+
+describe('requests that say the same', () => {
+  // Few enough that the same is said again and again.
+  const someTerms = fc
+    .array(
+      fc.constantFrom<object>(
+        { queue: 'mail' },
+        { queue: null },
+        { priority: -5 },
+        { timeout_ms: 1_000 },
+        { timeout_ms: 2_000 },
+        { timeout: 1 },
+        { tags: ['a'] },
+        { tags: ['a', 'b'] },
+        { metadata: { trace_id: 't1' } },
+        { metadata: { tenant_id: 'acme' } },
+        { retry: { max_attempts: 2 } },
+        { unique: { keys: ['type', 'args'] } },
+        { scheduled_at: '+PT5M' },
+        { expires_at: '+PT9M' },
+        { x_parent: { job_id: 'p1' } },
+        { x_colour: 'red' },
+        { x_colour: 1.5 },
+      ),
+      { maxLength: 2 },
+    )
+    .map((parts): object => Object.assign({}, ...parts) as object)
+  const someRequest = fc.record({
+    terms: someTerms,
+    options: fc.option(someTerms, { nil: undefined }),
+    args: fc.constantFrom([1], ['two', { three: 3 }]),
+    meta: fc.constantFrom(undefined, { trace_id: 'm1' }, { tenant_id: 'acme', note: 'n' }),
+    id: fc.constantFrom(undefined, '019539a4-b68c-7def-8000-1a2b3c4d5e6f'),
+    now: fc.constantFrom(NOON, at('12:01')),
+    tenant: fc.constantFrom(null, 'acme'),
+  })
+
+  test('are read as if nobody had said it before', () => {
+    let reads = 0
+    fc.assert(
+      fc.property(fc.array(someRequest, { minLength: 2, maxLength: 12 }), (requests) => {
+        for (const { terms, options, args, meta, id, now, tenant } of requests) {
+          const said = { type: 'email.send', args, meta, id, options, ...terms }
+          const result = (body: object): unknown => {
+            const source = JSON.stringify(body)
+            return outcomeOf(() => readEnqueue(source, JSON.parse(source), now, tenant))
+          }
+          // A field that is null says nothing, but nobody has said it before.
+          expect(result(said)).toEqual(result({ ...said, [`x_read_${String((reads += 1))}`]: null }))
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('of a moment to come mean one that is as far away each time', () => {
+    const source = JSON.stringify({ type: 'email.send', args: [], scheduled_at: '+PT5M', expires_at: '+PT9M' })
+    for (const now of [NOON, at('12:00:01'), at('12:01:30')]) {
+      const { scheduled, expires } = readEnqueue(source, JSON.parse(source), now)
+      expect([scheduled?.at, expires?.at]).toEqual([now + 300_000, now + 540_000])
+    }
+  })
+
+  function outcomeOf(read: () => unknown): unknown {
+    try {
+      return read()
+    } catch {
+      return refusal(read)
+    }
+  }
 })

@@ -9,7 +9,7 @@ import { iso, seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Job, Json, Parent } from './job.ts'
-import { DEEPEST, depthExceeds, elementsOf, membersOf } from './json-text.ts'
+import { DEEPEST, depthExceeds, elementsOf, membersOf, type Member } from './json-text.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
 import { RATE_LIMIT_SHAPE, readRateLimit, type RateLimit } from './rate-limit.ts'
 import { tenantOf } from './tenant.ts'
@@ -164,27 +164,110 @@ export function readEnqueue(
 ): EnqueueRequest {
   const top = anyObject().read(fields, '')
   const members = membersOf(source)
+  const terms = termsOf(top, members, now)
+  const id = isGiven(top['id']) ? ID_SHAPE.read(top['id'], 'id') : null
+  const meta = optional(TOP_SHAPES.meta, top['meta'], 'meta')
+  const { metadata } = terms
+  const whose = tenantOf(tenant, meta?.['tenant_id'] ?? metadata?.['tenant_id'])
+  const sentMeta = mergedText(terms.metadataText, meta === undefined ? undefined : members.get('meta')?.value)
+  const metaText = tenant === null ? sentMeta : mergedText(sentMeta, `{"tenant_id":${JSON.stringify(tenant)}}`)
+  if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
+    throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, {
+      details: { field: 'meta' },
+    })
+  }
+  const args = members.get('args')?.value ?? '[]'
+  const { type, queue } = terms
+  const unique = terms.unique === null ? null : readUnique(terms.unique.sent, { type, queue, args, meta: metaText })
+  const uniqueText = terms.unique === null ? '' : `,"unique":${terms.unique.text}`
+  const traceId = meta?.['trace_id'] ?? metadata?.['trace_id']
+  return {
+    id,
+    type,
+    queue,
+    priority: terms.priority,
+    pending: terms.pending,
+    asked: terms.asked,
+    retry: terms.retry,
+    scheduled: terms.scheduled,
+    expires: terms.expires,
+    resultTtlMs: terms.resultTtlMs,
+    parent: terms.parent,
+    inheritDeadline: terms.inheritDeadline,
+    schema: terms.schema,
+    rateLimit: terms.rateLimit,
+    tenant: whose,
+    unique,
+    traceId: typeof traceId === 'string' ? traceId.slice(0, 256) : null,
+    body: `"args":${args},"meta":${metaText}${terms.body}${uniqueText}${terms.bodyAfterUnique}`,
+    given: terms.given,
+  }
+}
+
+/** All that a request says besides which job it is and what it carries: `id`, `args` and `meta`. */
+interface Terms {
+  readonly type: string
+  readonly queue: string
+  readonly priority: number
+  readonly pending: boolean
+  readonly asked: AskedLimits
+  readonly retry: RetryPolicy
+  readonly scheduled: NamedMoment | null
+  readonly expires: NamedMoment | null
+  readonly resultTtlMs: Millis | null
+  readonly parent: Parent | null
+  readonly inheritDeadline: boolean
+  readonly schema: string | null
+  readonly rateLimit: RateLimit | null
+  readonly unique: { readonly sent: unknown; readonly text: Json } | null
+  readonly metadata: Fields | undefined
+  readonly metadataText: Json | undefined
+  readonly given: Fragment
+  /** What follows `meta` in the body of the job, each part with a comma before it. */
+  readonly body: string
+  readonly bodyAfterUnique: string
+}
+
+/** Who enqueues, enqueues more of the same: equal words are read once. */
+const known = new Map<string, Terms>()
+const MOST_KNOWN = 1_000
+const LONGEST_KNOWN = 2_000
+
+function termsOf(top: Fields, members: ReadonlyMap<string, Member>, now: Instant): Terms {
+  if (!isGiven(top['type'])) throw badField('type', 'type is required.')
+  if (!isGiven(top['args'])) throw badField('args', 'args is required.')
+  TOP_SHAPES.args.read(top['args'], 'args')
+  let words = ''
+  for (const { rawKey, key, value } of members.values())
+    if (key !== 'args' && key !== 'meta' && key !== 'id') words += `${rawKey}:${value},`
+  const read = known.get(words)
+  if (read !== undefined) return read
+  if (words.length > LONGEST_KNOWN) return readTerms(top, members, now)
+  // Cut from a text of their own: what is kept must not hold on to the whole request.
+  const terms = readTerms(top, membersOf(`{${words}}`), now)
+  const isTimeless = terms.scheduled === null && terms.expires === null
+  if (isTimeless && terms.parent === null) {
+    if (known.size >= MOST_KNOWN) known.clear()
+    known.set(words, terms)
+  }
+  return terms
+}
+
+function readTerms(top: Fields, members: ReadonlyMap<string, Member>, now: Instant): Terms {
   const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
   const merged: Record<string, unknown> = {}
   for (const from of [options, top]) {
     for (const key of Object.keys(from))
       if (Object.hasOwn(OPTION_SHAPES, key) && isGiven(from[key])) merged[key] = from[key]
   }
-  for (const key of ['type', 'args']) if (!isGiven(top[key])) throw badField(key, `${key} is required.`)
-  const read = <T>(shapes: Readonly<Record<string, Shape<unknown>>>, from: Fields, key: string): T | undefined =>
-    isGiven(from[key]) ? (shapes[key]?.read(from[key], key) as T) : undefined
-
   const type = TYPE_SHAPE.read(top['type'], 'type')
-  const queue = read<string>(OPTION_SHAPES, merged, 'queue') ?? 'default'
+  const queue = optional(OPTION_SHAPES.queue, merged['queue'], 'queue') ?? 'default'
   refuseReserved(type, 'type')
   refuseReserved(queue, 'queue')
-  TOP_SHAPES.args.read(top['args'], 'args')
-  read(TOP_SHAPES, top, 'specversion')
-  const schema = read<string>(TOP_SHAPES, top, 'schema') ?? null
-  const id = top['id'] === undefined || top['id'] === null ? null : ID_SHAPE.read(top['id'], 'id')
-  const meta = read<Fields>(TOP_SHAPES, top, 'meta')
-  const metadata = read<Fields>(OPTION_SHAPES, merged, 'metadata')
-  const tags = read<string[]>(OPTION_SHAPES, merged, 'tags')
+  optional(TOP_SHAPES.specversion, top['specversion'], 'specversion')
+  const schema = optional(TOP_SHAPES.schema, top['schema'], 'schema') ?? null
+  const metadata = optional(OPTION_SHAPES.metadata, merged['metadata'], 'metadata')
+  const tags = optional(OPTION_SHAPES.tags, merged['tags'], 'tags')
   const asked = readLimits(merged)
   const scheduled =
     readMoment(top, 'scheduled_at', now) ??
@@ -194,11 +277,11 @@ export function readEnqueue(
   const expires = readMoment(merged, 'expires_at', now)
   const retryField = isGiven(merged['retry']) ? 'retry' : 'retry_policy'
   const retry = isGiven(merged[retryField]) ? readRetryPolicy(merged[retryField], retryField) : null
-  const resultTtl = read<number>(OPTION_SHAPES, merged, 'result_ttl')
+  const resultTtl = optional(OPTION_SHAPES.result_ttl, merged['result_ttl'], 'result_ttl')
   const rateLimit = isGiven(merged['rate_limit']) ? readRateLimit(merged['rate_limit']) : null
-  const whose = tenantOf(tenant, meta?.['tenant_id'] ?? metadata?.['tenant_id'])
   const parent = isGiven(merged['x_parent']) ? readParent(merged['x_parent']) : null
-  const inheritDeadline = read<boolean>(OPTION_SHAPES, merged, 'x_inherit_deadline') ?? false
+  const inheritDeadline =
+    optional(OPTION_SHAPES.x_inherit_deadline, merged['x_inherit_deadline'], 'x_inherit_deadline') ?? false
   if (inheritDeadline && parent === null) {
     throw new OjsError(
       'validation_error',
@@ -211,38 +294,22 @@ export function readEnqueue(
 
   const rawOption = (key: string): string | undefined =>
     (isGiven(top[key]) ? members : membersOf(members.get('options')?.value ?? '{}')).get(key)?.value
-  const sentMeta = mergedText(
-    isGiven(merged['metadata']) ? rawOption('metadata') : undefined,
-    meta === undefined ? undefined : members.get('meta')?.value,
-  )
-  const metaText = tenant === null ? sentMeta : mergedText(sentMeta, `{"tenant_id":${JSON.stringify(tenant)}}`)
-  if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
-    throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, {
-      details: { field: 'meta' },
-    })
-  }
-  const argsText = members.get('args')?.value ?? '[]'
-  const unique = isGiven(merged['unique'])
-    ? readUnique(merged['unique'], { type, queue, args: argsText, meta: metaText })
-    : null
-  const parts = [`"args":${argsText}`, `"meta":${metaText}`]
-  if (tags !== undefined) parts.push(`"tags":${rawOption('tags') ?? '[]'}`)
-  if (isGiven(top['schema'])) parts.push(`"schema":${members.get('schema')?.value ?? 'null'}`)
-  if (retry !== null) parts.push(`"retry":${JSON.stringify(writeRetryPolicy(retry))}`)
-  if (resultTtl !== undefined) parts.push(`"result_ttl":${String(resultTtl)}`)
-  if (unique !== null) parts.push(`"unique":${rawOption('unique') ?? '{}'}`)
-  if (parent !== null) parts.push(`"x_parent":${JSON.stringify({ [`${parent.kind}_id`]: parent.id })}`)
-  if (inheritDeadline) parts.push('"x_inherit_deadline":true')
+  const parts: string[] = []
+  if (tags !== undefined) parts.push(`,"tags":${rawOption('tags') ?? '[]'}`)
+  if (isGiven(top['schema'])) parts.push(`,"schema":${members.get('schema')?.value ?? 'null'}`)
+  if (retry !== null) parts.push(`,"retry":${JSON.stringify(writeRetryPolicy(retry))}`)
+  if (resultTtl !== undefined) parts.push(`,"result_ttl":${String(resultTtl)}`)
+  const after: string[] = []
+  if (parent !== null) after.push(`,"x_parent":${JSON.stringify({ [`${parent.kind}_id`]: parent.id })}`)
+  if (inheritDeadline) after.push(',"x_inherit_deadline":true')
   for (const [key, member] of members) {
-    if (!UNDERSTOOD.has(key) && member.value !== 'null') parts.push(`${member.rawKey}:${member.value}`)
+    if (!UNDERSTOOD.has(key) && member.value !== 'null') after.push(`,${member.rawKey}:${member.value}`)
   }
-  const traceId = meta?.['trace_id'] ?? metadata?.['trace_id']
   return {
-    id,
     type,
     queue,
-    priority: read<number>(OPTION_SHAPES, merged, 'priority') ?? 0,
-    pending: read<boolean>(OPTION_SHAPES, merged, 'pending') ?? false,
+    priority: optional(OPTION_SHAPES.priority, merged['priority'], 'priority') ?? 0,
+    pending: optional(OPTION_SHAPES.pending, merged['pending'], 'pending') ?? false,
     asked,
     retry: retry ?? DEFAULT_RETRY,
     scheduled,
@@ -252,12 +319,17 @@ export function readEnqueue(
     inheritDeadline,
     schema,
     rateLimit,
-    tenant: whose,
-    unique,
-    traceId: typeof traceId === 'string' ? traceId.slice(0, 256) : null,
-    body: parts.join(','),
+    unique: isGiven(merged['unique']) ? { sent: merged['unique'], text: rawOption('unique') ?? '{}' } : null,
+    metadata,
+    metadataText: metadata === undefined ? undefined : rawOption('metadata'),
     given: writeGiven(merged, scheduled, expires),
+    body: parts.join(''),
+    bodyAfterUnique: after.join(''),
   }
+}
+
+function optional<T>(shape: Shape<T>, value: unknown, at: string): T | undefined {
+  return isGiven(value) ? shape.read(value, at) : undefined
 }
 
 /** The entries of a batch, each as its own request. A refusal names the entry. */

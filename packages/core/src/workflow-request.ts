@@ -456,7 +456,10 @@ function jobText(fields: Fields, members: ReadonlyMap<string, Member>, defaults:
   // Options of the wrong form are left to be refused as such.
   const areObject = !isGiven(fields['options']) || Object.is(options, fields['options'])
   const { id: _id, depends_on: _dependsOn, options: sent, ...rest } = fields
-  if (!areObject) return { source: `{${texts.join(',')}}`, fields: { ...rest, options: sent } }
+  if (!areObject) {
+    texts.push(`"options":${members.get('options')?.value ?? 'null'}`)
+    return { source: `{${texts.join(',')}}`, fields: { ...rest, options: sent } }
+  }
   if (inOptions.length === 0) return { source: `{${texts.join(',')}}`, fields: rest }
   texts.push(`"options":{${inOptions.map(({ rawKey, value }) => `${rawKey}:${value}`).join(',')}}`)
   const merged = { ...Object.fromEntries(extra.map(({ key }) => [key, defaults.fields[key]])), ...options }

@@ -134,22 +134,27 @@ export class Corridor {
   }
 
   /** Runs a command in the next group; answers after its transaction has been committed. */
-  run<T>(command: Command<T>): Promise<T> {
-    if (this.#closed) return Promise.reject(new OjsError('unavailable', 'The server is stopping.'))
+  run<T>(command: Command<T>, onRefusal = NOBODY_ELSE): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({ command, resolve: resolve as (value: unknown) => void, reject })
-      this.#schedule()
+      this.#enter({ command, resolve: resolve as (value: unknown) => void, reject: telling(onRefusal, reject) })
     })
   }
 
   /** As `run`, but tells what was decided at once: whoever asks can prepare the answer while the disk is written. */
-  runAhead<T>(command: Command<T>): Promise<Ahead<T>> {
-    if (this.#closed) return Promise.reject(new OjsError('unavailable', 'The server is stopping.'))
+  runAhead<T>(command: Command<T>, onRefusal = NOBODY_ELSE): Promise<Ahead<T>> {
     return new Promise<Ahead<T>>((resolve, reject) => {
       const hearAhead = resolve as (decided: Ahead<unknown>) => void
-      this.#waiting.push({ command, resolve: () => {}, reject, hearAhead })
-      this.#schedule()
+      this.#enter({ command, resolve: HAS_HEARD, reject: telling(onRefusal, reject), hearAhead })
     })
+  }
+
+  #enter(waiting: Waiting): void {
+    if (this.#closed) {
+      waiting.reject(new OjsError('unavailable', 'The server is stopping.'))
+      return
+    }
+    this.#waiting.push(waiting)
+    this.#schedule()
   }
 
   /** Answers once nothing is due any more; costs nothing when nothing is (and nobody else could have written). */
@@ -157,6 +162,11 @@ export class Corridor {
     if (this.#closed) return
     if (this.#ports.store.shared) await this.#lookAhead(this.#ports.store)
     if (!this.#knowsNext || isDue(this.#nextWakeAt, this.#ports.moment().now)) await this.run(NOTHING)
+  }
+
+  /** Where nobody else writes, the last commit told what comes next. */
+  #knowsNothingDue(now: Instant): boolean {
+    return !this.#ports.store.shared && this.#knowsNext && !isDue(this.#nextWakeAt, now)
   }
 
   /** Somebody else wrote a row that wants to be woken then; null: nobody knows. True if that is news. */
@@ -297,9 +307,10 @@ export class Corridor {
     const { store, moment, judge, workerTimeoutMs, deadLetterMax } = this.#ports
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs)
+    const mostDue = this.#knowsNothingDue(at.now) ? 0 : MOST_DUE
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const needs = needsOf(group.map(({ command }) => command))
-      const { life, ...due } = await unit.open(tx, needs, MOST_DUE)
+      const { life, ...due } = await unit.open(tx, needs, mostDue)
       const { outages, stamp } = judge(life, at.now)
       unit.credit(outages)
       const more = await wakeStep(unit, due, this.#ports.wake)
@@ -342,6 +353,19 @@ export class Corridor {
     return { ...value, durable: told }
   }
 }
+
+/** Hears of a refusal besides whoever asked. Every command has one, so it costs no promise of its own. */
+export type OnRefusal = (error: unknown) => void
+
+const NOBODY_ELSE: OnRefusal = () => {}
+const HAS_HEARD = (): void => {}
+
+const telling =
+  (onRefusal: OnRefusal, reject: OnRefusal): OnRefusal =>
+  (error) => {
+    onRefusal(error)
+    reject(error)
+  }
 
 const sizeOf = ({ size = 1 }: Command<unknown>): number => size
 

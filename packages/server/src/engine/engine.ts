@@ -28,7 +28,7 @@ import {
   type Store,
   type StoredEvent,
 } from '../store/store.ts'
-import { Corridor, type Ahead, type Command, type Committed } from './corridor.ts'
+import { Corridor, type Ahead, type Command, type Committed, type OnRefusal } from './corridor.ts'
 import type { JudgeBeside } from './definition-verdict.ts'
 import { Definitions } from './definitions.ts'
 import { wakeDoc } from './doc-wakers.ts'
@@ -278,21 +278,20 @@ export class Engine {
     return this.#listeners.size > 0
   }
 
-  run<T>(command: Command<T>): Promise<T> {
-    const answer = this.#corridor.run(command)
-    answer.catch((error: unknown) => {
-      this.noteRefusal(command.name, error)
-    })
-    return answer
+  run<T>(command: Command<T>, onRefusal?: OnRefusal): Promise<T> {
+    return this.#corridor.run(command, this.#noting(command, onRefusal))
   }
 
   /** As `run`, for those who prepare their answer while the disk is written. */
-  runAhead<T>(command: Command<T>): Promise<Ahead<T>> {
-    const answer = this.#corridor.runAhead(command)
-    answer.catch((error: unknown) => {
-      this.noteRefusal(command.name, error)
-    })
-    return answer
+  runAhead<T>(command: Command<T>, onRefusal?: OnRefusal): Promise<Ahead<T>> {
+    return this.#corridor.runAhead(command, this.#noting(command, onRefusal))
+  }
+
+  #noting({ name }: Command<unknown>, onRefusal?: OnRefusal): OnRefusal {
+    return (error) => {
+      this.noteRefusal(name, error)
+      onRefusal?.(error)
+    }
   }
 
   /** Reads for people: what is due is settled first, so that no answer is stale by a tick. */

@@ -132,22 +132,18 @@ export const NO_PATIENCE: Patience = { waitMs: millis(0), gone: new AbortControl
 /** Runs a command that enqueues; waits for room where the queue lets it. */
 export function whenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
   if (patience.waitMs > 0) return waitForRoom(engine, command, patience)
-  const answer = engine.run(command)
-  answer.catch((error: unknown) => {
+  return engine.run(command, (error) => {
     if (error instanceof OjsError) tellOfRefusal(engine, error)
   })
-  return answer
 }
 
 /** As `whenThereIsRoom`, for those who prepare their answer while the disk is written. */
 export function aheadWhenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<Ahead<T>> {
   if (patience.waitMs > 0)
     return waitForRoom(engine, command, patience).then((value) => ({ value, durable: Promise.resolve() }))
-  const answer = engine.runAhead(command)
-  answer.catch((error: unknown) => {
+  return engine.runAhead(command, (error) => {
     if (error instanceof OjsError) tellOfRefusal(engine, error)
   })
-  return answer
 }
 
 async function waitForRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {

@@ -113,6 +113,8 @@ export interface Opened {
   readonly dueDocs: readonly Doc[]
 }
 
+const NOTHING_DUE = { dueWorkers: [], dueJobs: [], dueDocs: [] } as const
+
 interface Row<T> {
   stored: T | null
   current: T | null
@@ -245,9 +247,16 @@ export class Unit {
 
   // ---- Finding ----
 
-  /** Everything at once, so that it travels together; locks in the order the port asks for. */
+  /**
+   * Everything at once, so that it travels together; locks in the order the port asks for. What is due is looked for
+   * unless `mostDue` is zero: somebody knows that nothing is.
+   */
   async open(tx: Transaction, needs: Needs, mostDue: number): Promise<Opened> {
     this.#transaction = tx
+    if (mostDue === 0) {
+      await this.load(needs)
+      return { life: await this.#tx.seeLife(), ...NOTHING_DUE }
+    }
     const [life, , dueWorkers, dueJobs, , dueDocs] = await Promise.all([
       this.#tx.seeLife(),
       this.load({ ...needs, docs: NO_DOCS }),

@@ -39,7 +39,8 @@ export class SqliteTransaction implements Transaction {
   /** What it has added to the log. */
   readonly appended: StoredEvent[] = []
   #hasSaved = false
-  #over: Error | null = null
+  /** What went wrong in it, or that it is over: it is asked for every transaction, and hardly ever told. */
+  #over: Error | 'over' | 'rolled back' | null = null
 
   constructor(session: Session, events: EventRetention, attempt: Attempt) {
     this.#session = session
@@ -204,13 +205,13 @@ export class SqliteTransaction implements Transaction {
 
   /** Nothing may use it any more. Throws what has gone wrong in it, should its work have swallowed that. */
   end(): void {
-    if (this.#over !== null) throw this.#over
-    this.#over = new Error('the transaction is over')
+    this.#refuseIfOver()
+    this.#over = 'over'
   }
 
   /** It failed, or its work did. */
   abandon(): void {
-    this.#over ??= new Error('the transaction was rolled back')
+    this.#over ??= 'rolled back'
   }
 
   #jobs(find: (statements: Statements) => JobRow[]): Job[] {
@@ -221,9 +222,15 @@ export class SqliteTransaction implements Transaction {
     return this.#use(({ statements, texts }) => find(statements).map((row) => toWorker(row, texts)))
   }
 
+  #refuseIfOver(): void {
+    if (this.#over === null) return
+    if (this.#over instanceof Error) throw this.#over
+    throw new Error(this.#over === 'over' ? 'the transaction is over' : 'the transaction was rolled back')
+  }
+
   /** After an error SQLite may have rolled back by itself; what came next would then be written without a transaction. */
   #use<T>(run: (session: Session) => T): T {
-    if (this.#over !== null) throw this.#over
+    this.#refuseIfOver()
     try {
       return this.#attempt(() => run(this.#session))
     } catch (error) {
