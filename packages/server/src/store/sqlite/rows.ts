@@ -4,6 +4,7 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
+import { broken } from '@curfew/core'
 import type { Checkpoint, Doc, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import { beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
@@ -27,7 +28,8 @@ function original(text: string): string {
 // ---- Jobs ----
 
 export type JobRow = readonly [
-  body: string,
+  /** What the client sent, if it does not lie in the row itself. */
+  aside: string | null,
   place: number,
   id: string,
   version: number,
@@ -79,11 +81,12 @@ export type JobRow = readonly [
   uniqueKey: string | null,
   limitKey: string | null,
   tenant: string | null,
+  body: string | null,
 ]
 
 export function toJob(row: JobRow, texts: Texts): Job {
   return {
-    body: row[0],
+    body: row[52] ?? row[0] ?? lost(row[2]),
     id: row[2],
     version: row[3],
     state: row[4],
@@ -135,6 +138,10 @@ export function toJob(row: JobRow, texts: Texts): Job {
   }
 }
 
+function lost(id: string): never {
+  throw broken(`what was sent with job ${id} is not to be found`)
+}
+
 /** A job as it begins, in the order in which INSERT_JOB names it. */
 export function firstValues(job: Job, version: number, seq: number, texts: Texts): unknown[] {
   return [
@@ -165,7 +172,16 @@ export function firstValues(job: Job, version: number, seq: number, texts: Texts
     job.uniqueKey,
     job.limitKey,
     job.tenant,
+    isLarge(job) ? null : job.body,
   ]
+}
+
+/** A row is written again whenever its job moves on; up to this, what the client sent is not worth a row of its own. */
+const LARGEST_INSIDE = 500
+
+/** Whether what the client sent with it lies aside. */
+export function isLarge({ body }: Job): boolean {
+  return body.length > LARGEST_INSIDE
 }
 
 /** What a claim, a result or a sign of life changes, in the order in which MOVE_JOB names it. */

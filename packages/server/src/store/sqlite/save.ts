@@ -4,7 +4,7 @@ import { broken, eventData, TAIL, type Doc, type Job, type NewEvent, type Worker
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
-import { firstValues, movingValues, otherValues } from './rows.ts'
+import { firstValues, isLarge, movingValues, otherValues } from './rows.ts'
 import type { Numbers, Session } from './session.ts'
 import type { Statements } from './statements.ts'
 
@@ -72,7 +72,7 @@ export function insertJob({ statements, texts }: Session, job: Job, seq: number,
   const first = begins ? version : version - 1
   try {
     const { lastInsertRowid } = statements.insertJob.run(...firstValues(job, first, seq, texts))
-    statements.insertBody.run(lastInsertRowid, job.body)
+    if (isLarge(job)) statements.insertBody.run(lastInsertRowid, job.body)
   } catch (error) {
     throw duplicateOr(error, 'job', job)
   }

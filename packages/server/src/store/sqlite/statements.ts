@@ -25,16 +25,19 @@ import { WideRows } from './wide-rows.ts'
 
 // ---- Jobs ----
 
+/** A job's row, and before it what the client sent if it lies in `bodies`. */
+const WHOLE_JOB = `iif(j.body IS NULL, (SELECT b.body FROM bodies b WHERE b.place = j.place), NULL) AS aside, j.*`
+
 export const FIND_JOB = `
 -- Finds the job with this id.
-SELECT b.body, j.*
-FROM jobs j JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j
 WHERE j.id = ?`
 
 export const FIND_CLAIMABLE = `
 -- Finds the available jobs of a queue in the order in which they are handed out.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_claim
 WHERE j.state = 'available' AND j.queue = ?
 ORDER BY j.priority DESC, j.seq
 LIMIT +?`
@@ -44,8 +47,8 @@ const UNLIMITED = `(j.limit_key IS NULL OR j.limit_key NOT IN (SELECT value FROM
 export const FIND_CLAIMABLE_WITHOUT = `
 -- Finds the available jobs of a queue, without those of some limiters, in the order in which they are handed out. What is
 -- passed over is seen in the index alone.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_claim
 WHERE j.state = 'available' AND j.queue = @queue
   AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.seq
@@ -53,8 +56,8 @@ LIMIT +@limit`
 
 export const FIND_CLAIMABLE_OF_TENANT = `
 -- Finds the available jobs of a tenant in a queue, without those of some limiters, in the order in which they are handed out.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_tenant_claim CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_tenant_claim
 WHERE j.state = 'available' AND j.queue = @queue AND j.tenant = @tenant
   AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.seq
@@ -62,8 +65,8 @@ LIMIT +@limit`
 
 export const FIND_DEADLINED = `
 -- Finds the available jobs of a queue that have a deadline, by priority and then the nearest first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_deadline CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_deadline
 WHERE j.state = 'available' AND j.wake_at IS NOT NULL AND j.queue = @queue
   AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.wake_at, j.seq
@@ -71,8 +74,8 @@ LIMIT +@limit`
 
 export const FIND_DEADLINED_OF_TENANT = `
 -- Finds the available jobs of a tenant in a queue that have a deadline, by priority and then the nearest first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_tenant_deadline CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_tenant_deadline
 WHERE j.state = 'available' AND j.wake_at IS NOT NULL AND j.queue = @queue AND j.tenant = @tenant
   AND ${UNLIMITED}
 ORDER BY j.priority DESC, j.wake_at, j.seq
@@ -80,8 +83,8 @@ LIMIT +@limit`
 
 export const FIND_UNDATED = `
 -- Finds the available jobs of a queue that have no deadline, above a priority, in the order in which they are handed out.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_claim CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_claim
 WHERE j.state = 'available' AND j.queue = @queue AND j.wake_at IS NULL
   AND j.priority > @above
   AND ${UNLIMITED}
@@ -90,8 +93,8 @@ LIMIT +@limit`
 
 export const FIND_UNDATED_OF_TENANT = `
 -- Finds the available jobs of a tenant in a queue that have no deadline, above a priority, in the order in which they are handed out.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_tenant_claim CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_tenant_claim
 WHERE j.state = 'available' AND j.queue = @queue AND j.tenant = @tenant AND j.wake_at IS NULL
   AND j.priority > @above
   AND ${UNLIMITED}
@@ -125,14 +128,14 @@ ${outpaced('priority DESC, wake_at IS NULL, wake_at, seq')}`
 
 export const OUTWAITED = `
 -- Finds which of the jobs that are woken first are woken before the moment they wait for.
-SELECT b.body, j.*
+SELECT ${WHOLE_JOB}
 FROM (
   SELECT *
   FROM jobs INDEXED BY jobs_wake
   WHERE wake_at IS NOT NULL
   ORDER BY wake_at
   LIMIT +@look
-) j CROSS JOIN bodies b ON b.place = j.place
+) j
 WHERE (@queue IS NULL OR j.queue = @queue)
   AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))
 ORDER BY j.wake_at
@@ -147,8 +150,8 @@ GROUP BY state`
 
 export const LIST_JOBS_OF_TENANT = `
 -- Finds jobs of a tenant by queue, state and type (null: any) below a cursor, newest id first. Sorts all that fit.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_tenant CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_tenant
 WHERE j.tenant IS NOT NULL AND j.tenant = @tenant
   AND j.id < @before
   AND (@queue IS NULL OR j.queue = @queue)
@@ -190,22 +193,22 @@ WITH RECURSIVE bands (priority) AS (
   ORDER BY j.seq
   LIMIT +@limit
 )
-SELECT b.body, j.*
-FROM oldest CROSS JOIN jobs j ON j.place = oldest.place CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM oldest CROSS JOIN jobs j ON j.place = oldest.place
 ORDER BY j.seq`
 
 export const FIND_OWNED = `
 -- Finds the jobs of an owner whose ids are above this one, by id.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_owner CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_owner
 WHERE j.owner = @owner AND j.id > @after
 ORDER BY j.id
 LIMIT +@limit`
 
 export const FIND_OWNED_OPEN = `
 -- Finds the jobs of an owner that are not over, by id.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_owner CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_owner
 WHERE j.owner = @owner AND j.id > @after
   AND j.state <> 'completed' AND j.state <> 'cancelled' AND j.state <> 'discarded'
 ORDER BY j.id
@@ -213,8 +216,8 @@ LIMIT +@limit`
 
 export const FIND_UNIQUE = `
 -- Finds the jobs with a fingerprint that are in one of these states, newest first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_unique CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_unique
 WHERE j.unique_key = @key AND j.state IN (SELECT value FROM json_each(@states))
 ORDER BY j.created_at DESC, j.place DESC
 LIMIT +@limit`
@@ -227,23 +230,23 @@ WHERE limit_key = @key AND state = @state`
 
 export const FIND_HELD_BY = `
 -- Finds the active jobs whose reservation names this worker.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_held CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_held
 WHERE j.state = 'active' AND j.worker_id = ?
 ORDER BY j.place`
 
 export const FIND_DUE_JOBS = `
 -- Finds the jobs to which something must happen by this instant, earliest first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_wake CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_wake
 WHERE j.wake_at IS NOT NULL AND j.wake_at <= ?
 ORDER BY j.wake_at, j.place
 LIMIT +?`
 
 export const FIND_OLDEST_DEAD_LETTERS = `
 -- Finds the members of the dead-letter list, oldest first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_dead_letter CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_dead_letter
 WHERE j.dead_letter = 1
 ORDER BY j.discarded_at, j.place
 LIMIT +?`
@@ -254,18 +257,18 @@ INSERT INTO jobs (
   id, version, state, queue, type, priority, seq, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
   limits, retry, ceiling, parent, trace_id, given, life,
-  owner, step, unique_key, limit_key, tenant,
+  owner, step, unique_key, limit_key, tenant, body,
   dead_letter, attempt, lease, interruptions, error_count, checkpoint_seq, errors
 ) VALUES (
   ?, ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?, ?, ?, ?,
-  ?, ?, ?, ?, ?,
+  ?, ?, ?, ?, ?, ?,
   0, 0, 0, 0, 0, 0, ''
 )`
 
 export const INSERT_BODY = `
--- Adds what the client sent with the job at this place.
+-- Adds what the client sent with the job at this place, where that is large.
 INSERT INTO bodies (place, body) VALUES (?, ?)`
 
 export const UPDATE_JOB = `
@@ -297,8 +300,8 @@ DELETE FROM bodies WHERE place = ?`
 
 export const LIST_JOBS = `
 -- Finds jobs by queue, state and type (null: any) below a cursor, newest id first. Reads all that are newer.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_id CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_id
 WHERE j.id < @before
   AND (@queue IS NULL OR j.queue = @queue)
   AND (@state IS NULL OR j.state = @state)
@@ -308,8 +311,8 @@ LIMIT +@limit OFFSET +@offset`
 
 export const LIST_JOBS_ASIDE = `
 -- Finds jobs of a state that is not on the straight way, by queue and type (null: any), below a cursor, newest id first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_aside CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_aside
 WHERE j.state <> 'available' AND j.state <> 'active' AND j.state <> 'completed'
   AND j.state = @state
   AND j.id < @before
@@ -320,8 +323,8 @@ LIMIT +@limit OFFSET +@offset`
 
 export const LIST_JOBS_HELD = `
 -- Finds active jobs by queue and type (null: any) below a cursor, newest id first. Sorts all that are active.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_held CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_held
 WHERE j.state = 'active'
   AND j.state = @state
   AND j.id < @before
@@ -340,8 +343,8 @@ WHERE type = @type
 
 export const LIST_DEAD_LETTERS = `
 -- Finds the members of the dead-letter list by queue, type and tenant (null: any), newest first.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_dead_letter CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_dead_letter
 WHERE j.dead_letter = 1
   AND (@queue IS NULL OR j.queue = @queue)
   AND (@type IS NULL OR j.type = @type)
@@ -360,16 +363,16 @@ WHERE dead_letter = 1
 
 export const JOBS_AFTER = `
 -- Finds every job whose id is above this one, by id.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_id CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_id
 WHERE j.id > ?
 ORDER BY j.id
 LIMIT +?`
 
 export const LIST_ACTIVE_JOBS = `
 -- Finds active jobs.
-SELECT b.body, j.*
-FROM jobs j INDEXED BY jobs_held CROSS JOIN bodies b ON b.place = j.place
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_held
 WHERE j.state = 'active'
 LIMIT +?`
 

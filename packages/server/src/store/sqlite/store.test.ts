@@ -117,6 +117,8 @@ describe('the file', () => {
     await store.close()
     const db = new Database(file)
     db.exec(`
+      INSERT INTO bodies (place, body) SELECT place, body FROM jobs;
+      ALTER TABLE jobs DROP COLUMN body;
       DROP INDEX jobs_aside;
       DROP INDEX jobs_owner;
       DROP INDEX jobs_unique;
@@ -148,7 +150,24 @@ describe('the file', () => {
     expect(await within(store, (tx) => tx.findNotices(['worker-1'], 9))).toEqual([told])
     expect(await store.queue('default')).toEqual(aQueue({ version: 1 }))
     const { jobs } = await store.jobs({ queue: null, state: 'pending', type: null }, null, { limit: 9, offset: 0 })
-    expect(jobs.map(({ id }) => id)).toEqual([step.job.id])
+    expect(jobs.map(({ id, body }) => [id, body])).toEqual([[step.job.id, step.job.body]])
+    await store.close()
+  })
+
+  test('keeps what is large beside the row of its job, and lets go of it with the job', async () => {
+    const file = newFile()
+    const store = await openFile(file)
+    const [small, large] = ['x', 'x'.repeat(10_000)].map((text) => admitted({ body: `"args":["${text}"]` }))
+    if (small === undefined || large === undefined) throw new Error('two were made')
+    await saveIn(store, changesOf(small, large))
+    const [first, second] = [await store.job(small.job.id), await store.job(large.job.id)]
+    expect([first?.body, second?.body]).toEqual([small.job.body, large.job.body])
+    const db = new Database(file, { readonly: true })
+    const aside = db.prepare('SELECT body FROM bodies').pluck()
+    expect(aside.all()).toEqual([large.job.body])
+    await saveIn(store, changes({ jobs: [first, second].map((before) => ({ before, after: null })) }))
+    expect(aside.all()).toEqual([])
+    db.close()
     await store.close()
   })
 

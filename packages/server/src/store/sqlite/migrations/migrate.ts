@@ -12,6 +12,7 @@ import { drainingUnique } from './0006-draining-unique.ts'
 import { tenants } from './0007-tenants.ts'
 import { tenantsByDeadline } from './0008-tenants-by-deadline.ts'
 import { claimByLimiter } from './0009-claim-by-limiter.ts'
+import { bodiesInside } from './0010-bodies-inside.ts'
 
 const MIGRATIONS: readonly string[] = [
   jobsWorkersEvents,
@@ -23,6 +24,7 @@ const MIGRATIONS: readonly string[] = [
   tenants,
   tenantsByDeadline,
   claimByLimiter,
+  bodiesInside,
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
