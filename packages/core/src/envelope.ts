@@ -237,12 +237,10 @@ function termsOf(top: Fields, members: ReadonlyMap<string, Member>, now: Instant
   if (!isGiven(top['type'])) throw badField('type', 'type is required.')
   if (!isGiven(top['args'])) throw badField('args', 'args is required.')
   TOP_SHAPES.args.read(top['args'], 'args')
-  let words = ''
-  for (const { rawKey, key, value } of members.values())
-    if (key !== 'args' && key !== 'meta' && key !== 'id') words += `${rawKey}:${value},`
+  const words = wordsOf(members)
+  if (words === null) return readTerms(top, members, now)
   const read = known.get(words)
   if (read !== undefined) return read
-  if (words.length > LONGEST_KNOWN) return readTerms(top, members, now)
   // Cut from a text of their own: what is kept must not hold on to the whole request.
   const terms = readTerms(top, membersOf(`{${words}}`), now)
   const isTimeless = terms.scheduled === null && terms.expires === null
@@ -251,6 +249,17 @@ function termsOf(top: Fields, members: ReadonlyMap<string, Member>, now: Instant
     known.set(words, terms)
   }
   return terms
+}
+
+/** Null for more of them than are worth remembering. */
+function wordsOf(members: ReadonlyMap<string, Member>): string | null {
+  let words = ''
+  for (const { rawKey, key, value } of members.values()) {
+    if (key === 'args' || key === 'meta' || key === 'id') continue
+    if (value.length > LONGEST_KNOWN) return null
+    words += `${rawKey}:${value},`
+  }
+  return words.length > LONGEST_KNOWN ? null : words
 }
 
 function readTerms(top: Fields, members: ReadonlyMap<string, Member>, now: Instant): Terms {
