@@ -142,6 +142,9 @@ export class Engine {
   #outages: readonly Outage[] = []
   readonly #listeners = new Set<(told: Told) => void>()
   #timer: Timer | null = null
+  /** When that rings, and until when there is nothing to wake for. */
+  #ringsAt = instant(0)
+  #sleepsUntil = instant(0)
   /** Counted here where this server is the only one. */
   #activeJobs: number
   /** The last place of the log that listeners were told of, where many servers write it. */
@@ -498,19 +501,34 @@ export class Engine {
     this.log.error({ command, err: error }, 'a command broke; it changed nothing')
   }
 
-  /** Sleeps until the nearest deadline, the next stamp of life, or the next try after trouble. */
+  /**
+   * Sleeps until the nearest deadline, the next stamp of life, or the next try after trouble. A timer that rings too
+   * early is left as it is: most commits put off what comes next, and it costs less to look once more when it rings.
+   */
   #arm(): void {
-    this.#timer?.cancel()
-    this.#timer = null
-    if (this.#closed || this.#manual !== null) return
+    if (this.#closed || this.#manual !== null) {
+      this.#timer?.cancel()
+      this.#timer = null
+      return
+    }
     const now = this.clock.now()
     const next = this.#corridor.nextWakeAt
     let sleepMs = LONGEST_SLEEP_MS
     if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, next - now))
     if (this.#isShared || this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#watch.sleepMs(now))
     if (this.#trouble !== null) sleepMs = RETRY_TROUBLE_MS
-    this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => {
-      this.#wake()
+    this.#sleepsUntil = instant(now + Math.max(0, sleepMs))
+    if (this.#timer === null || this.#ringsAt > this.#sleepsUntil) this.#setTimer(now)
+  }
+
+  #setTimer(now: Instant): void {
+    this.#timer?.cancel()
+    this.#ringsAt = this.#sleepsUntil
+    this.#timer = this.host.setTimer(this.#sleepsUntil - now, () => {
+      this.#timer = null
+      const rungAt = this.clock.now()
+      if (rungAt < this.#sleepsUntil) this.#setTimer(rungAt)
+      else this.#wake()
     })
   }
 

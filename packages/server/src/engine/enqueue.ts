@@ -15,16 +15,19 @@ import {
   isWorkflowOver,
   uuidV7,
   WORKFLOW,
+  type AskedLimits,
   type Ceiling,
   type DocName,
   type EnqueueRequest,
   type Fragment,
   type Instant,
   type Job,
+  type Limits,
   type NewJob,
   type Owner,
   type Parent,
   type Plan,
+  type TypePolicy,
 } from '@curfew/core'
 import {
   clearTheWay,
@@ -40,6 +43,7 @@ import {
   type Enqueued,
 } from './admission.ts'
 import { decideEach, needsOf as allNeeds, type Command, type Outcome } from './corridor.ts'
+import type { Queue } from '../store/store.ts'
 import type { Engine } from './engine.ts'
 import { isLimited, limitedBy, limitersOf } from './limiters.ts'
 import { queueFor } from './queue.ts'
@@ -269,20 +273,13 @@ function resolve(
   { ceiling, warnings }: Above,
   more: Admission,
 ): { asked: NewJob; warnings: readonly string[] } {
-  const [type, queue] = [unit.type(request.type), unit.queue(request.queue)]
-  const limits = settleAtEnqueue({
-    publish: request.asked,
-    type: type === null ? null : { ...type.asked, caps: type.caps },
-    queue: queue === null ? null : queueLimits(queue.config),
-    server: engine.settings.limits,
-  })
   const asked: NewJob = {
     id: request.id ?? more.id ?? uuidV7(unit.now, engine.random),
     type: request.type,
     queue: request.queue,
     priority: request.priority,
     retry: request.retry,
-    limits,
+    limits: limitsFor(engine, unit, request),
     ceiling: nearer(ceiling, more.ceiling ?? null),
     parent: request.parent,
     owner: more.owner ?? null,
@@ -298,6 +295,24 @@ function resolve(
     pending: request.pending,
   }
   return { asked, warnings }
+}
+
+/** By queue, as it was found: of jobs that come together, most ask for what the one before has asked for. */
+const lastSettled = new WeakMap<Queue, { asked: AskedLimits; type: TypePolicy | null; limits: Limits }>()
+
+function limitsFor(engine: Engine, unit: Unit, request: EnqueueRequest): Limits {
+  const { asked } = request
+  const [type, queue] = [unit.type(request.type), unit.queue(request.queue)]
+  const last = queue === null ? undefined : lastSettled.get(queue)
+  if (last !== undefined && last.asked === asked && last.type === type) return last.limits
+  const limits = settleAtEnqueue({
+    publish: asked,
+    type: type === null ? null : { ...type.asked, caps: type.caps },
+    queue: queue === null ? null : queueLimits(queue.config),
+    server: engine.settings.limits,
+  })
+  if (queue !== null) lastSettled.set(queue, { asked, type, limits })
+  return limits
 }
 
 function nearer(a: Ceiling | null, b: Ceiling | null): Ceiling | null {

@@ -71,3 +71,36 @@ describe('a schema that asks for too much work is stopped', () => {
     expect(said({ type: 'array' }, [])).toBe('valid')
   })
 })
+
+test('what cannot be decided because the machine stands still is looked at again', () => {
+  let looks = 0
+  const args = [
+    {
+      get to() {
+        looks += 1
+        // Takes time, and nothing of the processor.
+        if (looks === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_000)
+        return 'ada'
+      },
+    },
+  ]
+  const check = compileSchema({ items: { properties: { to: { type: 'string' } } } }, () => 0)
+  expect(check(args)).toEqual({ kind: 'valid' })
+  expect(looks).toBeGreaterThan(1)
+})
+
+test('but not for ever', () => {
+  let looks = 0
+  const args = [
+    {
+      get to() {
+        looks += 1
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_000)
+        return 'ada'
+      },
+    },
+  ]
+  const check = compileSchema({ items: { properties: { to: { type: 'string' } } } }, () => 0)
+  expect(check(args).kind).toBe('undecided')
+  expect(looks).toBeLessThan(10)
+})
