@@ -125,7 +125,12 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     const sent = request.headers['x-request-id']
     const requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : `req_${uuidV7(engine.now(), engine.random)}`
     try {
-      return finish(await answer(request, requestId, path, query), requestId)
+      const given = await answer(request, requestId, path, query)
+      const response = finish(given, requestId)
+      if (given.durable === undefined) return response
+      request.prepare?.(response)
+      await given.durable
+      return response
     } catch (error) {
       if (!(error instanceof OjsError)) engine.log.error({ requestId, err: error }, 'a request broke')
       return finish(refusal(error, requestId, path.startsWith('/api/')), requestId)

@@ -80,6 +80,34 @@ test('requests on one connection are served side by side and answered in their o
   expect(bodies(heard.text)).toEqual(['/first', '/second', '/third'])
 })
 
+test('an answer that was prepared leaves when it may and not before, and says what it would have said', async () => {
+  const answer: HttpResponse = { status: 201, headers: { 'X-A': 'b' }, body: '"é"' }
+  const refusal: HttpResponse = { status: 503, headers: {}, body: 'no' }
+  const mayLeave = new Map<string, (response: HttpResponse) => void>()
+  const lane = await open((request) => {
+    if (request.url === '/plainly') return Promise.resolve(answer)
+    request.prepare?.(answer)
+    return new Promise((resolve) => mayLeave.set(request.url, resolve))
+  })
+  const ask = async (url: string): Promise<{ text: string }> => {
+    const socket = await lane.connect()
+    const heard = listenTo(socket)
+    socket.write(get(url))
+    return heard
+  }
+  const [plainly, kept, refused] = [await ask('/plainly'), await ask('/kept'), await ask('/refused')]
+  await lane.called(3)
+  await lane.settled()
+  expect(plainly.text).toMatch(/^HTTP\/1\.1 201 Created\r\nX-A: b\r\nContent-Length: 4\r\n[^]*\r\n\r\n"Ã©"$/)
+  expect([kept.text, refused.text]).toEqual(['', ''])
+  mayLeave.get('/kept')?.(answer)
+  mayLeave.get('/refused')?.(refusal)
+  await lane.settled()
+  const withoutDate = (text: string): string => text.replace(/^Date: .*\r\n/m, '')
+  expect(withoutDate(kept.text)).toBe(withoutDate(plainly.text))
+  expect(refused.text).toMatch(/^HTTP\/1\.1 503 Service Unavailable\r\nContent-Length: 2\r\n[^]*\r\n\r\nno$/)
+})
+
 test('an answer that is a stream keeps its place among the others', async () => {
   const slow = new Slow()
   const lane = await open(slow.handler)

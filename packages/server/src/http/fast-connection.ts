@@ -37,6 +37,34 @@ const NOTHING = Buffer.alloc(0)
 class Call extends Incoming {
   /** Waits for its turn to leave. */
   answer: HttpResponse | null = null
+  #prepared: { readonly response: HttpResponse; readonly text: AnswerText } | null = null
+
+  /** Written while the answer has to wait: then only the sending is left. */
+  prepare(response: HttpResponse): void {
+    if (typeof response.body === 'string') this.#prepared = { response, text: textOf(response, response.body) }
+  }
+
+  textOf(response: HttpResponse, body: string): AnswerText {
+    return this.#prepared?.response === response ? this.#prepared.text : textOf(response, body)
+  }
+}
+
+/** An answer in writing, but for the lines that speak of the moment and the connection: they go between the two. */
+interface AnswerText {
+  readonly head: string
+  readonly body: string
+  readonly encoding: 'latin1' | 'utf8'
+}
+
+function textOf({ status, headers }: HttpResponse, body: string): AnswerText {
+  const length = Buffer.byteLength(body)
+  const lengthLine = status === 204 ? '' : `Content-Length: ${String(length)}\r\n`
+  return {
+    head: headText(status, headers) + lengthLine,
+    body: status === 204 || status === 304 ? '' : body,
+    // As many bytes as signs: then it is all ASCII, and need not be encoded.
+    encoding: length === body.length ? 'latin1' : 'utf8',
+  }
 }
 
 export class FastConnection {
@@ -132,23 +160,21 @@ export class FastConnection {
   }
 
   #answerInOrder(): void {
-    let answer = this.#open[0]?.answer ?? null
-    while (answer !== null && !this.#isStreaming && this.#socket.writable) {
-      if (typeof answer.body === 'string') this.#write(answer, answer.body)
+    for (let call = this.#open[0]; call?.answer != null && this.#canAnswer; call = this.#open[0]) {
+      const { answer } = call
+      if (typeof answer.body === 'string') this.#write(call.textOf(answer, answer.body))
       else void this.#stream(answer, answer.body)
-      answer = this.#open[0]?.answer ?? null
     }
     if (this.#held.length > 0) this.#serveHeld()
   }
 
-  #write({ status, headers }: HttpResponse, body: string): void {
-    const length = Buffer.byteLength(body)
+  get #canAnswer(): boolean {
+    return !this.#isStreaming && this.#socket.writable
+  }
+
+  #write({ head, body, encoding }: AnswerText): void {
     const isLast = this.#answered()
-    const lengthLine = status === 204 ? '' : `Content-Length: ${String(length)}\r\n`
-    const head = `${headText(status, headers)}${lengthLine}${this.#lane.connectionLines(isLast)}\r\n`
-    const text = status === 204 || status === 304 ? head : head + body
-    // As many bytes as signs: then it is all ASCII, and need not be encoded.
-    this.#socket.write(text, length === body.length ? 'latin1' : 'utf8')
+    this.#socket.write(`${head}${this.#lane.connectionLines(isLast)}\r\n${body}`, encoding)
     if (isLast) this.#socket.destroySoon()
   }
 

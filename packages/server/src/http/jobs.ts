@@ -62,11 +62,9 @@ export const JOB_ROUTES: readonly Route[] = [
       if (job.limitKey !== null || engine.limitedQueues.has(job.queue))
         Object.assign(headers, await limitHeaders(engine, job))
       if (pressure !== null) Object.assign(headers, underPressure(pressure))
-      const answer = deduplicated
-        ? { status: 200, headers, body: `{"job":${renderJob(job)},"deduplicated":true}` }
-        : { status: 201, headers, body: `{"job":${renderJob(job)}}` }
-      await durable
-      return answer
+      return deduplicated
+        ? { status: 200, headers, body: `{"job":${renderJob(job)},"deduplicated":true}`, durable }
+        : { status: 201, headers, body: `{"job":${renderJob(job)}}`, durable }
     },
   },
   {

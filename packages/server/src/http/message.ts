@@ -16,6 +16,8 @@ export interface HttpRequest {
   readonly arriving?: Promise<string>
   /** Aborted when the caller hangs up. */
   readonly signal: AbortSignal
+  /** Shown what will be answered while that still has to wait, to whoever wants to be ready. */
+  prepare?(response: HttpResponse): void
 }
 
 /** Calls whose time runs from their first line on: how long their body takes to come is on their own account. */
@@ -40,6 +42,8 @@ export interface Answer {
   /** JSON text, or the chunks of a stream. */
   readonly body: Json | AsyncIterable<string>
   readonly media?: string
+  /** It must not leave the house before this, and not at all if this fails. */
+  readonly durable?: Promise<void>
 }
 
 export const OJS_MEDIA = 'application/openjobspec+json'
