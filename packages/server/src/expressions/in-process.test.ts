@@ -192,6 +192,39 @@ describe('limits of time', () => {
     }
   })
 
+  /** A clock on which time flies by a while at some looks, and stands otherwise. */
+  function halting(everyLooks: number, byMs: number) {
+    const host = new FakeClock()
+    const state = { looks: 0, nowMs: 0 }
+    const monotonicMs = (): number => {
+      state.looks += 1
+      if (state.looks % everyLooks === 0) state.nowMs += byMs
+      return state.nowMs
+    }
+    const timers = { setTimer: () => ({ cancel: () => undefined }), defer: (run: () => void) => void host.defer(run) }
+    const ticking = Object.assign(Object.create(host) as FakeClock, { monotonicMs, ...timers })
+    return { expressions: new InProcessExpressions({ host: ticking, clock: host, random: () => 0 }), state }
+  }
+  const counting = '($f := function($n){ $n = 0 ? "done" : $f($n - 1) }; $f(300))'
+
+  test('do not run while the machine stands still', async () => {
+    const { expressions, state } = halting(70, 80)
+    expect(await expressions.evaluate('jsonata', counting, {}, LONG)).toBe('done')
+    expect(state.nowMs).toBeGreaterThan(50)
+  })
+
+  test('run again when it has stood still for too long, or whoever asks has no more', async () => {
+    const often = halting(5, 90)
+    expect((await refusal(often.expressions.evaluate('jsonata', endless, {}, LONG))).code).toBe(
+      'JN_MAX_EVAL_TIME_EXCEEDED',
+    )
+    expect(often.state.nowMs).toBeGreaterThan(100)
+    expect(often.state.nowMs).toBeLessThanOrEqual(50 + 100 + 90)
+    const hurried = halting(70, 80)
+    const ended = refusal(hurried.expressions.evaluate('jsonata', counting, {}, { budgetMs: 60 }))
+    expect((await ended).code).toBe('JN_MAX_EVAL_TIME_EXCEEDED')
+  })
+
   test('hold where no node is evaluated in between', async () => {
     const { expressions, looks } = slow()
     for (const text of ['$map([1..10000], $string)', '$sift($merge([1..9000].{$string($): $}), $string)']) {

@@ -11,6 +11,7 @@ const NOW = Date.UTC(2026, 0, 1, 12)
 const terms = (budgetMs: number): EvaluationTerms => ({
   monotonicMs: () => performance.now(),
   deadlineMs: performance.now() + budgetMs,
+  latestMs: Infinity,
   budgetMs,
   nowMs: NOW,
   random: () => 0.5,

@@ -35,6 +35,8 @@ export interface EvaluationTerms {
   readonly monotonicMs: () => number
   /** When it must be done, by that clock. */
   readonly deadlineMs: number
+  /** When it must be done even if the machine stood still. */
+  readonly latestMs: number
   readonly budgetMs: number
   readonly nowMs: number
   readonly random: () => number

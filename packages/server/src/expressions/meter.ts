@@ -3,7 +3,9 @@
  * the evaluation by throwing. Once it is over, whatever is still on its way (the other members of an array of which one
  * has failed, for instance) throws at its next step.
  *
- * Time is monotonic and looked at every few units of work. Values are weighed: an expression can build, out of few
+ * Time is monotonic and looked at every few units of work. Where much of it is gone between two looks, the machine stood
+ * still (a container that had used up its share, a host that was busy elsewhere), and the expression is not to blame: up
+ * to a bound, that is not counted. Values are weighed: an expression can build, out of few
  * objects that contain each other many times, a tree that no function would ever be done with. So whatever is built is
  * weighed as a tree, and what was weighed is remembered. A value that is only picked out of another is no heavier.
  */
@@ -23,6 +25,11 @@ import { ExpressionError } from '../engine/expressions.ts'
 /** How much work is done between two looks at the clock: about 20 nodes. */
 const LOOK_EVERY = 2_000
 
+/** No piece of work between two looks takes as long, whatever the expression. */
+const LONGEST_PIECE_MS = 40
+/** So much of the time in which the machine stood still is not counted. */
+export const MOST_STANDSTILL_MS = 100
+
 /** Two numbers in one, because there is one for each array and object: weight, and depth below 512. */
 const measure = (weight: number, depth: number): number => weight * 512 + depth
 const weightOf = (measured: number): number => Math.floor(measured / 512)
@@ -31,6 +38,8 @@ const depthOf = (measured: number): number => measured % 512
 export interface MeterTerms {
   readonly monotonicMs: () => number
   readonly deadlineMs: number
+  /** Whoever asks has no time beyond this, wherever it went. */
+  readonly latestMs: number
   readonly budgetMs: number
 }
 
@@ -38,6 +47,8 @@ export class Meter {
   readonly #terms: MeterTerms
   #work = 0
   #lookAt = LOOK_EVERY
+  #lookedAtMs: number
+  #standstillMs = 0
   #pending = 0
   #allocated = 0
   /** Thrown again and again once it is over: there may be thousands to end, and a new error costs what a step costs. */
@@ -46,6 +57,7 @@ export class Meter {
 
   constructor(terms: MeterTerms) {
     this.#terms = terms
+    this.#lookedAtMs = terms.monotonicMs()
   }
 
   /** Nothing of this evaluation goes on. */
@@ -75,8 +87,13 @@ export class Meter {
     if (this.#over !== undefined) throw this.#over
     this.#lookAt = this.#work + LOOK_EVERY
     if (this.#work > MAX_WORK) this.#stop('The expression takes too many steps.')
-    if (this.#terms.monotonicMs() >= this.#terms.deadlineMs)
-      this.#stop(`The expression took longer than ${String(Math.round(this.#terms.budgetMs))} ms.`)
+    const { deadlineMs, latestMs, budgetMs } = this.#terms
+    const nowMs = this.#terms.monotonicMs()
+    const stoodStillMs = Math.max(0, nowMs - this.#lookedAtMs - LONGEST_PIECE_MS)
+    this.#standstillMs = Math.min(MOST_STANDSTILL_MS, this.#standstillMs + stoodStillMs)
+    this.#lookedAtMs = nowMs
+    if (nowMs >= Math.min(latestMs, deadlineMs + this.#standstillMs))
+      this.#stop(`The expression took longer than ${String(Math.round(budgetMs))} ms.`)
   }
 
   #stop(why: string): never {

@@ -4,7 +4,7 @@ import { ExpressionError } from '../engine/expressions.ts'
 import { Meter } from './meter.ts'
 import { plainResult } from './plain.ts'
 
-const meter = () => new Meter({ monotonicMs: () => 0, deadlineMs: 1, budgetMs: 1 })
+const meter = () => new Meter({ monotonicMs: () => 0, deadlineMs: 1, latestMs: 1, budgetMs: 1 })
 
 test('a result may have exactly as many bytes as was agreed', () => {
   fc.assert(

@@ -4,7 +4,7 @@ import { Meter } from './meter.ts'
 import { PatternRefused, patternStates } from './pattern.ts'
 import { compilePattern, regexEngine } from './regex.ts'
 
-const meter = () => new Meter({ monotonicMs: () => 0, deadlineMs: 1, budgetMs: 1 })
+const meter = () => new Meter({ monotonicMs: () => 0, deadlineMs: 1, latestMs: 1, budgetMs: 1 })
 
 /** All matches, asked for as JSONata asks: by `lastIndex`, until an empty match or the end. */
 function matches(regex: { lastIndex: number; exec(text: string): RegExpExecArray | unknown[] | null }, text: string) {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { Meter } from './meter.ts'
 import { finder } from './search.ts'
 
-const meter = () => new Meter({ monotonicMs: () => 0, deadlineMs: 1, budgetMs: 1 })
+const meter = () => new Meter({ monotonicMs: () => 0, deadlineMs: 1, latestMs: 1, budgetMs: 1 })
 
 test('finds what the native search finds, with long needles too', () => {
   const few = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 40 })

@@ -11,10 +11,11 @@ import { ExpressionError, type EvaluationTerms, type Expressions } from '../engi
 import type { ExpressionPorts } from './in-process.ts'
 import { truth } from './languages.ts'
 import { checkedLimits, tooLarge, tooMuch, type EvaluationLimits } from './limits.ts'
+import { MOST_STANDSTILL_MS } from './meter.ts'
 import type { Answer, Question } from './thread-messages.ts'
 
 /** How long a thread may take beyond the time of the evaluation itself before it is ended. */
-const GRACE_MS = 50
+const GRACE_MS = 50 + MOST_STANDSTILL_MS
 /** For what has no time of its own: loading a thread, and reading a text. Generous, for machines with too much to do. */
 const START_MS = 5_000
 const MEMORY_MB = 128
@@ -48,11 +49,12 @@ export class ThreadExpressions implements Expressions {
     const giveUpAtMs = host.monotonicMs() + terms.budgetMs
     return this.#inLine(async () => {
       const thread = await this.#running()
-      const budgetMs = Math.min(this.#limits.maxEvalMs, giveUpAtMs - host.monotonicMs())
+      const budgetMs = giveUpAtMs - host.monotonicMs()
       if (!(budgetMs > 0)) throw tooMuch('There is no time left for the expression.')
+      const timeMs = Math.min(this.#limits.maxEvalMs, budgetMs)
       // Chance cannot be asked for across threads: it is handed over as a seed.
       const seed = Math.floor(random() * 2 ** 32)
-      return thread.ask({ t: 'evaluate', lang, text, document, budgetMs, nowMs: clock.now(), seed }, budgetMs)
+      return thread.ask({ t: 'evaluate', lang, text, document, budgetMs, nowMs: clock.now(), seed }, timeMs)
     })
   }
 
