@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { at, NOON } from './builders.suite.ts'
@@ -511,6 +513,25 @@ describe('requests that say the same', () => {
       const { scheduled, expires } = readEnqueue(source, JSON.parse(source), now)
       expect([scheduled?.at, expires?.at]).toEqual([now + 300_000, now + 540_000])
     }
+  })
+
+  test('are remembered without what they came with', () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const heap = (): number => {
+      collect()
+      return process.memoryUsage().heapUsed
+    }
+    const large = 'x'.repeat(200_000)
+    const before = heap()
+    for (let n = 0; n < 100; n += 1) {
+      // Through bytes, as requests come: else the large text would be one.
+      const source = Buffer.from(
+        `{"type":"a","tags":["a tag of ${String(n)} and more"],"args":["${large}"]}`,
+      ).toString()
+      readEnqueue(source, JSON.parse(source), NOON)
+    }
+    expect(heap() - before).toBeLessThan(5_000_000)
   })
 
   function outcomeOf(read: () => unknown): unknown {

@@ -241,12 +241,13 @@ function termsOf(top: Fields, members: ReadonlyMap<string, Member>, now: Instant
   if (words === null) return readTerms(top, members, now)
   const read = known.get(words)
   if (read !== undefined) return read
-  // Cut from a text of their own: what is kept must not hold on to the whole request.
-  const terms = readTerms(top, membersOf(`{${words}}`), now)
+  // All that is kept is cut from a text of its own: a piece of the request would hold on to the whole of it.
+  const text = `{${words}}`
+  const terms = readTerms(top, membersOf(text), now)
   const isTimeless = terms.scheduled === null && terms.expires === null
   if (isTimeless && terms.parent === null) {
     if (known.size >= MOST_KNOWN) known.clear()
-    known.set(words, terms)
+    known.set(text.slice(1, -1), terms)
   }
   return terms
 }
@@ -255,7 +256,7 @@ function termsOf(top: Fields, members: ReadonlyMap<string, Member>, now: Instant
 function wordsOf(members: ReadonlyMap<string, Member>): string | null {
   let words = ''
   for (const { rawKey, key, value } of members.values()) {
-    if (key === 'args' || key === 'meta' || key === 'id') continue
+    if (key === 'args' || key === 'meta' || key === 'id' || SYSTEM_FIELDS.has(key)) continue
     if (value.length > LONGEST_KNOWN) return null
     words += `${rawKey}:${value},`
   }

@@ -244,6 +244,7 @@ export class Corridor {
           settleAll(answered, outcomes)
         },
         (error: unknown) => {
+          this.#knowsNext = false
           this.#underway -= 1
           throw this.#refuse(answered, error)
         },
@@ -252,6 +253,7 @@ export class Corridor {
       tellAhead(answered, outcomes, safe)
       return postponed ? group : []
     } catch (error) {
+      this.#knowsNext = false
       if (error instanceof StoreUnavailable) {
         this.#refuse(group, error)
         return []
@@ -354,7 +356,7 @@ export class Corridor {
   }
 }
 
-/** Hears of a refusal besides whoever asked. Every command has one, so it costs no promise of its own. */
+/** Hears of a refusal besides whoever asked. Every command has one, so it costs nothing before there is a refusal. */
 export type OnRefusal = (error: unknown) => void
 
 const NOBODY_ELSE: OnRefusal = () => {}
@@ -363,8 +365,11 @@ const HAS_HEARD = (): void => {}
 const telling =
   (onRefusal: OnRefusal, reject: OnRefusal): OnRefusal =>
   (error) => {
-    onRefusal(error)
     reject(error)
+    // By itself: should it break, the others of the group are to have their answers all the same.
+    queueMicrotask(() => {
+      onRefusal(error)
+    })
   }
 
 const sizeOf = ({ size = 1 }: Command<unknown>): number => size

@@ -526,8 +526,8 @@ export class Engine {
     this.#ringsAt = this.#sleepsUntil
     this.#timer = this.host.setTimer(this.#sleepsUntil - now, () => {
       this.#timer = null
-      const rungAt = this.clock.now()
-      if (rungAt < this.#sleepsUntil) this.#setTimer(rungAt)
+      // Not by the clock, which may stand still: whether there was a reason to sleep on.
+      if (this.#ringsAt < this.#sleepsUntil) this.#setTimer(this.clock.now())
       else this.#wake()
     })
   }
