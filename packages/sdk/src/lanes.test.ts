@@ -211,6 +211,22 @@ describe('the lanes of a worker', () => {
     expect(emptied).toBe(2)
   })
 
+  test('emptied does not take the end of a poll for the answer to a report', async () => {
+    const road = await open(2)
+    await road.sent[0]?.answer(1)
+    road.isFetching = false
+    road.finish()
+    await turn()
+    const [poll, report] = road.sent
+    expect([poll?.trip.reports.length, report?.trip.reports.length]).toEqual([0, 1])
+    let emptied = 0
+    void road.lanes.emptied().then(() => (emptied += 1))
+    await poll?.answer(0)
+    expect(emptied).toBe(0)
+    await report?.answer(0)
+    expect(emptied).toBe(1)
+  })
+
   test('whatever happens, what runs and what is asked for never exceed the slots', async () => {
     const step = fc.record({
       what: fc.constantFrom('answer', 'fail', 'finish', 'time', 'quiet'),

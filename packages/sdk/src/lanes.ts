@@ -184,7 +184,7 @@ export class Lanes {
   }
 
   #goOn(): void {
-    if (this.#outbox.length === 0) for (const resolve of this.#emptied.splice(0)) resolve()
+    if (this.#outbox.length + this.#onTheWay === 0) for (const resolve of this.#emptied.splice(0)) resolve()
     this.pump()
   }
 
