@@ -1,5 +1,5 @@
 /** Who shares a transaction with whom: a disk that is slow by hand, and turns of the event loop that are taken by hand. */
-import { FakeClock, millis, OjsError, type Host, type Moment } from '@curfew/core'
+import { after, FakeClock, millis, OjsError, type Host, type Instant, type Moment } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
 import { StoreUnavailable, type Store, type Transaction } from '../store/store.ts'
 import { Corridor, type Command } from './corridor.ts'
@@ -9,18 +9,25 @@ class SlowDisk {
   readonly #waiting: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = []
   /** What happens before each of the next transactions has begun. */
   readonly before: (() => void)[] = []
+  /** What the next commits tell of the next row to be woken. */
+  nextWakeAt: Instant | null = null
+  /** How often somebody looked for jobs that are due. */
+  looks = 0
 
   readonly #transaction: Store['transaction'] = async (work) => {
     this.before.shift()?.()
     const { value } = await work({
       seeLife: () => Promise.resolve({ aliveAt: null, outages: [] }),
       findDueWorkers: () => Promise.resolve([]),
-      findDueJobs: () => Promise.resolve([]),
+      findDueJobs: () => {
+        this.looks += 1
+        return Promise.resolve([])
+      },
       findDueDocs: () => Promise.resolve([]),
       save: () => Promise.resolve(),
     } as unknown as Transaction)
     const durable = new Promise<void>((resolve, reject) => this.#waiting.push({ resolve, reject }))
-    return { value, events: [], durable, nextWakeAt: null }
+    return { value, events: [], durable, nextWakeAt: this.nextWakeAt }
   }
 
   readonly store = { transaction: this.#transaction, shared: false, clock: null } as unknown as Store
@@ -211,4 +218,62 @@ describe('whoever prepares an answer ahead', () => {
     await turns.quiet()
     expect(isRefused).toBe(true)
   })
+})
+
+describe('what is due', () => {
+  async function settleOne({ corridor, disk, turns }: Opened): Promise<void> {
+    const done = corridor.run(command('any'))
+    await turns.end(2)
+    disk.sync()
+    await done
+  }
+
+  test('is looked for by the first group, and then by those that come when the next row wants to be woken', async () => {
+    const opened = openCorridor()
+    const { disk, clock } = opened
+    disk.nextWakeAt = after(clock.now(), millis(1_000))
+    await settleOne(opened)
+    expect(disk.looks).toBe(1)
+    clock.advance(999)
+    await settleOne(opened)
+    expect(disk.looks).toBe(1)
+    clock.advance(1)
+    await settleOne(opened)
+    expect(disk.looks).toBe(2)
+  })
+
+  test.each(['before it was committed', 'on the way to the disk'])(
+    'is looked for again by the group after one that failed %s',
+    async (when) => {
+      const opened = openCorridor()
+      const { corridor, disk, turns } = opened
+      await settleOne(opened)
+      const failed = corridor.run(command('any'))
+      const refusal = expect(failed).rejects.toMatchObject({ code: 'unavailable' })
+      if (when.startsWith('before')) {
+        disk.before.push(() => {
+          throw new StoreUnavailable('disk I/O error', null)
+        })
+      }
+      await turns.end(2)
+      disk.fail()
+      await refusal
+      expect(disk.looks).toBe(1)
+      await settleOne(opened)
+      expect(disk.looks).toBe(2)
+    },
+  )
+})
+
+test('a refusal is heard by whoever asked, and then by those who count', async () => {
+  const { corridor, disk, turns } = openCorridor()
+  const heard: string[] = []
+  const refuse = (): never => {
+    throw new OjsError('conflict', 'no')
+  }
+  corridor.run({ name: 'any', run: refuse }, () => heard.push('others')).catch(() => heard.push('asker'))
+  await turns.end(2)
+  disk.sync()
+  await turns.quiet()
+  expect(heard).toEqual(['asker', 'others'])
 })

@@ -142,9 +142,6 @@ export class Engine {
   #outages: readonly Outage[] = []
   readonly #listeners = new Set<(told: Told) => void>()
   #timer: Timer | null = null
-  /** When that rings, and until when there is nothing to wake for. */
-  #ringsAt = instant(0)
-  #sleepsUntil = instant(0)
   /** Counted here where this server is the only one. */
   #activeJobs: number
   /** The last place of the log that listeners were told of, where many servers write it. */
@@ -501,34 +498,19 @@ export class Engine {
     this.log.error({ command, err: error }, 'a command broke; it changed nothing')
   }
 
-  /**
-   * Sleeps until the nearest deadline, the next stamp of life, or the next try after trouble. A timer that rings too
-   * early is left as it is: most commits put off what comes next, and it costs less to look once more when it rings.
-   */
+  /** Sleeps until the nearest deadline, the next stamp of life, or the next try after trouble. */
   #arm(): void {
-    if (this.#closed || this.#manual !== null) {
-      this.#timer?.cancel()
-      this.#timer = null
-      return
-    }
+    this.#timer?.cancel()
+    this.#timer = null
+    if (this.#closed || this.#manual !== null) return
     const now = this.clock.now()
     const next = this.#corridor.nextWakeAt
     let sleepMs = LONGEST_SLEEP_MS
     if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, next - now))
     if (this.#isShared || this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#watch.sleepMs(now))
     if (this.#trouble !== null) sleepMs = RETRY_TROUBLE_MS
-    this.#sleepsUntil = instant(now + Math.max(0, sleepMs))
-    if (this.#timer === null || this.#ringsAt > this.#sleepsUntil) this.#setTimer(now)
-  }
-
-  #setTimer(now: Instant): void {
-    this.#timer?.cancel()
-    this.#ringsAt = this.#sleepsUntil
-    this.#timer = this.host.setTimer(this.#sleepsUntil - now, () => {
-      this.#timer = null
-      // Not by the clock, which may stand still: whether there was a reason to sleep on.
-      if (this.#ringsAt < this.#sleepsUntil) this.#setTimer(this.clock.now())
-      else this.#wake()
+    this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => {
+      this.#wake()
     })
   }
 
