@@ -47,6 +47,9 @@ test(
       work.stopProducing()
       await Promise.all(producers)
       await until('every job is over', () => isQuiet(fleet), TOTAL_MS + 30_000)
+    } catch (error) {
+      console.log(tale(fleet))
+      throw error
     } finally {
       work.stopWorking()
       work.stopProducing()
@@ -72,7 +75,7 @@ test(
 async function rage(fleet: Fleet, database: Cluster, downtimes: Downtime[], random: () => number): Promise<void> {
   const endsAt = performance.now() + SECONDS * 1_000
   const restarts = [SECONDS / 3, (2 * SECONDS) / 3].map((at) => performance.now() + at * 1_000)
-  const busy: Promise<void>[] = []
+  const busy: Promise<unknown>[] = []
   const hurt = new Set<Member>()
   while (performance.now() < endsAt) {
     if ((restarts[0] ?? Infinity) < performance.now()) {
@@ -90,11 +93,15 @@ async function rage(fleet: Fleet, database: Cluster, downtimes: Downtime[], rand
     const victim = whole[Math.floor(random() * whole.length)]
     if (whole.length > 1 && victim !== undefined) {
       hurt.add(victim)
-      busy.push(harm(fleet, victim, random).finally(() => hurt.delete(victim)))
+      const harmed = harm(fleet, victim, random).then(
+        () => null,
+        (error: unknown) => error,
+      )
+      busy.push(harmed.finally(() => hurt.delete(victim)))
     }
     await pause(500 + 2_000 * random())
   }
-  await Promise.all(busy)
+  expect((await Promise.all(busy)).filter((error) => error !== null)).toEqual([])
 }
 
 async function harm(fleet: Fleet, victim: Member, random: () => number): Promise<void> {
@@ -147,10 +154,14 @@ async function examine(fleet: Fleet, work: Work, downtimes: readonly Downtime[])
   }
   const died = await fleet.call('GET', '/ojs/v1/events?types=worker.died&limit=10')
   for (const event of died?.body.events ?? []) wrong.push(`a living worker was declared dead: ${JSON.stringify(event)}`)
-  if (wrong.length > 0) console.log([...fleet.story, ...fleet.complaints].join('\n'))
+  if (wrong.length > 0) console.log(tale(fleet))
   expect(wrong).toEqual([])
   expect(work.enqueued.size).toBeGreaterThan(SECONDS)
   expect(work.completed.size).toBeGreaterThan(work.enqueued.size / 2)
+}
+
+function tale(fleet: Fleet): string {
+  return [...fleet.story, ...fleet.complaints].join('\n')
 }
 
 function allowed(kind: string): number {

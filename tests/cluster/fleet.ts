@@ -5,6 +5,8 @@
 import { fileURLToPath } from 'node:url'
 import { pause, ServerProcess, until, within, type Reply } from '../process/server-process.ts'
 
+/** More than a database takes to start at worst. */
+const START_MS = 60_000
 const SKEWED = fileURLToPath(new URL('skewed-clock.mjs', import.meta.url))
 
 export interface Member {
@@ -54,8 +56,14 @@ export class Fleet {
 
   async start(member: Member): Promise<void> {
     this.tell(`${member.name} starts`)
-    // A server that finds no database says so and ends; whoever looks after it starts it again.
-    member.server = await until(`${member.name} starts`, () => this.#launch(member).catch(() => null))
+    // A server that finds no database says so and ends; whoever looks after it starts it again. A database that crashed
+    // under load may be long in coming back.
+    const launched = (): Promise<ServerProcess | null> =>
+      this.#launch(member).catch((error: unknown) => {
+        this.tell(`${member.name} did not start: ${String(error)}`)
+        return null
+      })
+    member.server = await until(`${member.name} starts`, launched, START_MS)
     this.tell(`${member.name} listens`)
   }
 

@@ -11,7 +11,7 @@ import { once } from 'node:events'
 import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { rmSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -275,11 +275,18 @@ function ownerFor(): Owner | null {
   return ids('postgres') ?? ids('nobody') ?? { uid: 65_534, gid: 65_534 }
 }
 
+/** Below those a system gives away by itself: nobody takes it while the server is stopped and comes back. */
 async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000)
+    const probe = createServer().listen(port, '127.0.0.1')
+    try {
+      await once(probe, 'listening')
+    } catch {
+      continue
+    }
+    probe.close()
+    await once(probe, 'close')
+    return port
+  }
 }
