@@ -41,12 +41,15 @@ test(
     const work = new Work(fleet, random)
     const downtimes: Downtime[] = []
     const producers = [work.produce(), work.produce(), work.produce()]
+    let died: readonly unknown[]
     const workers = ['w1', 'w2', 'w3', 'w4', 'w5'].map((id) => work.work(id))
     try {
       await rage(fleet, database, downtimes, random)
       work.stopProducing()
       await Promise.all(producers)
       await until('every job is over', () => isQuiet(fleet), TOTAL_MS + 30_000)
+      // Before they stop: then they are silent, and soon dead indeed.
+      died = await declaredDead(fleet)
     } catch (error) {
       console.log(tale(fleet))
       throw error
@@ -55,7 +58,7 @@ test(
       work.stopProducing()
     }
     await Promise.all(workers)
-    await examine(fleet, work, downtimes)
+    await examine(fleet, work, downtimes, died)
     const logs = await fleet.stop()
     await database.remove()
     // Whatever happened, no server met anything it did not know how to answer.
@@ -126,8 +129,20 @@ async function isQuiet(fleet: Fleet): Promise<boolean> {
   return true
 }
 
-async function examine(fleet: Fleet, work: Work, downtimes: readonly Downtime[]): Promise<void> {
+async function declaredDead(fleet: Fleet): Promise<readonly unknown[]> {
+  const reply = await fleet.call('GET', '/ojs/v1/events?types=worker.died&limit=10')
+  expect(reply?.status).toBe(200)
+  return reply?.body.events as unknown[]
+}
+
+async function examine(
+  fleet: Fleet,
+  work: Work,
+  downtimes: readonly Downtime[],
+  died: readonly unknown[],
+): Promise<void> {
   const wrong: string[] = [...work.violations]
+  for (const event of died) wrong.push(`a living worker was declared dead: ${JSON.stringify(event)}`)
   for (const id of work.enqueued) {
     const reply = await fleet.call('GET', `/ojs/v1/jobs/${id}`)
     if (reply?.status !== 200) {
@@ -152,8 +167,6 @@ async function examine(fleet: Fleet, work: Work, downtimes: readonly Downtime[])
     if (late > LATE_MS + overlap(downtimes, ended - TOTAL_MS, ended))
       wrong.push(`${id} lived ${String(late)} ms longer than it may`)
   }
-  const died = await fleet.call('GET', '/ojs/v1/events?types=worker.died&limit=10')
-  for (const event of died?.body.events ?? []) wrong.push(`a living worker was declared dead: ${JSON.stringify(event)}`)
   if (wrong.length > 0) console.log(tale(fleet))
   expect(wrong).toEqual([])
   expect(work.enqueued.size).toBeGreaterThan(SECONDS)
