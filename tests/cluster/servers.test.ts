@@ -88,28 +88,33 @@ test('waiting for a result at one ends when another gets it', async () => {
   expect((await waiting).body).toMatchObject({ state: 'completed', result: { answer: 42 } })
 })
 
-test('the deadline that only a killed server was near to is kept by the others, to the moment', async () => {
-  const victim = fleet.members[FAST]
-  if (victim === undefined) throw new Error('there is no server')
-  const { id } = await server(FAST).enqueue({
-    queue: 'doomed',
-    timeout_ms: 1_500,
-    grace_period_ms: 0,
-    retry: { max_attempts: 1 },
-  })
-  await server(FAST).fetch({ queues: ['doomed'] })
-  await fleet.kill(victim)
-  const job = await until('it is over', async () => {
-    const found = (await server(RIGHT).job(String(id))) as {
-      state: string
-      error: { type: string; overshoot_ms: number }
-    }
-    return found.state === 'discarded' ? found : null
-  })
-  expect(job.error.type).toBe('timeout')
-  expect(job.error.overshoot_ms).toBeLessThan(500)
-  await fleet.start(victim)
-})
+// A busy machine may hold up everybody for longer than the bound; not three times in a row.
+test(
+  'the deadline that only a killed server was near to is kept by the others, to the moment',
+  { retry: 2 },
+  async () => {
+    const victim = fleet.members[FAST]
+    if (victim === undefined) throw new Error('there is no server')
+    const { id } = await server(FAST).enqueue({
+      queue: 'doomed',
+      timeout_ms: 1_500,
+      grace_period_ms: 0,
+      retry: { max_attempts: 1 },
+    })
+    await server(FAST).fetch({ queues: ['doomed'] })
+    await fleet.kill(victim)
+    const job = await until('it is over', async () => {
+      const found = (await server(RIGHT).job(String(id))) as {
+        state: string
+        error: { type: string; overshoot_ms: number }
+      }
+      return found.state === 'discarded' ? found : null
+    })
+    await fleet.start(victim)
+    expect(job.error.type).toBe('timeout')
+    expect(job.error.overshoot_ms).toBeLessThan(500)
+  },
+)
 
 test('a long poll open at one keeps its worker alive for the others', async () => {
   const own = await Fleet.start({
