@@ -326,11 +326,13 @@ export function staleError(job: Job, reason: StaleReason): OjsError {
 // ---- Endings a worker brings ----
 
 export function complete(job: Job, result: Json | null, { now, retention }: Moment): Step {
+  const { hold, closedBy } = over(job, true)
   const done = moved(
     job,
     { at: now, to: 'completed', ...softMark(job, now) },
     {
-      ...over(job, true),
+      hold,
+      closedBy,
       completedAt: now,
       result,
       error: null,

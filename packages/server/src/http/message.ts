@@ -50,12 +50,16 @@ export const OJS_MEDIA = 'application/openjobspec+json'
 export const JSON_MEDIA = 'application/json'
 export const PROBLEM_MEDIA = 'application/problem+json'
 
-/** An object whose values are JSON text already. */
-export function objectOf(members: Readonly<Record<string, Json | undefined>>): Json {
-  const parts: string[] = []
-  for (const [key, value] of Object.entries(members))
-    if (value !== undefined) parts.push(`${JSON.stringify(key)}:${value}`)
-  return `{${parts.join(',')}}`
+/** One object of all these members, in their order; their values are JSON text already. */
+export function objectOf(...members: readonly Readonly<Record<string, Json | undefined>>[]): Json {
+  let text = ''
+  for (const some of members) {
+    for (const key in some) {
+      const value = some[key]
+      if (value !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${value}`
+    }
+  }
+  return `{${text}}`
 }
 
 export function arrayOf(values: readonly Json[]): Json {

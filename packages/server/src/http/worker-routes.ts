@@ -114,8 +114,7 @@ function jobIdOf(call: Call, inBody: string | undefined): string {
 
 function closing(job: Job, more: Record<string, Json | undefined>): Json {
   const id = JSON.stringify(job.id)
-  return objectOf({
-    ...more,
+  return objectOf(more, {
     id,
     job_id: id,
     state: JSON.stringify(job.state),
