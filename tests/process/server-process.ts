@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const main = join(root, 'packages', 'server', 'dist', 'cli', 'main.js')
 
 /** How long a start, an exit, an answer or a condition may take before it counts as never. */
-const PATIENCE_MS = 15_000
+const PATIENCE_MS = 25_000
 
 export interface Reply {
   readonly status: number
