@@ -39,6 +39,16 @@ test('a frame of ours between two of the handler stays', () => {
 test('a handler that merely waits has no stack', () => {
   expect(told('<anonymous>:4:23', '<anonymous>:7:5')).toBeNull()
   expect(told('<anonymous>:4:23', 'listOnTimeout (node:internal/timers:581:17)')).toBeNull()
+  // Caught while the SDK below it was at work.
+  expect(
+    told(
+      '<anonymous>:4:23',
+      'ImmediateList.append (node:internal/timers:276:9)',
+      'new Immediate (node:internal/timers:640:20)',
+      'setImmediate (node:timers:305:10)',
+      `watch (${ours('host-handler.js')}:80:5)`,
+    ),
+  ).toBeNull()
   expect(stackIn({})).toBeNull()
 })
 

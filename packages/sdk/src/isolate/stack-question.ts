@@ -36,7 +36,7 @@ export function stackIn(answer: StackAnswer): readonly string[] | null {
     .map((line) => line.trim())
     .filter((line) => line.startsWith('at '))
   const first = frames.findIndex((frame) => !/<anonymous>:\d+:\d+\)?$/.test(frame))
-  const last = frames.findLastIndex((frame) => !frame.includes(OUR_FOLDER) && !frame.includes('(node:internal/'))
+  const last = frames.findLastIndex((frame) => !frame.includes(OUR_FOLDER) && !/[( ]node:/.test(frame))
   return first === -1 || last < first ? null : frames.slice(first, last + 1)
 }
 
