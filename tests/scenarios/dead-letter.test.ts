@@ -78,6 +78,36 @@ test('a retry resolves the limits with today’s policies', async () => {
   })
 })
 
+test('a retry can override limits and priority for the second life', async () => {
+  const server = await TestServer.open()
+  const id = await deadLetter(server, { timeout: 10, total_timeout: 60 })
+  const override = { timeout_ms: 1_500, total_timeout: null, options: { x_on_timeout: 'discard' }, priority: 7 }
+  const { job } = (await server.post(`/ojs/v1/dead-letter/${id}/retry`, { override })).body
+  expect(job).toMatchObject({
+    state: 'available',
+    priority: 7,
+    timeout_ms: 1_500,
+    x_limits: { timeout_ms: 1_500, on_timeout: 'discard', sources: { timeout: 'publish', on_timeout: 'publish' } },
+  })
+  expect(job).not.toHaveProperty('timeout')
+  expect(job.x_limits).not.toHaveProperty('total_timeout_ms')
+})
+
+test.each([
+  [{ override: 5 }, 400, 'override'],
+  [{ override: { timeout: 0 } }, 422, 'override.timeout'],
+  [{ override: { timeout: 70 } }, 422, 'override.total_timeout'],
+  [{ override: { priority: 101 } }, 400, 'override.priority'],
+  [{ override: { queue: 'other' } }, 400, 'override.queue'],
+  [{ override: { options: { args: [] } } }, 400, 'override.options.args'],
+])('a retry with %j is refused with %d, and the dead letter stays', async (body, status, field) => {
+  const server = await TestServer.open()
+  const id = await deadLetter(server, { timeout: 10, total_timeout: 60 })
+  const reply = await server.post(`/ojs/v1/dead-letter/${id}/retry`, body)
+  expect(reply).toMatchObject({ status, body: { error: { details: { field } } } })
+  expect((await server.get('/ojs/v1/dead-letter')).body.jobs).toMatchObject([{ id }])
+})
+
 test('the second life has the whole budget of attempts and ends in the list again', async () => {
   const server = await TestServer.open()
   const id = await deadLetter(server)
@@ -98,6 +128,20 @@ test('a delete removes the job for good, and tells', async () => {
   const other = await deadLetter(server)
   expect((await server.call('DELETE', `/ojs/v1/admin/dead-letter/${other}`)).status).toBe(204)
   expect((await server.get('/ojs/v1/queues/default/stats')).body.discarded).toBe(0)
+})
+
+test('a member of a workflow that is retried is a member no more, and keeps what it was given', async () => {
+  const server = await TestServer.open()
+  const retry = { max_attempts: 1, on_exhaustion: 'dead_letter' }
+  const step = { type: 'test.job', args: ['"workflow_id"'], retry }
+  await server.post('/ojs/v1/workflows', { type: 'chain', steps: [step] })
+  const { id } = (await server.fetch()).body.job as { id: string }
+  expect(await server.job(id)).toHaveProperty('workflow_id')
+  await server.nack(id)
+  const { job } = (await server.post(`/ojs/v1/dead-letter/${id}/retry`)).body
+  for (const key of ['workflow_id', 'workflow_step', 'x_workflow_path']) expect(job).not.toHaveProperty(key)
+  expect(job).toMatchObject({ args: ['"workflow_id"'], parent_results: [] })
+  expect((await server.fetch()).body.job).not.toHaveProperty('workflow_id')
 })
 
 test('many can be retried by filter or by ids', async () => {

@@ -49,6 +49,33 @@ test.each([{ timeout: null }, { timeout_ms: 0 }])(
   },
 )
 
+test('what the change does not name stays as it was settled, whatever the policies have become', async () => {
+  const server = await TestServer.open()
+  const policy = '/api/v1/job-types/test.job'
+  await server.call('PUT', policy, {
+    timeout: 50,
+    total_timeout: 500,
+    x_on_timeout: 'discard',
+    caps: { grace_period: 9 },
+  })
+  const id = await server.enqueue()
+  const before = (await server.job(id)).x_limits
+  expect(before).toMatchObject({ timeout_ms: 50_000, on_timeout: 'discard', sources: { total: 'type' } })
+  await server.call('PUT', policy, { heartbeat_timeout: 5, caps: { timeout: 5, total_timeout: 6 } })
+  expect((await patch(server, id, { priority: 1 })).body.job).toMatchObject({ priority: 1, x_limits: before })
+  const { x_limits: after } = (await patch(server, id, { grace_period: 20 })).body.job
+  expect(after).toEqual({ ...before, grace_ms: 20_000, sources: { ...before.sources, grace: 'publish' } })
+})
+
+test('a timeout that its total held down follows the total', async () => {
+  const server = await TestServer.open()
+  const id = await server.enqueue({ total_timeout: 60 })
+  expect((await server.job(id)).x_limits.timeout_ms).toBe(60_000)
+  expect((await patch(server, id, { total_timeout: 90 })).body.job.x_limits.timeout_ms).toBe(90_000)
+  expect((await patch(server, id, { total_timeout: 30 })).body.job.x_limits.timeout_ms).toBe(30_000)
+  expect((await patch(server, id, { total_timeout: null })).body.job.x_limits.timeout_ms).toBe(1_800_000)
+})
+
 test('a grace of 0 ms is none, not unset', async () => {
   const server = await TestServer.open()
   const id = await server.enqueue({ grace_period: 30 })

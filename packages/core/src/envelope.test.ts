@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { at, NOON } from './builders.suite.ts'
 import { iso } from './clock.ts'
 import {
-  givenLimits,
+  overrideGiven,
   patchGiven,
   readBatch,
   readEnqueue,
@@ -418,7 +418,7 @@ test('a manual retry reads the published limits back, and drops expires_at', () 
     scheduled_at: '2030-01-01T00:00:00Z',
     expires_at: '2031-01-01T00:00:00Z',
   })
-  expect(givenLimits(given)).toEqual({ timeout: 5000, onTimeout: 'discard' })
+  expect(overrideGiven(given, {}, NOON).asked).toEqual({ timeout: 5000, onTimeout: 'discard' })
   expect(JSON.parse(`{${withoutExpiry(given)}}`)).toEqual({
     timeout: 5,
     x_on_timeout: 'discard',

@@ -10,7 +10,15 @@ import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Job, Json, Parent } from './job.ts'
 import { DEEPEST, depthExceeds, elementsOf, membersOf, type Member } from './json-text.ts'
-import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits, type AskedLimits } from './limits.ts'
+import {
+  limitShapes,
+  limitsNamed,
+  ON_TIMEOUT_FIELD,
+  onTimeoutShape,
+  readLimits,
+  type AskedLimits,
+  type SettledName,
+} from './limits.ts'
 import { RATE_LIMIT_SHAPE, readRateLimit, type RateLimit } from './rate-limit.ts'
 import { tenantOf } from './tenant.ts'
 import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
@@ -416,7 +424,8 @@ export function mergedText(under: string | undefined, over: string | undefined):
 
 // ---- PATCH ----
 
-const PATCH_KEYS = [...LIMIT_KEYS, 'priority', 'scheduled_at', 'delay_until', 'expires_at']
+const OVERRIDE_KEYS = [...LIMIT_KEYS, 'priority']
+const PATCH_KEYS = [...OVERRIDE_KEYS, 'scheduled_at', 'delay_until', 'expires_at']
 
 /** The documented form of a change of limits. `null` removes what was given. */
 export const PATCH_SHAPE = object(
@@ -429,6 +438,8 @@ export const PATCH_SHAPE = object(
 
 export interface PatchedEnvelope {
   readonly asked: AskedLimits
+  /** The limits that the change speaks of. */
+  readonly named: ReadonlySet<SettledName>
   readonly given: Fragment
   readonly priority: number | null
   readonly scheduled: NamedMoment | null
@@ -437,17 +448,33 @@ export interface PatchedEnvelope {
 
 /** What was given, with a PATCH laid over it: by key, a twin replaces its twin, `null` removes. */
 export function patchGiven(given: Fragment, sent: unknown, now: Instant): PatchedEnvelope {
-  const top = anyObject().read(sent, '')
-  const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
+  return laidOver(given, sent, now, { keys: PATCH_KEYS, at: '' })
+}
+
+/** What was given, with what a retry by hand is to change laid over it. */
+export function overrideGiven(given: Fragment, sent: unknown, now: Instant): PatchedEnvelope {
+  return laidOver(given, sent, now, { keys: OVERRIDE_KEYS, at: 'override' })
+}
+
+/** `at`: where it lies in the body of the call. */
+function laidOver(
+  given: Fragment,
+  sent: unknown,
+  now: Instant,
+  { keys, at }: { readonly keys: readonly string[]; readonly at: string },
+): PatchedEnvelope {
+  const inside = at === '' ? '' : `${at}.`
+  const top = anyObject().read(sent, at)
+  const options = isGiven(top['options']) ? anyObject().read(top['options'], `${inside}options`) : {}
   const changes: Record<string, unknown> = {}
   for (const [from, prefix] of [
-    [options, 'options.'],
-    [top, ''],
+    [options, `${inside}options.`],
+    [top, inside],
   ] as const) {
     for (const [key, value] of Object.entries(from)) {
-      if (key === 'options' && prefix === '') continue
-      if (!PATCH_KEYS.includes(key)) {
-        throw badField(`${prefix}${key}`, `${key} cannot be changed. What can: ${PATCH_KEYS.join(', ')}.`)
+      if (key === 'options' && prefix === inside) continue
+      if (!keys.includes(key)) {
+        throw badField(`${prefix}${key}`, `${key} cannot be changed. What can: ${keys.join(', ')}.`)
       }
       changes[key === 'delay_until' ? 'scheduled_at' : key] = value
     }
@@ -464,17 +491,18 @@ export function patchGiven(given: Fragment, sent: unknown, now: Instant): Patche
   const scheduled = readMoment(known, 'scheduled_at', now, bareAllowed)
   const expires = readMoment(known, 'expires_at', now)
   return {
-    asked: readLimits(known),
+    asked: readLimits(known, '', inside),
+    named: limitsNamed(Object.keys(changes)),
     given: writeGiven(known, scheduled, expires),
-    priority: priority === undefined ? null : priority === null ? 0 : OPTION_SHAPES.priority.read(priority, 'priority'),
+    priority:
+      priority === undefined
+        ? null
+        : priority === null
+          ? 0
+          : OPTION_SHAPES.priority.read(priority, `${inside}priority`),
     scheduled,
     expires,
   }
-}
-
-/** The limits a job was published with, read back from what was given. */
-export function givenLimits(given: Fragment): AskedLimits {
-  return readLimits(JSON.parse(`{${given}}`) as Fields)
 }
 
 /** What was given, without its `expires_at` (a manual retry drops it). */

@@ -89,7 +89,7 @@ describe('the spans of a life', () => {
 
   test('a retry by hand begins a new wait, under its TTL again', () => {
     const ended = fail(activeJob({ ttlMs: 60_000, retry: { maxAttempts: 1 } }), boom, moment(at('12:00:05'))).job
-    const again = retryByHand(ended, ended.limits, '', moment(at('12:10'))).job
+    const again = retryByHand(ended, ended, moment(at('12:10'))).job
     expect(told(again).spans.at(-1)).toEqual({
       kind: 'waiting',
       from: clock('12:10:00'),

@@ -29,7 +29,8 @@ const now = at('12:30')
 const dead = { onExhaustion: 'dead_letter', jitter: false } as const
 
 describe('a retry by hand', () => {
-  const again = (job: Job, limits = job.limits, given = ''): Step => retryByHand(job, limits, given, moment(now))
+  const again = (job: Job, limits = job.limits, given = ''): Step =>
+    retryByHand(job, { limits, given, priority: job.priority }, moment(now))
 
   test('begins anew: attempts, clocks and current error; the history and the lease stay', () => {
     const ended = {

@@ -471,7 +471,7 @@ describe('what is refused', () => {
   test.each([
     ['activate', (job: Job) => activate(job, later5), ['pending']],
     ['cancel', (job: Job) => cancel(job, later5), ['scheduled', 'available', 'pending', 'active', 'retryable']],
-    ['retryByHand', (job: Job) => retryByHand(job, job.limits, '', later5), ['cancelled', 'discarded']],
+    ['retryByHand', (job: Job) => retryByHand(job, job, later5), ['cancelled', 'discarded']],
     [
       'changeLimits',
       (job: Job) => changeLimits(job, patch(job), later5),

@@ -621,8 +621,14 @@ function endUnstarted(job: Job, due: Due, moment: Moment): Step {
 
 // ---- A second life ----
 
+export interface SecondLife {
+  readonly limits: Limits
+  readonly given: string
+  readonly priority: number
+}
+
 /** By an operator's hand: limits settled anew, clocks from now, history and lease kept. */
-export function retryByHand(job: Job, limits: Limits, given: string, { now }: Moment): Step {
+export function retryByHand(job: Job, { limits, given, priority }: SecondLife, { now }: Moment): Step {
   if (job.state !== 'discarded' && job.state !== 'cancelled')
     throw wrongState(job, 'discarded or cancelled', 'retried by hand')
   const again = moved(
@@ -631,6 +637,7 @@ export function retryByHand(job: Job, limits: Limits, given: string, { now }: Mo
     {
       limits,
       given,
+      priority,
       ceiling: null,
       owner: null,
       expiresAt: null,

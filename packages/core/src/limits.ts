@@ -143,7 +143,44 @@ function frozen(limits: Limits): Limits {
   return Object.freeze(limits)
 }
 
-function settle({ publish, type, queue, server }: Speakers): Limits {
+function settle(speakers: Speakers): Limits {
+  const limits = eachAlone(speakers)
+  return { ...limits, timeout: withinTotal(limits.timeout, limits.total) }
+}
+
+export type SettledName = LimitName | 'onTimeout'
+
+/**
+ * Some limits of a stored job settled anew, by what is published and by the policies of today. The others stay as they
+ * were settled, whatever the policies have become; only a timeout that its total held down follows that total.
+ */
+export function settleAgain(stored: Limits, speakers: Speakers, names: ReadonlySet<SettledName>): Limits {
+  if (names.size === 0) return stored
+  const today = eachAlone(speakers)
+  const settled = <Name extends SettledName>(name: Name): Limits[Name] => (names.has(name) ? today : stored)[name]
+  const total = settled('total')
+  const wasHeldDown = stored.total !== null && stored.timeout.ms === stored.total.ms
+  const timeout = names.has('total') && wasHeldDown ? today.timeout : settled('timeout')
+  const caps: { [name in LimitName]?: Millis } = {}
+  for (const name of LIMIT_NAMES) {
+    const cap = (names.has(name) ? today : stored).caps[name]
+    if (cap !== undefined) caps[name] = cap
+  }
+  return frozen({
+    timeout: withinTotal(timeout, total),
+    grace: settled('grace'),
+    heartbeat: settled('heartbeat'),
+    visibility: settled('visibility'),
+    total,
+    ttl: settled('ttl'),
+    onTimeout: settled('onTimeout'),
+    caps,
+    ...(stored.kept === undefined ? {} : { kept: stored.kept }),
+  })
+}
+
+/** Every limit by itself: the timeout is not yet held down by the total. */
+function eachAlone({ publish, type, queue, server }: Speakers): Limits {
   const caps = smallest(type?.caps ?? {}, server.caps)
   const first = (name: LimitName, fallback: Millis | null): Limit | null => {
     const asked: Limit | null =
@@ -173,7 +210,7 @@ function settle({ publish, type, queue, server }: Speakers): Limits {
           ? { mode: queue.onTimeout, source: 'queue' }
           : { mode: server.defaults.onTimeout, source: 'default' }
   return {
-    timeout: withinTotal(required('timeout'), total),
+    timeout: required('timeout'),
     grace: required('grace'),
     heartbeat: required('heartbeat'),
     // A queue's visibility ranks after the one a FETCH may bring, so it is kept apart from publish and type by source.
@@ -334,6 +371,15 @@ export function readLimits(fields: Fields, prefix = '', at = ''): AskedLimits {
   const mode = fields[onTimeout]
   if (mode !== undefined && mode !== null) asked.onTimeout = MODE_SHAPE.read(mode, `${at}${onTimeout}`)
   return asked
+}
+
+/** Which limits these keys speak of. */
+export function limitsNamed(keys: readonly string[]): ReadonlySet<SettledName> {
+  const { lengths, onTimeout } = keysWith('')
+  const named = new Set<SettledName>()
+  for (const { name, key, keyMs } of lengths) if (keys.includes(key) || keys.includes(keyMs)) named.add(name)
+  if (keys.includes(onTimeout)) named.add('onTimeout')
+  return named
 }
 
 /** Within one source, a total shorter than the timeout is a mistake; across sources the total clamps. */

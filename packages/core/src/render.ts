@@ -21,6 +21,7 @@ import {
 } from './deadlines.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
 import { isTerminal, speakerFor } from './job.ts'
+import { membersOf } from './json-text.ts'
 import type { Limits } from './limits.ts'
 
 export interface LimitsView {
@@ -134,9 +135,18 @@ export function renderProgress(job: Job): Json {
   )
 }
 
+const MEMBERSHIP: ReadonlySet<string> = new Set(['workflow_id', 'workflow_step', 'x_workflow_path'])
+
+/** A job that was retried by hand is no step of a workflow any more, whatever was written into its body. */
+function bodyOf({ body, owner, reenqueuedAt }: Job): Fragment {
+  if (reenqueuedAt === null || owner !== null || !body.includes('"workflow_id"')) return body
+  const kept = [...membersOf(`{${body}}`)].filter(([key]) => !MEMBERSHIP.has(key))
+  return kept.map(([, { rawKey, value }]) => `${rawKey}:${value}`).join(',')
+}
+
 function write(job: Job, given: Fragment, limits: Json, extra: Fragment): Json {
   let out =
-    `{"specversion":"1.0","id":"${job.id}","type":"${job.type}","queue":"${job.queue}",${job.body},` +
+    `{"specversion":"1.0","id":"${job.id}","type":"${job.type}","queue":"${job.queue}",${bodyOf(job)},` +
     `"priority":${String(job.priority)},"state":"${job.state}","attempt":${String(job.attempt)},` +
     `"max_attempts":${String(job.retry.maxAttempts)},"created_at":"${iso(job.createdAt)}"`
   if (given !== '') out += `,${given}`

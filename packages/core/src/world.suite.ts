@@ -236,7 +236,8 @@ export class World {
       case 'activate':
         return job.state === 'pending' ? this.apply(activate(job, at)) : this.refused(() => activate(job, at))
       case 'retry': {
-        const again = (): Transition => retryByHand(job, published(asked(changes)), '', at)
+        const again = (): Transition =>
+          retryByHand(job, { limits: published(asked(changes)), given: '', priority: job.priority }, at)
         return job.state === 'discarded' || job.state === 'cancelled' ? this.apply(again()) : this.refused(again)
       }
       case 'patch': {

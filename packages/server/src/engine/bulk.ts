@@ -159,7 +159,7 @@ const isForeign = (job: Job, { tenant, deadOnly = false }: Rules): boolean =>
 
 /** One that waits for its retry need not wait any longer; one that is over gets a second life. */
 function retryOf(engine: Engine, id: string): Command<unknown> {
-  const again = retryDead(engine, id, false)
+  const again = retryDead(engine, id, { onlyDead: false })
   return {
     name: 'retry',
     needs: again.needs ?? {},

@@ -1,29 +1,37 @@
 /** The dead-letter list, and retries by an operator's hand. */
 import {
-  givenLimits,
   isTerminal,
   jobEvent,
   notFound,
   OjsError,
+  overrideGiven,
   retryByHand,
+  settleAtEnqueue,
   withoutExpiry,
   type Job,
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import { limitsToday } from './patch.ts'
+import { speakersToday } from './patch.ts'
 import type { Unit } from './unit.ts'
 
-/** `onlyDead`: a job that is not in the dead-letter list is not found there. */
-export function retryDead(engine: Engine, jobId: string, onlyDead: boolean): Command<Job> {
-  return { name: 'retry', needs: { jobs: [jobId] }, run: (unit) => retryOne(engine, unit, jobId, onlyDead) }
+export interface ByHand {
+  /** A job that is not in the dead-letter list is not found there. */
+  readonly onlyDead: boolean
+  /** Limits and a priority for the second life, instead of those of the first. */
+  readonly override?: unknown
 }
 
-async function retryOne(engine: Engine, unit: Unit, jobId: string, onlyDead: boolean): Promise<Job> {
+export function retryDead(engine: Engine, jobId: string, how: ByHand): Command<Job> {
+  return { name: 'retry', needs: { jobs: [jobId] }, run: (unit) => retryOne(engine, unit, jobId, how) }
+}
+
+async function retryOne(engine: Engine, unit: Unit, jobId: string, { onlyDead, override = {} }: ByHand): Promise<Job> {
   const job = unit.job(jobId)
   if (job === null || (onlyDead && !job.deadLetter)) throw notFound(onlyDead ? 'dead letter' : 'job', jobId)
-  const given = withoutExpiry(job.given)
-  const step = retryByHand(job, await limitsToday(engine, unit, job, givenLimits(given)), given, unit.moment)
+  const { asked, given, priority } = overrideGiven(withoutExpiry(job.given), override, unit.now)
+  const limits = settleAtEnqueue(await speakersToday(engine, unit, job, asked))
+  const step = retryByHand(job, { limits, given, priority: priority ?? job.priority }, unit.moment)
   unit.apply(step)
   return step.job
 }

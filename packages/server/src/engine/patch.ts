@@ -6,9 +6,10 @@ import {
   OjsError,
   patchGiven,
   queueLimits,
-  settleAtEnqueue,
+  settleAgain,
   type AskedLimits,
   type Job,
+  type Speakers,
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
@@ -35,7 +36,7 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
       const step = changeLimits(
         job,
         {
-          limits: await limitsToday(engine, unit, job, patched.asked),
+          limits: settleAgain(job.limits, await speakersToday(engine, unit, job, patched.asked), patched.named),
           given: patched.given,
           priority: patched.priority ?? job.priority,
           scheduledAt: patched.scheduled?.at ?? null,
@@ -49,16 +50,16 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
   }
 }
 
-/** Limits settled anew: what was published, then today's policies and defaults. */
-export async function limitsToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<Job['limits']> {
+/** Who speaks for the limits of a job that is settled anew: what was published, then today's policies and defaults. */
+export async function speakersToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<Speakers> {
   await unit.load({ types: [job.type], queues: [job.queue] })
   const [type, queue] = [unit.type(job.type), unit.queue(job.queue)]
-  return settleAtEnqueue({
+  return {
     publish,
     type: type === null ? null : { ...type.asked, caps: type.caps },
     queue: queue === null ? null : queueLimits(queue.config),
     server: engine.settings.limits,
-  })
+  }
 }
 
 /** A PATCH that asks for nothing changes nothing. */

@@ -14,9 +14,9 @@ import {
   whole,
 } from '@curfew/core'
 import { cancel } from '../engine/cancel.ts'
-import { retryDead } from '../engine/dead-letter.ts'
 import { configureQueue } from '../engine/queue.ts'
 import { direct, forgetWorker, type DirectiveWord } from '../engine/registry.ts'
+import { RETRY_SHAPE, retryOne } from './dead-letter-routes.ts'
 import { listJobs, findJob } from './jobs.ts'
 import { type Answer } from './message.ts'
 import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
@@ -130,10 +130,8 @@ export const ADMIN_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/jobs/:id/retry',
     tag: 'admin',
     summary: 'A second life for a discarded or cancelled job',
-    handle: async (call) => {
-      const job = await call.engine.run(retryDead(call.engine, param(call, 'id'), false))
-      return { body: `{"job":${renderJob(job)}}` }
-    },
+    body: { shape: RETRY_SHAPE, optional: true },
+    handle: (call) => retryOne(call, false),
   },
   {
     method: 'POST',

@@ -1,8 +1,8 @@
 /** The dead-letter list: read, retry, delete; for the data plane and, in its own shapes, for administrators. */
-import { notFound, renderJob, text, whole } from '@curfew/core'
+import { anyObject, notFound, object, renderJob, text, whole } from '@curfew/core'
 import { deleteJob, retryDead } from '../engine/dead-letter.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
+import { bodyOf, pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
 
 async function deadLetters(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
   const paging = pagingOf(call, byDefault)
@@ -29,9 +29,13 @@ async function stats(call: Call): Promise<Answer> {
   return { body: JSON.stringify({ total: counts.reduce((sum, { count }) => sum + count, 0), by_queue: byQueue }) }
 }
 
-async function retryOne(call: Call): Promise<Answer> {
-  const job = await call.engine.run(retryDead(call.engine, param(call, 'id'), true))
-  return { body: `{"job":${renderJob(job)}}` }
+/** What the second life may have otherwise than the first. */
+export const RETRY_SHAPE = object({ override: anyObject() })
+
+export async function retryOne(call: Call, onlyDead: boolean): Promise<Answer> {
+  const { override } = bodyOf(call, RETRY_SHAPE)
+  const command = retryDead(call.engine, param(call, 'id'), { onlyDead, override })
+  return { body: `{"job":${renderJob(await call.engine.run(command))}}` }
 }
 
 export const DEAD_LETTER_ROUTES: readonly Route[] = [
@@ -62,8 +66,9 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
     path: '/ojs/v1/dead-letter/:id/retry',
     aliases: ['POST /ojs/v1/admin/dead-letter/:id/retry'],
     tag: 'dead letter',
-    summary: 'Give a dead letter a second life: attempts and clocks begin anew',
-    handle: retryOne,
+    summary: 'Give a dead letter a second life: attempts and clocks begin anew, limits and priority as overridden',
+    body: { shape: RETRY_SHAPE, optional: true },
+    handle: (call) => retryOne(call, true),
   },
   {
     method: 'DELETE',

@@ -189,7 +189,7 @@ async function retryDelivery(call: Call): Promise<Answer> {
     throw new OjsError('conflict', 'Only a delivery that was given up can be delivered again.', {
       details: { current_state: state },
     })
-  const job = await call.engine.run(retryDead(call.engine, id, false))
+  const job = await call.engine.run(retryDead(call.engine, id, { onlyDead: false }))
   call.engine.webhooks.learn()
   return { body: `{"delivery":${deliveryView(job, true)}}` }
 }

@@ -146,7 +146,7 @@ export function findsSuite(theStore: () => Store): void {
 
     test('are let go by a retry by hand, and may change their step', async () => {
       const [job, other] = (await given({ owner, state: 'discarded', discardedAt: at(1) }, { owner })) as [Job, Job]
-      await saveIn(theStore(), changesOf(retryByHand(job, job.limits, job.given, momentAt(2))))
+      await saveIn(theStore(), changesOf(retryByHand(job, job, momentAt(2))))
       expect(await owned(false)).toEqual([other.id])
       expect((await theStore().job(job.id))?.owner).toBeNull()
       await change(other, { owner: { ...owner, step: 'b' } })

@@ -466,7 +466,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const b = await dead('b', 'x', 20)
         await dead('b', 'x', 30)
         expect(byQueue(await store.deadLetterCounts())).toEqual({ a: 1, b: 2 })
-        await save(changesOf(retryByHand(a, a.limits, a.given, momentAt(40))))
+        await save(changesOf(retryByHand(a, a, momentAt(40))))
         await remove(b)
         expect(byQueue(await store.deadLetterCounts())).toEqual({ b: 1 })
         expect((await store.deadLetters({ queue: null, type: null }, FIRST_PAGE)).total).toBe(1)
@@ -1282,7 +1282,7 @@ async function anyStep(
     case 'retryable':
       return choice % 2 === 0 ? cancel(job, moment) : release(job, moment)
     case 'discarded':
-      return choice % 2 === 0 ? retryByHand(job, job.limits, job.given, moment) : { before: job, job: null, events: [] }
+      return choice % 2 === 0 ? retryByHand(job, job, moment) : { before: job, job: null, events: [] }
     case 'completed':
     case 'cancelled':
     case 'scheduled':
