@@ -1,6 +1,6 @@
 /** Events as they happen: frames, channels, resuming, gaps, and when a stream ends. */
 import { expect, test } from 'vitest'
-import { days } from '@curfew/core'
+import { days, eventId, instant } from '@curfew/core'
 import { at, idle, TestServer } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
 
@@ -123,11 +123,16 @@ test('an id that is gone or unknown is answered with system.gap, and the stream 
   await server.enqueue()
   const [first] = await server.events()
   for (let n = 0; n < 200; n += 1) await server.enqueue()
-  for (const id of [first?.id ?? '', 'never-heard-of']) {
+  const beyond = eventId(instant(Date.parse(at(0))), 100_000)
+  for (const [id, reason] of [
+    [first?.id ?? '', 'events_pruned'],
+    ['never-heard-of', 'unknown_event_id'],
+    [beyond, 'unknown_event_id'],
+  ] as const) {
     const stream = await server.listen('/ojs/v1/events/stream', { 'last-event-id': id })
     await server.enqueue({ type: 'fresh' })
     await idle()
-    expect(stream.frames()[0]?.event).toBe('system.gap')
+    expect(stream.frames()[0]).toMatchObject({ event: 'system.gap', data: { reason, resumed_at: at(0) } })
     expect(stream.frames().at(-2)).toMatchObject({ event: 'job.enqueued', data: { job_type: 'fresh' } })
     stream.hangUp()
   }
@@ -166,6 +171,61 @@ test('a job that is over is told once and the stream closes', async () => {
       { event: 'job.state_changed', data: { job_id: id, from: 'active', to: 'completed' } },
     ])
     expect(stream.ended).toBe(true)
+  }
+})
+
+test('whoever resumes at a job that is over hears what it missed, then the end once, and the stream closes', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start()
+  await server.ack(id)
+  const ids = (await server.events(id)).map((event) => String(event.id))
+  const end = { event: 'job.state_changed', data: { job_id: id, from: 'active', to: 'completed', timestamp: at(0) } }
+  for (const url of [`/ojs/v1/jobs/${id}/events`, `/ojs/v1/events/stream?channel=job:${id}`]) {
+    const stream = await server.listen(url, { 'last-event-id': ids[0] ?? '' })
+    expect(stream.frames()).toMatchObject([
+      { event: 'job.started', id: ids[1] },
+      { event: 'job.completed', id: ids[2] },
+      { ...end, id: ids[2] },
+    ])
+    expect(stream.ended).toBe(true)
+    for (const nothingMissed of [ids.at(-1) ?? '', '']) {
+      const newest = await server.listen(url, { 'last-event-id': nothingMissed })
+      expect(newest.frames()).toMatchObject([end])
+      expect(newest.ended).toBe(true)
+    }
+    const unknown = await server.listen(url, { 'last-event-id': 'never-heard-of' })
+    expect(unknown.frames().map(({ event }) => event)).toEqual([
+      'system.gap',
+      'job.enqueued',
+      'job.started',
+      'job.completed',
+      'job.state_changed',
+    ])
+    expect(unknown.ended).toBe(true)
+  }
+})
+
+test('a job that ends while its stream begins is told of once', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start()
+  const [enqueued] = await server.events(id)
+  const heard = ['', enqueued?.id ?? ''].map((last) => ({
+    last,
+    stream: server.listen(`/ojs/v1/jobs/${id}/events`, { 'last-event-id': last }),
+  }))
+  await server.ack(id)
+  await idle()
+  for (const { last, stream } of heard) {
+    const { frames, ended } = await stream.then((one) => ({ frames: one.frames(), ended: one.ended }))
+    expect(
+      frames.map(({ event, data }): unknown => data.to ?? event),
+      last,
+    ).toEqual(last === '' ? expect.arrayContaining(['completed']) : ['job.started', 'job.completed', 'completed'])
+    expect(
+      frames.filter(({ event }) => event === 'job.state_changed'),
+      last,
+    ).toHaveLength(1)
+    expect(ended).toBe(true)
   }
 })
 

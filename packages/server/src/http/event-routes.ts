@@ -1,25 +1,12 @@
 /** Events: by poll, and as Server-Sent Events that can be resumed with Last-Event-ID. */
-import {
-  badField,
-  eventId,
-  isTerminal,
-  iso,
-  OjsError,
-  readLife,
-  renderEvent,
-  sequenceOfEventId,
-  text,
-  whole,
-  type Instant,
-  type Job,
-} from '@curfew/core'
+import { badField, eventId, OjsError, renderEvent, sequenceOfEventId, text, whole, type Job } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
 import type { StoredEvent } from '../store/store.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
 import { param, queryList, queryText, queryWhole, type Call, type Route } from './route.ts'
 import { findJob } from './jobs.ts'
 import { matches, type EventFilter } from './event-view.ts'
-import { EventStream, frame, type Frame } from './stream.ts'
+import { EventStream, type Gap } from './stream.ts'
 
 /** A poll looks at no more events than this; the cursor moves on and `has_more` says so. */
 const MOST_SCANNED = 20_000
@@ -82,20 +69,22 @@ async function poll(call: Call): Promise<Answer> {
   }
 }
 
-/** One stream; `channel` narrows it to a job or a queue. */
+/** One stream, of everything that fits; it ends with this job, where one is named. */
 async function stream(call: Call, filter: EventFilter, endsWith: Job | null): Promise<Answer> {
-  const asked = call.request.headers['last-event-id'] ?? queryText(call, 'last_event_id')
-  const source = new EventStream(call.engine, filter, endsWith?.id ?? null)
-  if (asked === null || asked === undefined || asked === '') return sse(source.frames(null, call.request.signal))
-  let place: number | null
+  const asked = call.request.headers['last-event-id'] ?? queryText(call, 'last_event_id') ?? ''
+  const from = asked === '' ? null : await placeOrGap(call.engine, asked)
+  return sse(new EventStream(call.engine, filter, endsWith?.id ?? null).frames(from, call.request.signal))
+}
+
+/** Whoever resumes from an event that is gone or unknown is told so, and goes on from what is left. */
+async function placeOrGap(engine: Engine, id: string): Promise<number | Gap> {
   try {
-    place = await placeOf(call.engine, asked, 'Last-Event-ID')
+    return await placeOf(engine, id, 'Last-Event-ID')
   } catch (error) {
-    // Whoever resumes from an event that is gone is told of the gap, and goes on from what is left.
-    if (!(error instanceof OjsError)) throw error
-    place = -1
+    if (error instanceof OjsError && error.code === 'gone') return 'events_pruned'
+    if (error instanceof OjsError && error.code === 'invalid_request') return 'unknown_event_id'
+    throw error
   }
-  return sse(source.frames(place, call.request.signal))
 }
 
 export function sse(body: AsyncIterable<string>): Answer {
@@ -106,30 +95,7 @@ const ALL: EventFilter = { types: [], queues: [], jobTypes: [], subject: null }
 
 async function jobStream(call: Call, id: string): Promise<Answer> {
   const { job } = await findJob({ ...call, params: { id } })
-  const place = call.request.headers['last-event-id'] ?? null
-  if (isTerminal(job.state) && place === null) return sse(only(stateChanged(job, call.engine.now())))
   return stream(call, { ...ALL, subject: id }, job)
-}
-
-function stateChanged(job: Job, now: Instant): Frame {
-  const life = readLife(job)
-  return {
-    id: null,
-    event: 'job.state_changed',
-    data: JSON.stringify({
-      job_id: job.id,
-      queue: job.queue,
-      type: job.type,
-      from: life.at(-2)?.to ?? null,
-      to: job.state,
-      timestamp: iso(life.at(-1)?.at ?? now),
-    }),
-  }
-}
-
-async function* only(...frames: readonly Frame[]): AsyncIterable<string> {
-  yield 'retry: 3000\n\n'
-  for (const one of frames) yield await Promise.resolve(frame(one))
 }
 
 async function progressStream(call: Call): Promise<Answer> {

@@ -7,8 +7,11 @@ import {
   eventId,
   isTerminal,
   iso,
+  readLife,
   renderEvent,
   renderProgress,
+  type Instant,
+  type Job,
   type JobState,
   type Json,
   type NewEvent,
@@ -28,6 +31,9 @@ export interface Frame {
 export function frame({ id, event, data }: Frame): string {
   return `${id === null ? '' : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`
 }
+
+/** Why a stream cannot go on from where its reader was: that event is no longer kept, or never was one of this server. */
+export type Gap = 'events_pruned' | 'unknown_event_id'
 
 const KEEP_ALIVE_MS = 15_000
 const MOST_BUFFERED = 10_000
@@ -77,10 +83,10 @@ export class EventStream {
     this.#endsWith = endsWith
   }
 
-  /** From this place in the log (null: from now on; -1: the place is gone, tell of the gap and go on from the oldest). */
-  async *frames(from: number | null, gone: AbortSignal): AsyncIterable<string> {
+  /** From this place in the log (null: from now on; a gap is told of, and the stream goes on from the oldest there is). */
+  async *frames(from: number | Gap | null, gone: AbortSignal): AsyncIterable<string> {
     const outbox = new Outbox()
-    let sent = from ?? 0
+    let sent = typeof from === 'number' ? from : 0
     let lastId: string | null = null
     let live = false
     const held: Told[] = []
@@ -106,17 +112,19 @@ export class EventStream {
     const stop = this.#keepAlive(outbox, gone)
     try {
       yield 'retry: 3000\n\n'
+      // Asked before the log is read: of a job that is over by now, the log then has everything.
+      const over = await this.#jobThatIsOver()
       const { first, last } = await this.#engine.store.eventBounds()
       if (from === null) {
         sent = last
         const newest = await this.#engine.store.event(last)
         lastId = newest === null ? null : eventId(newest.at, newest.sequence)
-      } else if (from < 0) {
+      } else if (typeof from === 'string') {
         sent = first - 1
         yield frame({
           id: null,
           event: 'system.gap',
-          data: JSON.stringify({ reason: 'events_pruned', resumed_at: iso(this.#engine.now()) }),
+          data: JSON.stringify({ reason: from, resumed_at: iso(this.#engine.now()) }),
         })
       }
       for (let more = true; more;) {
@@ -124,11 +132,13 @@ export class EventStream {
         more = chunk.length === CHUNK
         for (const event of chunk) tell(event)
       }
-      live = true
-      for (const told of held.splice(0)) hear(told)
-      if (this.#endsWith !== null) {
-        const job = await this.#engine.store.job(this.#endsWith)
-        if (job === null || isTerminal(job.state)) outbox.end()
+      if (over !== null) {
+        // What was held meanwhile could only tell the end a second time.
+        if (over !== 'removed') outbox.push(frame({ ...lastChange(over, this.#engine.now()), id: lastId }))
+        outbox.end()
+      } else {
+        live = true
+        for (const told of held.splice(0)) hear(told)
       }
       yield* outbox
     } finally {
@@ -166,6 +176,12 @@ export class EventStream {
       forget()
       stop()
     }
+  }
+
+  async #jobThatIsOver(): Promise<Job | 'removed' | null> {
+    if (this.#endsWith === null) return null
+    const job = (await this.#engine.store.job(this.#endsWith)) ?? 'removed'
+    return job === 'removed' || isTerminal(job.state) ? job : null
   }
 
   #isOver({ changes }: Told): boolean {
@@ -221,6 +237,20 @@ function stateChanges({ changes, now }: Told, filter: EventFilter): Omit<Frame, 
     frames.push({ event: 'job.state_changed', data: JSON.stringify(data) })
   }
   return frames
+}
+
+/** The change of state that brought a job to where it is, told afterwards. */
+function lastChange(job: Job, now: Instant): Omit<Frame, 'id'> {
+  const life = readLife(job)
+  const data = {
+    job_id: job.id,
+    queue: job.queue,
+    type: job.type,
+    from: life.at(-2)?.to ?? null,
+    to: job.state,
+    timestamp: iso(life.at(-1)?.at ?? now),
+  }
+  return { event: 'job.state_changed', data: JSON.stringify(data) }
 }
 
 /** The envelope, `data`, and the keys of `data` once more at the top, where the official JS SDK reads them. */
