@@ -1,5 +1,6 @@
 /** The reservation: it lapses without a sign of life, and the job goes back at once, without backoff. */
 import { expect, test } from 'vitest'
+import { seconds } from '@curfew/core'
 import { at, TestServer } from '../harness.ts'
 
 test('a reservation holds until 1 ms before its visibility timeout, and lapses at it', async () => {
@@ -86,6 +87,40 @@ test('a shorter extension binds an anonymous reservation too', async () => {
   await server.beat('w', [id], { visibility_timeout_ms: 3_000 })
   await server.advance(3_000)
   expect((await server.job(id)).error).toMatchObject({ type: 'visibility_timeout', deadline: at(8_000) })
+})
+
+test('a lapse names whoever set the length that ran out: a beat is its worker’s word, within the cap', async () => {
+  const server = await TestServer.open({ limits: { caps: { visibility: seconds(200) } } })
+  const lapse = async (workerId: string | null, asked: number | null, dropped = false): Promise<unknown> => {
+    const { id } = await server.start({ visibility_timeout: 50, heartbeat_timeout: 900 }, { worker_id: workerId })
+    await server.advance(1_000)
+    await server.beat('w', [id], { visibility_timeout_ms: asked })
+    if (dropped) await server.beat('w', [])
+    await server.advance(200_000)
+    const { error } = await server.job(id)
+    await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+    return [error.type, error.limit_seconds, error.source]
+  }
+  for (const workerId of ['w', null]) {
+    expect(await lapse(workerId, 5_000)).toEqual(['visibility_timeout', 5, 'handler'])
+    expect(await lapse(workerId, 100_000)).toEqual(['visibility_timeout', 100, 'handler'])
+    expect(await lapse(workerId, 300_000)).toEqual(['visibility_timeout', 200, 'cap'])
+    expect(await lapse(workerId, 50_000)).toEqual(['visibility_timeout', 50, 'publish'])
+    expect(await lapse(workerId, null)).toEqual(['visibility_timeout', 50, 'publish'])
+    // A later beat that no longer names the job changes nothing about it.
+    expect(await lapse(workerId, 5_000, true)).toEqual(['visibility_timeout', 5, 'handler'])
+  }
+})
+
+test('after a sign of the job itself its own length holds again, and names who gave it', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ visibility_timeout: 50, heartbeat_timeout: 900 }, { worker_id: 'w' })
+  await server.advance(1_000)
+  await server.beat('w', [id], { visibility_timeout_ms: 5_000 })
+  await server.advance(1_000)
+  await server.call('PUT', `/ojs/v1/jobs/${id}/progress`, { message: 'still here' })
+  await server.advance(50_000)
+  expect((await server.job(id)).error).toMatchObject({ limit_seconds: 50, source: 'publish' })
 })
 
 test('a job dropped from the beats lapses from the last beat that listed it', async () => {

@@ -16,6 +16,7 @@
  */
 import { instant, millis, seconds, type Instant, type Millis } from './clock.ts'
 import { isTerminal, speakerFor, type Job } from './job.ts'
+import type { LimitSource } from './limits.ts'
 import type { Beat, Worker } from './worker.ts'
 
 /** The one addition. */
@@ -154,6 +155,15 @@ export function visibilityClock(job: Job, worker: Worker | null): { since: Insta
   if (beat === null || !beat.jobs.has(job.id) || beat.at < own.since) return own
   const beaten = { since: beat.at, ms: extensionFor(job, beat.visibilityMs) }
   return beaten.since === own.since && beaten.ms < own.ms ? own : beaten
+}
+
+/**
+ * Who gave the visibility clock this length. Only a beat makes it another than the job's own: that is its worker's word,
+ * or the cap that cut it.
+ */
+export function visibilitySource({ hold, limits }: Job, ms: Millis): LimitSource {
+  if (hold !== null && hold.visibility.ms === ms) return hold.visibility.source
+  return limits.caps.visibility === ms ? 'cap' : 'handler'
 }
 
 export function visibilityAt(job: Job, { worker, outages }: Liveness): Instant | null {

@@ -28,6 +28,7 @@ import {
   softDeadlineAt,
   totalAt,
   visibilityClock,
+  visibilitySource,
   wakeAtOf,
   type Due,
   type Liveness,
@@ -531,7 +532,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         type: 'visibility_timeout',
         message: `The reservation lapsed: neither a result nor a sign of life for ${inWords(limitMs)}`,
         limitMs,
-        source: hold.visibility.source,
+        source: visibilitySource(job, limitMs),
         since: clock?.since ?? startedAt,
       })
       return ended(failure, LAPSED, [], 'lost', 'visibility')
