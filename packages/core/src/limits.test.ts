@@ -142,7 +142,10 @@ describe('caps', () => {
   test('a cap on what is absent for a worker that never introduced itself sets neither grace nor a stall clock', () => {
     const server = settingsWith({ grace: seconds(10), heartbeat: seconds(45) })
     const limits = settle({}, server)
-    expect(settleAtClaim(limits, unknown, server)).toMatchObject({ grace: { ms: 0 }, heartbeat: null })
+    expect(settleAtClaim(limits, unknown, server)).toMatchObject({
+      grace: { ms: 0, source: 'default' },
+      heartbeat: null,
+    })
     expect(settleAtClaim(limits, known, server)).toMatchObject({ grace: { ms: 10_000 }, heartbeat: { ms: 45_000 } })
   })
 

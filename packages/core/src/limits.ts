@@ -239,6 +239,8 @@ export interface Claimant {
   readonly fetchVisibilityMs: Millis | null
 }
 
+const NO_GRACE: Limit = { ms: millis(0), source: 'default' }
+
 export function settleAtClaim(limits: Limits, claimant: Claimant, server: LimitSettings): AttemptLimits {
   const handler = claimant.handler ?? {}
   const pick = (stored: Limit, name: 'timeout' | 'grace' | 'heartbeat'): Limit => {
@@ -249,7 +251,7 @@ export function settleAtClaim(limits: Limits, claimant: Claimant, server: LimitS
   const timeout = withinTotal(pick(limits.timeout, 'timeout'), limits.total)
   const grace = pick(limits.grace, 'grace')
   // A worker that never introduced itself cannot be sent a soft signal, so the default grace is not its due (ADR 0017).
-  const effectiveGrace = speakerFor(grace) === 'default' && !claimant.known ? { ...grace, ms: millis(0) } : grace
+  const effectiveGrace = speakerFor(grace) === 'default' && !claimant.known ? NO_GRACE : grace
   const heartbeat = pick(limits.heartbeat, 'heartbeat')
   const judged = claimant.known || speakerFor(heartbeat) !== 'default' || server.judgeUnknownWorkers
   const onTimeout: OnTimeout =

@@ -130,7 +130,7 @@ export function resolveAtClaim(
   }
   const timeout = within(pick(limits.timeout, 'timeout'), limits.total)
   const asked = pick(limits.grace, 'grace')
-  const grace = asked.said === 'default' && !known ? { ...asked, ms: 0 } : asked
+  const grace = asked.said === 'default' && !known ? { ms: 0, source: 'default', said: asked.said } : asked
   const heartbeat = pick(limits.heartbeat, 'heartbeat')
   const judged = known || heartbeat.said !== 'default' || settings.judgeUnknownWorkers
   const { visibility: stored } = limits
