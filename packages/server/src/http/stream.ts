@@ -1,7 +1,7 @@
 /**
  * A stream of events to one reader. It listens first and reads the log second, so that nothing falls between; what was
- * sent from the log is not sent again. A reader too slow for what happens is let go instead of filling the memory: it
- * comes back with Last-Event-ID and reads on from the log.
+ * sent from the log is not sent again. The log is read no faster than the reader takes it. A reader too slow for what
+ * happens is let go instead of filling the memory: it comes back with Last-Event-ID and reads on from the log.
  */
 import {
   eventId,
@@ -45,7 +45,12 @@ class Outbox {
   #wake: (() => void) | null = null
   #ended = false
 
+  get isEnded(): boolean {
+    return this.#ended
+  }
+
   push(text: string): void {
+    if (text === '' || this.#ended) return
     this.#frames.push(text)
     if (this.#frames.length > MOST_BUFFERED) this.end()
     this.#wake?.()
@@ -88,17 +93,17 @@ export class EventStream {
     const outbox = new Outbox()
     let sent = typeof from === 'number' ? from : 0
     let lastId: string | null = null
-    let live = false
+    let phase: 'past' | 'catching up' | 'live' = 'catching up'
     const held: Told[] = []
-    const tell = (event: StoredEvent): void => {
-      if (event.sequence <= sent) return
+    const textOf = (event: StoredEvent): string => {
+      if (event.sequence <= sent) return ''
       sent = event.sequence
       lastId = eventId(event.at, event.sequence)
-      if (matches(this.#filter, event))
-        outbox.push(frame({ id: lastId, event: event.type, data: spread(renderEvent(event), event.data) }))
+      if (!matches(this.#filter, event)) return ''
+      return frame({ id: lastId, event: event.type, data: spread(renderEvent(event), event.data) })
     }
     const hear = (told: Told): void => {
-      for (const event of told.events) tell(event)
+      for (const event of told.events) outbox.push(textOf(event))
       for (const event of told.live) {
         if (matches(this.#filter, event)) outbox.push(frame({ id: lastId, event: event.type, data: liveText(event) }))
       }
@@ -106,10 +111,23 @@ export class EventStream {
       if (this.#isOver(told)) outbox.end()
     }
     const forget = this.#engine.listen((told) => {
-      if (live) hear(told)
-      else held.push(told)
+      if (phase === 'live') hear(told)
+      else if (phase === 'catching up' && held.push(told) > MOST_BUFFERED) outbox.end()
     })
     const stop = this.#keepAlive(outbox, gone)
+    const { host, store } = this.#engine
+    /** The log from here to its end, no faster than the reader takes it, and with a turn for everybody else in between. */
+    const log = async function* (): AsyncIterable<string> {
+      for (;;) {
+        const chunk = await store.eventsAfter(sent, CHUNK)
+        const text = chunk.map(textOf).join('')
+        if (text !== '') yield text
+        if (chunk.length < CHUNK || outbox.isEnded) return
+        await new Promise<void>((resolve) => {
+          host.defer(resolve)
+        })
+      }
+    }
     try {
       yield 'retry: 3000\n\n'
       // Asked before the log is read: of a job that is over by now, the log then has everything.
@@ -127,17 +145,19 @@ export class EventStream {
           data: JSON.stringify({ reason: from, resumed_at: iso(this.#engine.now()) }),
         })
       }
-      for (let more = true; more;) {
-        const chunk = await this.#engine.store.eventsAfter(sent, CHUNK)
-        more = chunk.length === CHUNK
-        for (const event of chunk) tell(event)
+      if (last - sent > CHUNK) {
+        // Far behind: what happens meanwhile will be found in the log.
+        phase = 'past'
+        yield* log()
+        phase = 'catching up'
       }
+      yield* log()
       if (over !== null) {
         // What was held meanwhile could only tell the end a second time.
         if (over !== 'removed') outbox.push(frame({ ...lastChange(over, this.#engine.now()), id: lastId }))
         outbox.end()
       } else {
-        live = true
+        phase = 'live'
         for (const told of held.splice(0)) hear(told)
       }
       yield* outbox
