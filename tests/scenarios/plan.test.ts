@@ -67,6 +67,29 @@ test('on a tie of total and attempt the plan names the one the server will name'
   expect((await server.job(id)).error.type).toBe('total_timeout')
 })
 
+const LAST: [string, Record<string, unknown>, RegExp][] = [
+  ['x_on_timeout discards', { x_on_timeout: 'discard' }, /x_on_timeout.*the last/],
+  ['timeouts are not retried', { retry: { non_retryable_errors: ['timeout'] } }, /non_retryable_errors.*the last/],
+]
+
+test.each(LAST)(
+  'where %s, one attempt is the whole life, and the server then does just that',
+  async (_, more, warning) => {
+    const server = await TestServer.open()
+    const job = { timeout: 5, grace_period: 2, ...more }
+    const { wins, attempts, warnings } = await plan(server, job)
+    expect(wins).toEqual([
+      { stage: 'attempt', limit: 'timeout', source: 'publish', after_ms: 7_000 },
+      { stage: 'life', limit: 'timeout', source: 'publish', after_ms: 7_000 },
+    ])
+    expect(attempts.map(({ fits }) => fits)).toEqual([true, false, false])
+    expect(warnings).toEqual([expect.stringMatching(warning)])
+    const { id } = await server.start(job)
+    await server.advance(7_000)
+    expect(await server.job(id)).toMatchObject({ state: 'discarded', attempt: 1, error: { type: 'timeout' } })
+  },
+)
+
 test('a schedule shifts the attempts', async () => {
   const server = await TestServer.open()
   const { attempts } = await plan(server, {

@@ -50,7 +50,7 @@ import {
 import { isTerminal, TAIL, type Hold, type Job, type JobState, type Json, type Progress } from './job.ts'
 import { appendLife, beginLife, type LifeEntry } from './life.ts'
 import { settleAtClaim, type Claimant, type Limits, type LimitSettings } from './limits.ts'
-import { isNonRetryable, verdictOn, type FailureFacts } from './retry.ts'
+import { isNonRetryable, LAPSED, TIMED_OUT, verdictOn, type FailureFacts } from './retry.ts'
 import type { Notice, Worker } from './worker.ts'
 
 /** How long finished jobs are kept. */
@@ -462,8 +462,6 @@ export function expire(job: Job, life: Liveness, moment: Moment): Transition | n
   }
 }
 
-const LAPSED: FailureFacts = { names: [], retryable: undefined, word: undefined, isTimeout: false, lapsed: true }
-
 function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
   const { hold, startedAt } = job
   if (hold === null || startedAt === null) throw broken(`job ${job.id} is active without a reservation`)
@@ -498,8 +496,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         source: hold.timeout.source,
         since: startedAt,
       })
-      const facts = { ...LAPSED, names: ['timeout'], isTimeout: true, lapsed: false }
-      return ended(failure, facts, [timeoutEvent('job.timeout', job, failure, moment.now)], 'timeout', 'execution')
+      return ended(failure, TIMED_OUT, [timeoutEvent('job.timeout', job, failure, moment.now)], 'timeout', 'execution')
     }
     case 'stalled': {
       const limit = hold.heartbeat

@@ -87,6 +87,34 @@ describe('a plan', () => {
     expect(attempts.map(({ fits }) => fits)).toEqual([true, ...Array<boolean>(8).fill(false)])
   })
 
+  test.each<[string, JobTraits]>([
+    ['x_on_timeout discards', { onTimeout: 'discard' }],
+    ['the policy does not retry timeouts', { retry: { nonRetryable: ['Auth.*', 'timeout'] } }],
+  ])('where %s, only the first attempt fits, and its end is the end of the life', (_, traits) => {
+    const { attempts, wins } = plan({ timeoutMs: 5_000, ...traits })
+    expect(attempts.map(({ fits }) => fits)).toEqual([true, false, false])
+    expect(wins).toEqual([
+      { stage: 'attempt', limit: 'timeout', source: 'publish', after_ms: 35_000 },
+      { stage: 'life', limit: 'timeout', source: 'publish', after_ms: 35_000 },
+    ])
+    const scheduled = plan({ timeoutMs: 5_000, scheduledAt: at('12:01'), ...traits })
+    expect(scheduled.wins.at(-1)).toMatchObject({ stage: 'life', limit: 'timeout', after_ms: 95_000 })
+    const bounded = (totalMs: number): unknown => plan({ timeoutMs: 5_000, totalMs, ...traits }).wins.at(-1)
+    expect(bounded(35_000)).toMatchObject({ stage: 'life', limit: 'total_timeout', after_ms: 35_000 })
+    expect(bounded(35_001)).toMatchObject({ stage: 'life', limit: 'timeout', after_ms: 35_000 })
+  })
+
+  test('errors other than timeouts that are not retried change nothing', () => {
+    const { attempts, warnings } = plan({ timeoutMs: 5_000, retry: { nonRetryable: ['stalled', 'timeout.*', 'boom'] } })
+    expect(attempts.every(({ fits }) => fits)).toBe(true)
+    expect(warnings).toEqual([])
+  })
+
+  test('the only attempt there is ends the life by max_attempts, whatever follows a timeout', () => {
+    const { wins } = plan({ timeoutMs: 5_000, onTimeout: 'discard', retry: { maxAttempts: 1 } })
+    expect(wins.at(-1)).toMatchObject({ stage: 'life', limit: 'max_attempts', after_ms: 35_000 })
+  })
+
   test('spells out at most 50 attempts, and at least one', () => {
     expect(plan({ retry: { maxAttempts: 1000 } }).attempts).toHaveLength(50)
     expect(plan({ retry: { maxAttempts: 0 } }).attempts).toHaveLength(1)
@@ -118,6 +146,15 @@ describe('warnings', () => {
     ['heartbeat_timeout can never fire', { timeoutMs: 30_000, graceMs: 0, heartbeatMs: 30_000 }],
     ['visibility_timeout is shorter than timeout', { timeoutMs: 30_000, visibilityMs: 29_999 }],
     ['x_on_timeout is "discard"', { onTimeout: 'discard', retry: { maxAttempts: 2 } }],
+    ['non_retryable_errors names "timeout"', { retry: { maxAttempts: 2, nonRetryable: ['timeout'] } }],
+    [
+      'x_on_timeout is "discard"',
+      { timeoutMs: 5_000, totalMs: 60_000, onTimeout: 'discard', retry: { maxAttempts: 3, nonRetryable: ['timeout'] } },
+    ],
+    [
+      'non_retryable_errors names "timeout"',
+      { timeoutMs: 5_000, totalMs: 60_000, retry: { maxAttempts: 3, nonRetryable: ['timeout'] } },
+    ],
   ])('%s', (text, traits) => {
     expect(warnings(traits)).toEqual([expect.stringContaining(text)])
   })
@@ -128,6 +165,7 @@ describe('warnings', () => {
     ['a visibility as long as the timeout', { timeoutMs: 30_000, visibilityMs: 30_000 }],
     ['a total that leaves no room for the default grace', { totalMs: 30_000 }],
     ['discard with a single attempt', { onTimeout: 'discard' }],
+    ['a timeout that is not retried, with a single attempt', { retry: { nonRetryable: ['timeout'] } }],
   ])('%s is nothing to warn of', (_, traits) => {
     expect(warnings(traits)).toEqual([])
   })
@@ -145,12 +183,16 @@ test('an attempt that the plan says fits is one the server really starts, and on
     totalMs: fc.integer({ min: 5_000, max: 40_000 }),
     initialMs: fc.integer({ min: 1, max: 5_000 }).map(ms),
     maxAttempts: fc.integer({ min: 1, max: 5 }),
+    onTimeout: fc.constantFrom('retry' as const, 'retry' as const, 'discard' as const),
+    nonRetryable: fc.constantFrom([], ['boom'], ['timeout']),
   })
   fc.assert(
-    fc.property(traits, ({ initialMs, maxAttempts, ...limits }) => {
-      const promised = plan({ ...limits, retry: { initialMs, maxAttempts } }).attempts.filter(({ fits }) => fits)
+    fc.property(traits, ({ initialMs, maxAttempts, nonRetryable, ...limits }) => {
+      const policy = { initialMs, maxAttempts, nonRetryable }
+      const { attempts, wins } = plan({ ...limits, retry: policy })
+      const promised = attempts.filter(({ fits }) => fits)
       // Every attempt starts at once and runs into its timeout.
-      let job = aJob({ ...limits, retry: { jitter: false, initialMs, maxAttempts } })
+      let job = aJob({ ...limits, retry: { jitter: false, ...policy } })
       const starts: number[] = []
       while (job.state !== 'discarded') {
         if (job.state === 'available') {
@@ -161,6 +203,8 @@ test('an attempt that the plan says fits is one the server really starts, and on
         job = left(expire(job, ROW_ALONE, moment(job.wakeAt ?? NOON)))
       }
       expect(starts).toEqual(promised.map(({ starts_after_ms }) => starts_after_ms))
+      const life = wins.at(-1)
+      if (life?.limit === 'timeout') expect((job.discardedAt ?? NOON) - NOON).toBe(life.after_ms)
     }),
   )
 })

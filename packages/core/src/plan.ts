@@ -4,10 +4,10 @@
  */
 import { millis, type Instant, type Millis, type Random } from './clock.ts'
 import { after, effectiveTotal, elapsed, expiryAt, totalAt, ttlAt } from './deadlines.ts'
-import { speakerFor, type Job } from './job.ts'
+import type { Hold, Job } from './job.ts'
 import { settleAtClaim, type AttemptLimits, type LimitSettings } from './limits.ts'
 import { limitsView, type LimitsView } from './render.ts'
-import { backoffMs, DEFAULT_RETRY } from './retry.ts'
+import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
 
 export interface Winner {
   readonly stage: 'waiting' | 'attempt' | 'life'
@@ -56,68 +56,97 @@ export function impossibilities(job: Job): string[] {
   return warnings
 }
 
-function plannedAttempts(job: Job, { timeout, grace }: AttemptLimits, now: Instant): PlannedAttempt[] {
+function plannedAttempts(job: Job, limits: AttemptLimits, now: Instant): PlannedAttempt[] {
   const total = totalAt(job)
   const firstStart = job.scheduledAt !== null && job.scheduledAt > now ? job.scheduledAt : now
-  const neededMs = speakerFor(timeout) === 'default' ? millis(0) : timeout.ms
   const planned: PlannedAttempt[] = []
   let startsAt = firstStart
   let open = [total, ttlAt(job), expiryAt(job)].every((at) => at === null || firstStart < at)
   const count = Math.min(Math.max(1, job.retry.maxAttempts), SHOWN_ATTEMPTS)
   for (let attempt = 1; attempt <= count; attempt += 1) {
     if (attempt > 1) {
-      const hardAt = after(after(startsAt, timeout.ms), grace.ms)
-      startsAt = after(hardAt, backoffMs({ ...job.retry, jitter: false }, attempt - 1, middling))
-      open &&=
-        job.limits.onTimeout.mode === 'retry' &&
-        (total === null || (total > startsAt && total >= after(startsAt, neededMs)))
+      const hardAt = after(after(startsAt, limits.timeout.ms), limits.grace.ms)
+      open &&= verdictOnTimeout(job, limits, attempt - 1, startsAt, hardAt).kind === 'retry'
+      startsAt = after(hardAt, backoffMs(job.retry, attempt - 1, middling))
+      open &&= total === null || startsAt < total
     }
     planned.push({ attempt, starts_after_ms: elapsed(now, startsAt), fits: open })
   }
   return planned
 }
 
-function winners(
+/** What the server will decide when this attempt has timed out. */
+function verdictOnTimeout(
   job: Job,
-  { timeout, grace }: AttemptLimits,
-  attempts: readonly PlannedAttempt[],
-  now: Instant,
-): Winner[] {
-  const wins: Winner[] = []
+  limits: AttemptLimits,
+  attempt: number,
+  startsAt: Instant,
+  hardAt: Instant,
+): Verdict {
+  const hold: Hold = {
+    workerId: null,
+    known: true,
+    ...limits,
+    signAt: startsAt,
+    visibleFrom: startsAt,
+    visibleMs: limits.visibility.ms,
+  }
+  return verdictOn({ ...job, attempt, startedAt: startsAt, hold }, TIMED_OUT, hardAt, middling)
+}
+
+/** Whether attempts are left that a timeout takes away: by its mode, or because the policy does not retry timeouts. */
+function endsAtFirstTimeout(job: Job, limits: AttemptLimits, now: Instant): boolean {
+  return job.retry.maxAttempts > 1 && verdictOnTimeout(job, limits, 1, now, now).kind === 'discard'
+}
+
+function winners(job: Job, limits: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): Winner[] {
+  const waiting = waitingWinner(job, now)
+  const attempt = attemptWinner(job, limits, attempts, now)
+  return [...(waiting === null ? [] : [waiting]), attempt, lifeWinner(job, limits, attempts, now)]
+}
+
+function waitingWinner(job: Job, now: Instant): Winner | null {
   const total = effectiveTotal(job)
-  const waiting: [string, Instant | null, string][] = [
+  const limits: [string, Instant | null, string][] = [
     ['total_timeout', total?.at ?? null, total?.source ?? ''],
     ['enqueue_ttl', ttlAt(job), job.limits.ttl?.source ?? ''],
     ['expires_at', expiryAt(job), 'publish'],
   ]
   let first: Winner | null = null
-  for (const [limit, at, source] of waiting) {
+  for (const [limit, at, source] of limits) {
     if (at === null) continue
     const afterMs = elapsed(now, at)
     if (first === null || afterMs < first.after_ms) first = { stage: 'waiting', limit, source, after_ms: afterMs }
   }
-  if (first !== null) wins.push(first)
+  return first
+}
+
+function attemptWinner(
+  job: Job,
+  { timeout, grace }: AttemptLimits,
+  attempts: readonly PlannedAttempt[],
+  now: Instant,
+): Winner {
+  const total = effectiveTotal(job)
   const hardMs = timeout.ms + grace.ms
   const leftMs = leftAtFirstStart(job, attempts, now)
-  wins.push(
-    total !== null && leftMs !== null && leftMs <= hardMs
-      ? { stage: 'attempt', limit: 'total_timeout', source: total.source, after_ms: leftMs }
-      : { stage: 'attempt', limit: 'timeout', source: timeout.source, after_ms: hardMs },
-  )
-  if (total !== null)
-    wins.push({ stage: 'life', limit: 'total_timeout', source: total.source, after_ms: elapsed(now, total.at) })
-  else {
-    const last = attempts.at(-1)
-    if (last !== undefined) {
-      wins.push({
-        stage: 'life',
-        limit: 'max_attempts',
-        source: job.retry === DEFAULT_RETRY ? 'default' : 'publish',
-        after_ms: last.starts_after_ms + hardMs,
-      })
-    }
-  }
-  return wins
+  return total !== null && leftMs !== null && leftMs <= hardMs
+    ? { stage: 'attempt', limit: 'total_timeout', source: total.source, after_ms: leftMs }
+    : { stage: 'attempt', limit: 'timeout', source: timeout.source, after_ms: hardMs }
+}
+
+function lifeWinner(job: Job, limits: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): Winner {
+  const { timeout, grace } = limits
+  const [first, last] = [attempts[0], attempts.at(-1)]
+  const endOf = (attempt: PlannedAttempt | undefined): number => (attempt?.starts_after_ms ?? 0) + timeout.ms + grace.ms
+  const total = effectiveTotal(job)
+  const totalMs = total === null ? null : elapsed(now, total.at)
+  if (endsAtFirstTimeout(job, limits, now) && (totalMs === null || endOf(first) < totalMs))
+    return { stage: 'life', limit: 'timeout', source: timeout.source, after_ms: endOf(first) }
+  if (total !== null && totalMs !== null)
+    return { stage: 'life', limit: 'total_timeout', source: total.source, after_ms: totalMs }
+  const source = job.retry === DEFAULT_RETRY ? 'default' : 'publish'
+  return { stage: 'life', limit: 'max_attempts', source, after_ms: endOf(last) }
 }
 
 /** What is left of the total when the first attempt starts: a schedule uses some of it up. */
@@ -131,14 +160,16 @@ function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAtte
   const leftMs = leftAtFirstStart(job, attempts, now)
   const hardMs = millis(attempt.timeout.ms + attempt.grace.ms)
   const lost = attempts.filter(({ fits }) => !fits)
-  const discards = job.limits.onTimeout.mode === 'discard'
-  if (lost.length > 0 && attempts[0]?.fits === true && !discards) {
+  const isOnlyOne = endsAtFirstTimeout(job, attempt, now)
+  if (lost.length > 0 && attempts[0]?.fits === true && !isOnlyOne) {
     warnings.push(
       `${String(lost.length)} of ${String(attempts.length)} attempts cannot fit into total_timeout if the ones before them time out.`,
     )
   }
-  if (discards && job.retry.maxAttempts > 1) {
-    warnings.push('x_on_timeout is "discard": an attempt that times out is the last, whatever max_attempts says.')
+  if (isOnlyOne) {
+    const why =
+      attempt.onTimeout.mode === 'discard' ? 'x_on_timeout is "discard"' : 'non_retryable_errors names "timeout"'
+    warnings.push(`${why}: an attempt that times out is the last, whatever max_attempts says.`)
   }
   if (leftMs !== null && leftMs < hardMs && leftMs > attempt.timeout.ms) {
     warnings.push('grace_period cannot be used in full: total_timeout ends the attempt sooner.')

@@ -58,6 +58,18 @@ export interface FailureFacts {
   readonly lapsed: boolean
 }
 
+/** Nobody spoke for the attempt any more. */
+export const LAPSED: FailureFacts = {
+  names: [],
+  retryable: undefined,
+  word: undefined,
+  isTimeout: false,
+  lapsed: true,
+}
+
+/** An execution timeout that the server found. */
+export const TIMED_OUT: FailureFacts = { ...LAPSED, names: ['timeout'], isTimeout: true, lapsed: false }
+
 export type Verdict =
   | { readonly kind: 'retry'; readonly delayMs: Millis }
   | { readonly kind: 'discard'; readonly deadLetter: boolean }
