@@ -90,6 +90,17 @@ test.each(LAST)(
   },
 )
 
+test('a moment of expiry that has passed is the end of everything, and the enqueue says so too', async () => {
+  const server = await TestServer.open()
+  const job = { expires_at: '2020-01-01T00:00:00Z' }
+  const { wins, attempts, warnings } = await plan(server, job)
+  expect(wins.at(-1)).toEqual({ stage: 'life', limit: 'expires_at', source: 'publish', after_ms: 0 })
+  expect(attempts.some(({ fits }) => fits)).toBe(false)
+  expect(warnings).toEqual([expect.stringMatching(/expires_at.*at once/)])
+  const { body } = await server.post('/ojs/v1/jobs', { type: 'a', args: [], ...job })
+  expect(body.job).toMatchObject({ state: 'discarded', error: { type: 'expired' }, x_warnings: warnings })
+})
+
 test('a schedule shifts the attempts', async () => {
   const server = await TestServer.open()
   const { attempts } = await plan(server, {

@@ -115,6 +115,19 @@ describe('a plan', () => {
     expect(wins.at(-1)).toMatchObject({ stage: 'life', limit: 'max_attempts', after_ms: 35_000 })
   })
 
+  test.each<[string, JobTraits, number]>([
+    ['expires_at', { expiresAt: at('11:00') }, 0],
+    ['expires_at', { expiresAt: NOON }, 0],
+    ['expires_at', { expiresAt: at('11:00'), scheduledAt: at('12:01') }, 0],
+    ['enqueue_ttl', { ttlMs: 10_000, scheduledAt: at('12:01') }, 10_000],
+    ['enqueue_ttl', { ttlMs: 10_000, totalMs: 20_000, scheduledAt: at('12:01') }, 10_000],
+    ['total_timeout', { totalMs: 20_000, scheduledAt: at('12:01') }, 20_000],
+  ])('a life in which nothing can start ends with the wait, by %s (%o)', (limit, traits, afterMs) => {
+    const { attempts, wins } = plan(traits)
+    expect(attempts.some(({ fits }) => fits)).toBe(false)
+    expect(wins.at(-1)).toEqual({ stage: 'life', limit, source: 'publish', after_ms: afterMs })
+  })
+
   test('spells out at most 50 attempts, and at least one', () => {
     expect(plan({ retry: { maxAttempts: 1000 } }).attempts).toHaveLength(50)
     expect(plan({ retry: { maxAttempts: 0 } }).attempts).toHaveLength(1)
@@ -134,6 +147,16 @@ describe('warnings', () => {
     expect(impossibilities(aJob({ ...traits, scheduledAt: at('12:01') }))).toEqual([text])
     expect(impossibilities(aJob({ ...traits, scheduledAt: at('12:00:59.999') }))).toEqual([])
     expect(plan({ ...traits, scheduledAt: at('12:30') }).attempts.every(({ fits }) => !fits)).toBe(true)
+  })
+
+  test('expires_at that has passed means the job is over at once', () => {
+    const text = 'expires_at has already passed: the job will expire at once, without ever starting.'
+    expect(impossibilities(aJob({ expiresAt: at('11:59') }))).toEqual([text])
+    expect(impossibilities(aJob({ expiresAt: NOON }))).toEqual([text])
+    expect(impossibilities(aJob({ expiresAt: at('11:59'), scheduledAt: at('11:58') }))).toEqual([text])
+    expect(impossibilities(aJob({ expiresAt: at('11:59'), scheduledAt: at('12:01') }))).toEqual([text])
+    expect(impossibilities(aJob({ expiresAt: at('12:00:00.001') }))).toEqual([])
+    expect(warnings({ expiresAt: at('11:59') })).toEqual([text])
   })
 
   test('a job without a schedule has nothing impossible about it', () => {

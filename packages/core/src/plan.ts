@@ -44,10 +44,12 @@ export function planFor(job: Job, settings: LimitSettings, now: Instant): Plan {
 /** What makes sure that the job never runs. */
 export function impossibilities(job: Job): string[] {
   const warnings: string[] = []
-  const startsAt = job.scheduledAt
-  if (startsAt === null || startsAt <= job.createdAt) return warnings
+  const { createdAt, scheduledAt } = job
   const ends = (at: Instant | null, name: string): void => {
-    if (at !== null && at <= startsAt)
+    if (at === null) return
+    if (at <= createdAt)
+      warnings.push(`${name} has already passed: the job will expire at once, without ever starting.`)
+    else if (scheduledAt !== null && at <= scheduledAt)
       warnings.push(`${name} ends before scheduled_at: the job will expire without ever starting.`)
   }
   ends(ttlAt(job), 'enqueue_ttl')
@@ -102,7 +104,7 @@ function endsAtFirstTimeout(job: Job, limits: AttemptLimits, now: Instant): bool
 function winners(job: Job, limits: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): Winner[] {
   const waiting = waitingWinner(job, now)
   const attempt = attemptWinner(job, limits, attempts, now)
-  return [...(waiting === null ? [] : [waiting]), attempt, lifeWinner(job, limits, attempts, now)]
+  return [...(waiting === null ? [] : [waiting]), attempt, lifeWinner(job, limits, attempts, waiting, now)]
 }
 
 function waitingWinner(job: Job, now: Instant): Winner | null {
@@ -135,9 +137,17 @@ function attemptWinner(
     : { stage: 'attempt', limit: 'timeout', source: timeout.source, after_ms: hardMs }
 }
 
-function lifeWinner(job: Job, limits: AttemptLimits, attempts: readonly PlannedAttempt[], now: Instant): Winner {
+function lifeWinner(
+  job: Job,
+  limits: AttemptLimits,
+  attempts: readonly PlannedAttempt[],
+  waiting: Winner | null,
+  now: Instant,
+): Winner {
   const { timeout, grace } = limits
   const [first, last] = [attempts[0], attempts.at(-1)]
+  // What never starts is over with its wait.
+  if (waiting !== null && first?.fits !== true) return { ...waiting, stage: 'life' }
   const endOf = (attempt: PlannedAttempt | undefined): number => (attempt?.starts_after_ms ?? 0) + timeout.ms + grace.ms
   const total = effectiveTotal(job)
   const totalMs = total === null ? null : elapsed(now, total.at)
