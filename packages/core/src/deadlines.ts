@@ -88,6 +88,12 @@ export function hardDeadlineAt(job: Job): Instant | null {
   return earliest(executionAt(job), totalAt(job))
 }
 
+/** Since when the attempt is in its grace; null before its soft deadline, and where the total leaves no grace. */
+export function graceSince(job: Job, now: Instant): Instant | null {
+  const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
+  return soft !== null && hard !== null && soft < hard && isDue(soft, now) ? soft : null
+}
+
 // ---- Liveness ----
 
 /** A time in which no server was listening. */

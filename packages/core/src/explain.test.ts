@@ -12,13 +12,13 @@ import {
   NOON,
   retryableJob,
 } from './builders.suite.ts'
-import { seconds } from './clock.ts'
+import { seconds, type Instant } from './clock.ts'
 import { ROW_ALONE } from './deadlines.ts'
 import { explain, type Explanation } from './explain.ts'
 import type { Job } from './job.ts'
 import { cancel, complete, expire, fail, release, retryByHand } from './lifecycle.ts'
 
-const told = (job: Job): Explanation => explain(job, ROW_ALONE)
+const told = (job: Job, now: Instant = NOON): Explanation => explain(job, ROW_ALONE, now)
 const clock = (time: string): string => `2026-01-01T${time}.000Z`
 
 /** Timed out once in its grace, then done. */
@@ -74,6 +74,25 @@ describe('the spans of a life', () => {
     expect(told(activeJob()).spans.at(-1)).not.toHaveProperty('to')
     expect(told(retryableJob()).spans.at(-1)).toMatchObject({ kind: 'backoff' })
     expect(told(retryableJob()).spans.at(-1)).not.toHaveProperty('to')
+  })
+
+  test('an attempt that is in its grace ended where it was asked to stop, and the grace is open', () => {
+    const job = activeJob({ timeoutMs: 10_000, graceMs: 10_000 })
+    const attempt = { kind: 'attempt', from: clock('12:00:00'), attempt: 1, source: 'publish', worker_id: 'w1' }
+    const grace = { kind: 'grace', from: clock('12:00:10'), attempt: 1, limit: 'grace_period 10 s', source: 'publish' }
+    const inGrace = [{ ...attempt, limit: 'timeout 10 s', to: clock('12:00:10') }, grace]
+    expect(told(job, at('12:00:09.999')).spans.slice(1)).toEqual([{ ...attempt, limit: 'timeout 10 s' }])
+    expect(told(job, at('12:00:10')).spans.slice(1)).toEqual(inGrace)
+    expect(told(job, at('12:00:12')).spans.slice(1)).toEqual(inGrace)
+    const ended = fail(job, boom, moment(at('12:00:12'))).job
+    expect(told(ended, at('12:00:13')).spans.slice(1, 3)).toEqual([inGrace[0], { ...grace, to: clock('12:00:12') }])
+  })
+
+  test('a grace that the total cuts is open too; where the total leaves none there is none', () => {
+    const kinds = (totalMs: number, now: Instant): unknown =>
+      told(activeJob({ timeoutMs: 10_000, graceMs: 10_000, totalMs }), now).spans.map(({ kind }) => kind)
+    expect(kinds(15_000, at('12:00:12'))).toEqual(['waiting', 'attempt', 'grace'])
+    expect(kinds(10_000, at('12:00:12'))).toEqual(['waiting', 'attempt'])
   })
 
   test('after the first start the TTL is no limit any more; the total is, also one handed down', () => {
@@ -156,6 +175,23 @@ describe('in words', () => {
     const job = left(expire(aJob({ totalMs: 60_000 }), ROW_ALONE, moment(at('12:01:00.004'))))
     expect(told(job).text).toContain(
       'Ended discarded: total_timeout (limit 60 s from publish, 60 s passed, decided 4 ms after the deadline).',
+    )
+  })
+
+  test('an attempt in its grace is told as that, with the end of the grace', () => {
+    const now = (traits: Parameters<typeof activeJob>[0]): unknown =>
+      told(activeJob({ timeoutMs: 10_000, graceMs: 10_000, ...traits }), at('12:00:12'))
+        .text.split('\n')
+        .at(-1)
+    const since = `Now active: attempt 1 is in its grace, since ${clock('12:00:10')}`
+    expect(now({})).toBe(`${since}, until ${clock('12:00:20')}.`)
+    expect(now({ totalMs: 15_000 })).toBe(`${since}, until ${clock('12:00:15')}, where total_timeout cuts it off.`)
+    expect(now({ totalMs: 20_000 })).toBe(`${since}, until ${clock('12:00:20')}.`)
+    expect(now({ heartbeatMs: 14_000 })).toBe(
+      `${since}, until ${clock('12:00:20')}; something will happen at ${clock('12:00:14')} if nobody speaks.`,
+    )
+    expect(now({ timeoutMs: 13_000 })).toBe(
+      `Now active; something will happen at ${clock('12:00:23')} if nobody speaks.`,
     )
   })
 

@@ -2,13 +2,13 @@
  * Hindsight: why a job went as it did, from its recorded life. Spans of waiting, attempts, backoff and grace against
  * their limits, every ending with its cause, and the same once more in plain words.
  */
-import { iso } from './clock.ts'
+import { iso, type Instant } from './clock.ts'
 import type { Failure } from './failures.ts'
 import type { Job } from './job.ts'
 import { isTerminal } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
 import { limitsView, type LimitsView } from './render.ts'
-import { effectiveTotal, type Liveness } from './deadlines.ts'
+import { effectiveTotal, executionAt, graceSince, hardDeadlineAt, type Liveness } from './deadlines.ts'
 
 export interface Span {
   readonly kind: 'waiting' | 'attempt' | 'backoff' | 'grace'
@@ -42,13 +42,13 @@ export interface Explanation {
   readonly text: string
 }
 
-export function explain(job: Job, life: Liveness): Explanation {
+export function explain(job: Job, life: Liveness, now: Instant): Explanation {
   const entries = readLife(job)
   let started = false
   const spans = entries.flatMap((entry, index) => {
     if (entry.to === 'active') started = true
     if (entry.why === 'retried by hand') started = false
-    return spansOf(job, entry, entries[index + 1], started)
+    return spansOf(job, entry, entries[index + 1], started, now)
   })
   const endings = endingsOf(job)
   return {
@@ -57,11 +57,11 @@ export function explain(job: Job, life: Liveness): Explanation {
     limits: limitsView(job, life),
     spans,
     endings,
-    text: inWords(job, entries, endings),
+    text: inWords(job, entries, endings, now),
   }
 }
 
-function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined, started: boolean): Span[] {
+function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined, started: boolean, now: Instant): Span[] {
   const to = next === undefined ? {} : { to: iso(next.at) }
   switch (entry.to) {
     case 'active': {
@@ -76,9 +76,10 @@ function spansOf(job: Job, entry: LifeEntry, next: LifeEntry | undefined, starte
         source,
         worker_id: entry.worker ?? null,
       }
-      if (next?.soft === undefined) return [span]
+      const softAt = next === undefined ? graceSince(job, now) : (next.soft ?? null)
+      if (softAt === null) return [span]
       const [graceMs, graceSource] = entry.grace ?? [0, 'default']
-      const soft = iso(next.soft)
+      const soft = iso(softAt)
       return [
         { ...span, to: soft },
         { kind: 'grace', from: soft, ...to, attempt, limit: `grace_period ${seconds(graceMs)}`, source: graceSource },
@@ -139,7 +140,7 @@ function endingsOf(job: Job): Ending[] {
   return endings
 }
 
-function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Ending[]): string {
+function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Ending[], now: Instant): string {
   const lines = entries.map((entry, index) => `${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
   const last = endings.at(-1)
   if (isTerminal(job.state) && last !== undefined && last.type !== 'completed') {
@@ -150,11 +151,18 @@ function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Endi
         : ` (limit ${String(last.limit_seconds)} s from ${last.source ?? 'default'}, ${String(last.elapsed_seconds)} s passed${late})`
     lines.push(`Ended ${job.state}: ${last.type}${limit}.`)
   } else if (job.state === 'completed') lines.push(`Ended completed, in attempt ${String(job.attempt)}.`)
-  else
-    lines.push(
-      `Now ${job.state}${job.wakeAt === null ? '' : `; something will happen at ${iso(job.wakeAt)} if nobody speaks`}.`,
-    )
+  else lines.push(`Now ${job.state}${whatIsToCome(job, now)}.`)
   return lines.join('\n')
+}
+
+function whatIsToCome(job: Job, now: Instant): string {
+  const { wakeAt } = job
+  const next = wakeAt === null ? '' : `; something will happen at ${iso(wakeAt)} if nobody speaks`
+  const [soft, hard, execution] = [graceSince(job, now), hardDeadlineAt(job), executionAt(job)]
+  if (soft === null || hard === null || execution === null) return next
+  const cut = hard < execution ? ', where total_timeout cuts it off' : ''
+  const sooner = wakeAt !== null && wakeAt < hard ? next : ''
+  return `: attempt ${String(job.attempt)} is in its grace, since ${iso(soft)}, until ${iso(hard)}${cut}${sooner}`
 }
 
 function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {

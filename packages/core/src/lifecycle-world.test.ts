@@ -43,14 +43,15 @@ test('a job left to itself comes to an end or waits for a worker, and once ended
 test('the spans of any life follow one another without overlap, and any job renders as JSON', () => {
   fc.assert(
     fc.property(traits, deeds, (born, done) => {
-      const { job, life } = live(born, done)
+      const { job, life, now } = live(born, done)
       if (job === null) return
-      const { spans, endings, text } = explain(job, life)
+      const { spans, endings, text } = explain(job, life, now)
       let reached = iso(job.createdAt)
       for (const { from, to } of spans) {
         if (from < reached || (to ?? from) < from) throw new Error(`overlap at ${from}: ${JSON.stringify(spans)}`)
         reached = to ?? '9999'
       }
+      if ((spans.at(-1)?.from ?? '') > iso(now)) throw new Error(`begins in the future: ${JSON.stringify(spans)}`)
       expect(spans.at(-1)?.to === undefined).toBe(!isTerminal(job.state))
       expect(spans.filter(({ kind }) => kind === 'attempt')).toHaveLength(job.lease)
       const last = job.state === 'completed' || job.state === 'cancelled' ? 1 : 0

@@ -20,12 +20,11 @@ import {
   effectiveTotal,
   elapsed,
   fitsTotal,
-  hardDeadlineAt,
+  graceSince,
   isDue,
   lastSignAt,
   nextDue,
   ROW_ALONE,
-  softDeadlineAt,
   totalAt,
   visibilityClock,
   visibilitySource,
@@ -910,8 +909,8 @@ function discardEvents(job: Job, failure: Failure, now: Instant): NewEvent[] {
 
 /** Where the handler was asked to stop, when the attempt lived beyond it: the grace it used. */
 function softMark(job: Job, now: Instant): { soft?: Instant } {
-  const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
-  return soft !== null && hard !== null && soft < hard && soft < now ? { soft } : {}
+  const soft = graceSince(job, now)
+  return soft !== null && soft < now ? { soft } : {}
 }
 
 function told(job: Job, reason: Notice['reason'], now: Instant): { notice?: { workerId: string; notice: Notice } } {

@@ -167,7 +167,7 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'Why the job went as it did, from its recorded life',
     handle: async (call) => {
       const { job, life } = await findJob(call)
-      return { body: JSON.stringify(explainJob(job, life)) }
+      return { body: JSON.stringify(explainJob(job, life, call.engine.now())) }
     },
   },
   {
