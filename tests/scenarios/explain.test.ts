@@ -71,6 +71,21 @@ test.each(IN_GRACE)('a job that is in %s says so, and until when', async (_, mor
   expect(text).toContain(`attempt 1 is in its grace, since ${at(10_000)}, until ${at(endsMs)}${cut}.`)
 })
 
+test('a job that was given up before its total says what could not be, and what came before', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ timeout: 10, total_timeout: 15 })
+  await server.advance(6_000)
+  await server.nack(id, { type: 'boom', message: 'It broke.' })
+  const { endings, text } = await explain(server, id)
+  expect(endings).toMatchObject([
+    { type: 'boom' },
+    { type: 'total_timeout', predicted: true, cause: { type: 'boom', message: 'It broke.' } },
+  ])
+  expect(text).toMatch(
+    /predicted: another attempt could not have ended within the total.*15 s.*Before that: boom \("It broke\."\)\.$/,
+  )
+})
+
 test('a job that timed out and was tried again: backoff between, each ending with its limit', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ timeout: 10, retry: { jitter: false, max_attempts: 2 } })
@@ -129,7 +144,7 @@ const LIVES: [string, Record<string, unknown>, (server: TestServer, id: string) 
     'was given up before its total',
     { timeout: 10, total_timeout: 15 },
     (server, id) => server.advance(6_000).then(() => server.nack(id, { type: 'Oops', message: 'x' })),
-    { type: 'total_timeout', limit_seconds: 15, elapsed_seconds: 6, cause: { type: 'Oops' } },
+    { type: 'total_timeout', predicted: true, limit_seconds: 15, elapsed_seconds: 6, cause: { type: 'Oops' } },
   ],
   [
     'failed',

@@ -16,7 +16,7 @@ import { seconds, type Instant } from './clock.ts'
 import { ROW_ALONE } from './deadlines.ts'
 import { explain, type Explanation } from './explain.ts'
 import type { Job } from './job.ts'
-import { cancel, complete, expire, fail, release, retryByHand } from './lifecycle.ts'
+import { cancel, complete, expire, fail, interrupt, release, retryByHand } from './lifecycle.ts'
 
 const told = (job: Job, now: Instant = NOON): Explanation => explain(job, ROW_ALONE, now)
 const clock = (time: string): string => `2026-01-01T${time}.000Z`
@@ -140,8 +140,15 @@ describe('the endings', () => {
   test('a total that was foreseen shows the failure behind it as its cause', () => {
     const job = fail(activeJob({ timeoutMs: 30_000, totalMs: 40_000 }), boom, moment(at('12:00:20'))).job
     expect(told(job).endings.map(({ type }) => type)).toEqual(['boom', 'total_timeout'])
-    expect(told(job).endings.at(-1)).toMatchObject({ cause: { type: 'boom', message: 'It broke.' } })
+    expect(told(job).endings.at(-1)).toMatchObject({ predicted: true, cause: { type: 'boom', message: 'It broke.' } })
     expect(told(job).endings.at(-1)).not.toHaveProperty('deadline')
+    expect(told(job).endings[0]).not.toHaveProperty('predicted')
+  })
+
+  test('only the server predicts: neither a total that came nor what a worker says about itself is marked', () => {
+    const struck = left(expire(aJob({ totalMs: 60_000 }), ROW_ALONE, moment(at('12:01'))))
+    const claims = fail(activeJob(), { ...boom, details: { predicted: true } }, moment(NOON)).job
+    for (const job of [struck, claims]) expect(told(job).endings.at(-1)).not.toHaveProperty('predicted')
   })
 
   test('the stack of a handler that had to be killed is shown, or else its backtrace', () => {
@@ -176,6 +183,21 @@ describe('in words', () => {
     expect(told(job).text).toContain(
       'Ended discarded: total_timeout (limit 60 s from publish, 60 s passed, decided 4 ms after the deadline).',
     )
+  })
+
+  test('a total that was foreseen is told as that, with what came before it', () => {
+    const limits = { timeoutMs: 10_000, totalMs: 15_000 }
+    const last = (job: Job): unknown => told(job).text.split('\n').at(-1)
+    const foreseen =
+      'Ended discarded: total_timeout, predicted: another attempt could not have ended within the total (limit 15 s from publish, 6 s passed).'
+    expect(last(fail(activeJob(limits), boom, moment(at('12:00:06'))).job)).toBe(
+      `${foreseen} Before that: boom ("It broke.").`,
+    )
+    expect(last(interrupt(activeJob(limits), null, moment(at('12:00:06'))).job)).toBe(foreseen)
+    const wordy = { type: 'boom', message: `two\nlines ${'…'.repeat(500)}` }
+    const text = told(fail(activeJob(limits), wordy, moment(at('12:00:06'))).job).text
+    expect(text.split('\n')).toHaveLength(4)
+    expect(text.length).toBeLessThan(600)
   })
 
   test('an attempt in its grace is told as that, with the end of the grace', () => {

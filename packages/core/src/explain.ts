@@ -29,6 +29,8 @@ export interface Ending {
   readonly deadline?: string
   readonly overshoot_ms?: number
   readonly source?: string
+  /** The limit had not come: another attempt could not have ended within it. */
+  readonly predicted?: true
   readonly cause?: unknown
   readonly stack?: unknown
 }
@@ -116,6 +118,8 @@ function endingsOf(job: Job): Ending[] {
   const endings = (JSON.parse(`[${job.errors}]`) as Failure[]).map((failure): Ending => {
     const details = isRecord(failure.details) ? failure.details : {}
     const { last_error: cause, stack } = details
+    // A worker may write what it likes into its details, but no kind.
+    const isPredicted = failure.timeout_kind === 'total' && details['predicted'] === true
     return {
       attempt: failure.attempt,
       type: failure.type,
@@ -125,6 +129,7 @@ function endingsOf(job: Job): Ending[] {
       ...(failure.deadline === undefined ? {} : { deadline: failure.deadline }),
       ...(failure.overshoot_ms === undefined ? {} : { overshoot_ms: failure.overshoot_ms }),
       ...(failure.source === undefined ? {} : { source: failure.source }),
+      ...(isPredicted ? { predicted: true } : {}),
       cause: cause ?? { type: failure.type, message: failure.message },
       ...(stack === undefined ? (failure.backtrace === undefined ? {} : { stack: failure.backtrace }) : { stack }),
     }
@@ -149,10 +154,24 @@ function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Endi
       last.limit_seconds === undefined
         ? ''
         : ` (limit ${String(last.limit_seconds)} s from ${last.source ?? 'default'}, ${String(last.elapsed_seconds)} s passed${late})`
-    lines.push(`Ended ${job.state}: ${last.type}${limit}.`)
+    lines.push(
+      last.predicted === true
+        ? `Ended ${job.state}: ${last.type}, predicted: another attempt could not have ended within the total${limit}.${whatCameBefore(last)}`
+        : `Ended ${job.state}: ${last.type}${limit}.`,
+    )
   } else if (job.state === 'completed') lines.push(`Ended completed, in attempt ${String(job.attempt)}.`)
   else lines.push(`Now ${job.state}${whatIsToCome(job, now)}.`)
   return lines.join('\n')
+}
+
+const LONGEST_MESSAGE = 200
+
+/** The failure after which another attempt would have been needed; nothing where the job was only handed back. */
+function whatCameBefore({ type, cause }: Ending): string {
+  if (!isRecord(cause) || typeof cause['type'] !== 'string' || cause['type'] === type) return ''
+  const message = typeof cause['message'] === 'string' ? cause['message'] : ''
+  const short = message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message
+  return ` Before that: ${cause['type']}${short === '' ? '' : ` (${JSON.stringify(short)})`}.`
 }
 
 function whatIsToCome(job: Job, now: Instant): string {
