@@ -69,6 +69,17 @@ describe('an answer', () => {
   })
 })
 
+test.each([
+  ['http://a/x?y=1', '/x?y=1'],
+  ['HTTP://a:80', '/'],
+  ['https://a?y=1', '/?y=1'],
+])('a request for %s, as one sends it to a proxy, is one for %s', async (target, url) => {
+  const [packet] = await packets(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`, (request) =>
+    Promise.resolve({ status: 200, headers: {}, body: request.url }),
+  )
+  expect(packet?.split('\r\n\r\n')[1]).toBe(url)
+})
+
 test('a call knows that its caller has hung up, whether it asks before or after', async () => {
   const signals: AbortSignal[] = []
   const calls = new EventEmitter()

@@ -42,7 +42,8 @@ export function nodeServer(handler: Handler): Server {
   // No list of open calls: a Map that every call enters and leaves grows old by its outgrown tables, which hold on to the
   // calls of their time; the collector then cost a tenth of every request.
   server.on('request', (request, response) => {
-    const { method = 'GET', url = '/', headers } = request
+    const { method = 'GET', headers } = request
+    const url = pathOf(request.url ?? '/')
     const incoming = new Incoming(method, url, headers as Record<string, string | undefined>)
     response.on('close', () => {
       // Not after an answer: an abort costs more than the rest of a request (it takes a stack trace).
@@ -54,6 +55,12 @@ export function nodeServer(handler: Handler): Server {
     } else readBody(request, (body) => void serve(server, handler, incoming, body, response))
   })
   return server
+}
+
+/** A target may also name the server, as it does towards a proxy (RFC 9112 §3.2.2). */
+function pathOf(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?]*/i, '')
+  return path.startsWith('?') || path === '' ? `/${path}` : path
 }
 
 async function close(server: Server, lane: FastLane, machine: Host, graceMs: number): Promise<void> {
