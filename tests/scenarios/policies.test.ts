@@ -16,7 +16,13 @@ test('a type’s policy is stored as sent, listed, read back and removed', async
   expect((await server.get('/api/v1/job-types/video.cut')).body).toMatchObject(policy)
   expect((await server.get('/api/v1/job-types')).body.items).toMatchObject([{ type: 'video.cut' }])
   expect((await server.call('DELETE', '/api/v1/job-types/video.cut')).status).toBe(200)
-  expect((await server.get('/api/v1/job-types/video.cut')).status).toBe(404)
+  const gone = await server.get('/api/v1/job-types/video.cut')
+  expect(gone.status).toBe(404)
+  expect(gone.body).toMatchObject({
+    detail: 'There is no job type policy with this name.',
+    hint: 'Check the name.',
+    resource_id: 'video.cut',
+  })
   expect((await server.call('DELETE', '/api/v1/job-types/video.cut')).status).toBe(404)
   expect((await server.get('/api/v1/job-types')).body).toEqual({ items: [] })
 })

@@ -58,11 +58,24 @@ export function badPolicy(field: string, message: string): OjsError {
   return new OjsError('validation_error', message, { details: { field } })
 }
 
+/** What is looked for by a name; all else has an id. */
+const NAMED = ['queue', 'cron entry', 'pool', 'definition', 'schema', 'rate limit', 'job type policy']
+
+/** What time removes: whoever looks for it may have come too late. */
+const REMOVED: Readonly<Record<string, string>> = {
+  job: 'finished jobs',
+  'dead letter': 'dead letters',
+  workflow: 'finished workflows',
+  journey: 'finished journeys',
+  delivery: 'finished deliveries',
+}
+
 export function notFound(what: string, id: string): OjsError {
-  const key = what === 'queue' || what === 'cron entry' ? 'name' : 'id'
+  const key = NAMED.includes(what) ? 'name' : 'id'
+  const removed = REMOVED[what]
   return new OjsError('not_found', `There is no ${what} with this ${key}.`, {
     details: { resource_type: what === 'cron entry' ? 'cron' : what, resource_id: id },
-    hint: `Check the ${key}; finished jobs are removed after their retention time.`,
+    hint: `Check the ${key}${removed === undefined ? '' : `; ${removed} are removed after their retention time`}.`,
   })
 }
 
