@@ -318,6 +318,12 @@ describe('batches', () => {
     expect(refusal(() => batch('{"jobs":[]}'))).toEqual({ code: 'invalid_request', field: 'jobs' })
     expect(refusal(() => batch('{"jobs":[1]}'))).toEqual({ code: 'invalid_request', field: 'jobs[0]' })
   })
+
+  test('the message of a refusal names the entry once', () => {
+    const first = '{"type":"a","args":[]}'
+    expect(() => batch(`{"jobs":[${first},1]}`)).toThrow(/^jobs\[1\] must be an object\.$/)
+    expect(() => batch(`{"jobs":[${first},{"type":"b"}]}`)).toThrow(/^jobs\[1\]: args /)
+  })
 })
 
 describe('PATCH', () => {

@@ -408,7 +408,9 @@ const textsOfJobs = (source: string): string[] => elementsOf(membersOf(source).g
 
 export function atIndex(error: unknown, index: number, list = 'jobs'): unknown {
   if (!(error instanceof OjsError)) return error
-  return new OjsError(error.code, `${list}[${String(index)}]: ${error.message}`, {
+  const at = `${list}[${String(index)}]`
+  // A refusal of the whole entry has named it already.
+  return new OjsError(error.code, error.details['field'] === at ? error.message : `${at}: ${error.message}`, {
     details: { ...error.details, index },
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     cause: error,
