@@ -61,6 +61,18 @@ test.each(REPORTS)(
   },
 )
 
+test.each(REPORTS)(
+  '%s with an attempt that has not begun is not called one of an earlier attempt',
+  async (_, report) => {
+    const { server, id } = await reclaimed()
+    const { error } = (await report(server, id, { worker_id: 'v', attempt: 7 })).body
+    expect(error.details.reason).toBe('stale_attempt')
+    expect(error.message).toBe('The report is about attempt 7; the one that is running is attempt 2.')
+    const wrong = (await report(server, id, { worker_id: 'v', attempt: 2, x_lease: 9 })).body.error
+    expect(wrong.message).toBe('The report carries a lease that has not been given yet.')
+  },
+)
+
 test.each(REPORTS)('%s for an unknown job is not found', async (_, report) => {
   const server = await TestServer.open()
   const reply = await report(server, '01890000-0000-7000-8000-000000000000', {})

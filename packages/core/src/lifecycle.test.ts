@@ -37,6 +37,7 @@ import {
   staleError,
   staleReason,
   start,
+  type Fence,
 } from './lifecycle.ts'
 import { ROW_ALONE } from './deadlines.ts'
 
@@ -513,7 +514,7 @@ describe('what is refused', () => {
   })
 
   test('a refusal tells who closed the attempt, so that a client that lost the answer knows its own', () => {
-    const error = staleError(completedJob(), 'not_active')
+    const error = staleError(completedJob(), 'not_active', {})
     expect(error).toMatchObject({
       code: 'conflict',
       details: {
@@ -523,8 +524,30 @@ describe('what is refused', () => {
         completed_by: { worker_id: 'w1', attempt: 1, x_lease: 1 },
       },
     })
-    expect('completed_by' in staleError(activeJob(), 'stale_attempt').details).toBe(false)
-    expect('completed_by' in staleError(cancelledJob(), 'not_active').details).toBe(false)
+    expect('completed_by' in staleError(activeJob(), 'stale_attempt', {}).details).toBe(false)
+    expect('completed_by' in staleError(cancelledJob(), 'not_active', {}).details).toBe(false)
+  })
+
+  test('a refusal says which attempt a report is about as far as that is known', () => {
+    const job = { ...activeJob(), attempt: 2, lease: 5 }
+    const told = (fence: Fence): string => staleError(job, 'stale_attempt', fence).message
+    const earlier = 'The report is about an earlier attempt; the job has been handed out again since.'
+    const other = 'The report is about attempt 7; the one that is running is attempt 2.'
+    const notYet = 'The report carries a lease that has not been given yet.'
+    expect(told({ attempt: 1 })).toBe(earlier)
+    expect(told({ lease: 4 })).toBe(earlier)
+    expect(told({ attempt: 2, lease: 4 })).toBe(earlier)
+    expect(told({ attempt: 7 })).toBe(other)
+    expect(told({ attempt: 7, lease: 5 })).toBe(other)
+    expect(told({ attempt: 2, lease: 6 })).toBe(notYet)
+    expect(told({ lease: 6 })).toBe(notYet)
+    // Attempts are counted anew after a manual retry, leases never: the smaller lease is the surer word.
+    expect(told({ attempt: 7, lease: 4 })).toBe(earlier)
+    expect(staleError(job, 'stale_attempt', { attempt: 7 }).hint).toBe(
+      'Send attempt and x_lease as they came with the job.',
+    )
+    expect(staleError(job, 'stale_attempt', { attempt: 1 }).hint).toMatch(/^Drop this result/)
+    expect(staleError(job, 'not_owner', { attempt: 7 }).message).toMatch(/^The job is held by another worker/)
   })
 
   test('nobody has closed an attempt that time has ended', () => {

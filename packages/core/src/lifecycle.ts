@@ -302,8 +302,18 @@ const STALE_TEXT: Readonly<Record<StaleReason, string>> = {
   stale_attempt: 'The report is about an earlier attempt; the job has been handed out again since.',
 }
 
-export function staleError(job: Job, reason: StaleReason): OjsError {
-  return new OjsError('conflict', STALE_TEXT[reason], {
+/** What is wrong with a report that is not about an earlier attempt; null for one that is. */
+function aheadText(job: Job, { attempt, lease }: Fence): string | null {
+  // After a retry by hand attempts are counted anew, leases never are: the lease is the surer word.
+  if (lease !== undefined && lease < job.lease) return null
+  if (attempt !== undefined && attempt > job.attempt)
+    return `The report is about attempt ${String(attempt)}; the one that is running is attempt ${String(job.attempt)}.`
+  return lease !== undefined && lease > job.lease ? 'The report carries a lease that has not been given yet.' : null
+}
+
+export function staleError(job: Job, reason: StaleReason, fence: Fence): OjsError {
+  const ahead = reason === 'stale_attempt' ? aheadText(job, fence) : null
+  return new OjsError('conflict', ahead ?? STALE_TEXT[reason], {
     details: {
       job_id: job.id,
       current_state: job.state,
@@ -319,7 +329,10 @@ export function staleError(job: Job, reason: StaleReason): OjsError {
           }
         : {}),
     },
-    hint: 'Drop this result; the server has already decided about that attempt.',
+    hint:
+      ahead === null
+        ? 'Drop this result; the server has already decided about that attempt.'
+        : 'Send attempt and x_lease as they came with the job.',
   })
 }
 

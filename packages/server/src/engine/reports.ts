@@ -23,7 +23,7 @@ export function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence)
   const job = unit.job(jobId)
   if (job === null) throw notFound('job', jobId)
   const reason = staleReason(job, fence, engine.settings.requireOwner)
-  if (reason !== null) throw staleError(job, reason)
+  if (reason !== null) throw staleError(job, reason, fence)
   return job
 }
 

@@ -35,7 +35,7 @@ export function progress(engine: Engine, call: ProgressCall): Command<Job> {
       if (job === null) throw notFound('job', call.jobId)
       const reason = staleReason(job, call)
       const wrongLease = job.hold !== null && call.lease !== undefined && call.lease !== job.lease
-      if (reason !== null && wrongLease) throw staleError(job, reason)
+      if (reason !== null && wrongLease) throw staleError(job, reason, call)
       if (reason !== null) return job
       const step = reportProgress(job, call, unit.now)
       unit.apply(step)
@@ -68,7 +68,7 @@ export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Sa
       if (job === null) throw notFound('job', call.jobId)
       const neverStarted = job.attempt === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
       const reason = staleReason(job, call)
-      if (reason !== null && !neverStarted) throw staleError(job, reason)
+      if (reason !== null && !neverStarted) throw staleError(job, reason, call)
       await touch(unit, job.hold?.workerId)
       return store(engine, unit, signOfLife(job, unit.now), call)
     },
