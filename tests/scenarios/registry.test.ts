@@ -52,7 +52,33 @@ const BAD: [string, unknown][] = [
   ['queues', []],
   ['queues', ['UPPER']],
   ['concurrency', 0],
+  ['started_at', 'x'],
+  ['started_at', ''],
+  ['started_at', 5],
+  ['started_at', '2025-06-31T08:00:00Z'],
+  ['started_at', '2025-06-01'],
+  ['started_at', '+PT5S'],
 ]
+
+test.each([
+  '2025-06-01T08:00:00Z',
+  '2025-06-01T09:00:01.456Z',
+  '2025-06-01T09:00:01.123456789+02:00',
+  '2025-06-01 09:00:01+00:00',
+  '2025-06-01T09:00:01.123456',
+  null,
+])('a worker may have started at %s, and is shown so', async (started_at) => {
+  const server = await TestServer.open()
+  expect((await server.post('/ojs/v1/workers/register', { ...WHOLE, started_at })).status).toBe(200)
+  expect((await server.get('/ojs/v1/workers/w')).body.started_at).toBe(started_at)
+  expect((await server.beat('v', [], { started_at })).status).toBe(200)
+})
+
+test('a beat with a bad start of its worker is refused too', async () => {
+  const server = await TestServer.open()
+  const reply = await server.beat('w', [], { started_at: 'x' })
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, 'started_at'])
+})
 
 test.each(BAD)('a registration with a bad %s (%j) is refused', async (field, value) => {
   const server = await TestServer.open()

@@ -5,7 +5,7 @@
  * What the server does not need to understand is not taken apart: it is cut out of the text as the client wrote it.
  */
 import { badField, badPolicy, OjsError } from './errors.ts'
-import { iso, seconds, type Instant, type Millis } from './clock.ts'
+import { instant, iso, seconds, type Instant, type Millis } from './clock.ts'
 import { parseMoment, type NamedMoment } from './durations.ts'
 import { isUuidV7 } from './ids.ts'
 import type { Fragment, Job, Json, Parent } from './job.ts'
@@ -53,6 +53,16 @@ export const ID_SHAPE: Shape<string> = {
   read(value, at) {
     if (typeof value !== 'string' || !isUuidV7(value)) throw badField(at, `${at} must be a UUIDv7 in lower case.`)
     return value
+  },
+}
+/** When a worker says that it started: kept and shown as it was sent. ISO 8601 lets the zone be left out. */
+export const STARTED_AT_SHAPE: Shape<string> = {
+  json: { type: 'string', format: 'date-time' },
+  read(value, at) {
+    const said = typeof value === 'string' && !value.startsWith('+') ? value : ''
+    if ([said, `${said}Z`].every((moment) => parseMoment(moment, instant(0), false) === null))
+      throw badField(at, `${at} must be an ISO 8601 timestamp ("2030-01-01T00:00:00Z").`)
+    return said
   },
 }
 /** Queues and types whose names begin with this are the server's own: it makes and runs their jobs itself. */

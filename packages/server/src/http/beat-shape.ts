@@ -1,5 +1,17 @@
 /** BEAT on the wire, in every dialect, and its answer. */
-import { either, iso, list, mapOf, object, oneOf, QUEUE_SHAPE, text, whole, WORKER_ID_SHAPE } from '@curfew/core'
+import {
+  either,
+  iso,
+  list,
+  mapOf,
+  object,
+  oneOf,
+  QUEUE_SHAPE,
+  STARTED_AT_SHAPE,
+  text,
+  whole,
+  WORKER_ID_SHAPE,
+} from '@curfew/core'
 import type { BeatAnswer, BeatReport } from '../engine/heartbeat.ts'
 import { VISIBILITY, visibilityOf } from './fetch-shape.ts'
 import { JOB_ID } from './report-shapes.ts'
@@ -22,7 +34,7 @@ const BEAT_FIELDS = {
   queues: list(QUEUE_SHAPE, 0, 1000),
   concurrency: whole(0, 1_000_000),
   labels: list(text({ maxBytes: 1024 }), 0, 1000),
-  started_at: text({ maxBytes: 64 }),
+  started_at: STARTED_AT_SHAPE,
 } as const
 export const BEAT_SHAPE = object({ worker_id: WORKER_ID_SHAPE, ...BEAT_FIELDS }, { required: ['worker_id'] })
 /** Where somebody else names the worker. */
