@@ -80,6 +80,23 @@ test('a stream at one tells in order, and once, what happens at all', async () =
   source.close()
 })
 
+test('the stream of a job tells all of its end before it ends itself, wherever the job ends', async () => {
+  for (const [a, b] of [
+    [SLOW, SLOW],
+    [SLOW, FAST],
+  ] as const) {
+    const { id } = await server(a).enqueue({ queue: 'end' })
+    await server(b).fetch({ queues: ['end'], worker_id: 'w' })
+    const source = await EventSource.open(server(a), `/ojs/v1/jobs/${String(id)}/events`)
+    await server(b).post('/ojs/v1/workers/ack', { job_id: id, worker_id: 'w' })
+    await source.ended
+    expect(source.frames.slice(-2).map(({ event, data }): unknown => data.to ?? event)).toEqual([
+      'job.completed',
+      'completed',
+    ])
+  }
+})
+
 test('waiting for a result at one ends when another gets it', async () => {
   const { id } = await server(FAST).enqueue({ queue: 'result' })
   const waiting = server(SLOW).get(`/ojs/v1/jobs/${id as string}/result?wait=true&timeout=20`)

@@ -45,10 +45,6 @@ class Outbox {
   #wake: (() => void) | null = null
   #ended = false
 
-  get isEnded(): boolean {
-    return this.#ended
-  }
-
   push(text: string): void {
     if (text === '' || this.#ended) return
     this.#frames.push(text)
@@ -93,7 +89,8 @@ export class EventStream {
     const outbox = new Outbox()
     let sent = typeof from === 'number' ? from : 0
     let lastId: string | null = null
-    let phase: 'past' | 'catching up' | 'live' = 'catching up'
+    let phase: 'past' | 'catching up' | 'live' | 'over' = 'catching up'
+    let ending: Told | null = null
     const held: Told[] = []
     const textOf = (event: StoredEvent): string => {
       if (event.sequence <= sent) return ''
@@ -102,27 +99,36 @@ export class EventStream {
       if (!matches(this.#filter, event)) return ''
       return frame({ id: lastId, event: event.type, data: spread(renderEvent(event), event.data) })
     }
+    const changesOf = (told: Told): string =>
+      stateChanges(told, this.#filter)
+        .map((change) => frame({ ...change, id: lastId }))
+        .join('')
     const hear = (told: Told): void => {
       for (const event of told.events) outbox.push(textOf(event))
       for (const event of told.live) {
         if (matches(this.#filter, event)) outbox.push(frame({ id: lastId, event: event.type, data: liveText(event) }))
       }
-      for (const change of stateChanges(told, this.#filter)) outbox.push(frame({ ...change, id: lastId }))
-      if (this.#isOver(told)) outbox.end()
+      if (this.#isOver(told)) {
+        phase = 'over'
+        ending = told
+        outbox.end()
+      } else outbox.push(changesOf(told))
     }
     const forget = this.#engine.listen((told) => {
       if (phase === 'live') hear(told)
       else if (phase === 'catching up' && held.push(told) > MOST_BUFFERED) outbox.end()
     })
     const stop = this.#keepAlive(outbox, gone)
-    const { host, store } = this.#engine
+    const { host, store, closing } = this.#engine
+    const isGone = (): boolean => gone.aborted || closing.aborted
+    const isLive = (): boolean => phase === 'live'
     /** The log from here to its end, no faster than the reader takes it, and with a turn for everybody else in between. */
     const log = async function* (): AsyncIterable<string> {
       for (;;) {
         const chunk = await store.eventsAfter(sent, CHUNK)
         const text = chunk.map(textOf).join('')
         if (text !== '') yield text
-        if (chunk.length < CHUNK || outbox.isEnded) return
+        if (chunk.length < CHUNK || isGone()) return
         await new Promise<void>((resolve) => {
           host.defer(resolve)
         })
@@ -130,8 +136,6 @@ export class EventStream {
     }
     try {
       yield 'retry: 3000\n\n'
-      // Asked before the log is read: of a job that is over by now, the log then has everything.
-      const over = await this.#jobThatIsOver()
       const { first, last } = await this.#engine.store.eventBounds()
       if (from === null) {
         sent = last
@@ -151,6 +155,8 @@ export class EventStream {
         yield* log()
         phase = 'catching up'
       }
+      // Asked before the log is read to its end: of a job that is over by now, the log then has everything.
+      const over = await this.#jobThatIsOver()
       yield* log()
       if (over !== null) {
         // What was held meanwhile could only tell the end a second time.
@@ -158,9 +164,13 @@ export class EventStream {
         outbox.end()
       } else {
         phase = 'live'
-        for (const told of held.splice(0)) hear(told)
+        for (const told of held.splice(0)) if (isLive()) hear(told)
       }
       yield* outbox
+      if (ending === null) return
+      // Where many servers write the log, a change is told before the events of it: what there is by now comes first.
+      yield* log()
+      yield changesOf(ending)
     } finally {
       forget()
       stop()
