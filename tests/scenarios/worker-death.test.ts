@@ -1,6 +1,6 @@
 /** Silence of a known worker: it is declared dead after 30 seconds, and what it held is recovered at once. */
 import { expect, test } from 'vitest'
-import { at, TestServer } from '../harness.ts'
+import { at, TestServer, type Reply } from '../harness.ts'
 
 test('a silent worker is alive 1 ms before 30 seconds and dead at them', async () => {
   const server = await TestServer.open()
@@ -145,6 +145,95 @@ test.each(SIGNS)('%s is a sign of life of the worker', async (_, sign) => {
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
   await server.advance(1)
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
+})
+
+const UNKNOWN = '01890000-0000-7000-8000-000000000000'
+const WRONG = { worker_id: 'w', x_lease: 77 }
+type Refused = (server: TestServer, id: string, ended: string) => Promise<Reply>
+
+const REFUSED: [string, number, Refused][] = [
+  ['an ACK with a wrong lease', 409, (server, id) => server.ack(id, WRONG)],
+  ['an ACK of a job that has ended', 409, (server, _, ended) => server.ack(ended, { worker_id: 'w' })],
+  ['an ACK of a job that nobody knows', 404, (server) => server.ack(UNKNOWN, { worker_id: 'w' })],
+  ['an ACK with too long a result', 413, (server, id) => server.ack(id, { worker_id: 'w', result: 'x'.repeat(2_000) })],
+  ['a FAIL with a wrong lease', 409, (server, id) => server.nack(id, { message: 'x' }, WRONG)],
+  ['a FAIL of a job that nobody knows', 404, (server) => server.nack(UNKNOWN, { message: 'x' }, { worker_id: 'w' })],
+  [
+    'a checkpoint with a wrong lease',
+    409,
+    (server, id) => server.call('PUT', `/ojs/v1/jobs/${id}/checkpoint`, { state: 1, ...WRONG }),
+  ],
+  [
+    'a progress report with a wrong lease',
+    409,
+    (server, id) => server.call('PUT', `/ojs/v1/jobs/${id}/progress`, { progress: 0.5, ...WRONG }),
+  ],
+  [
+    'a progress report that is ignored',
+    200,
+    (server, _, ended) => server.call('PUT', `/ojs/v1/jobs/${ended}/progress`, { progress: 0.5, worker_id: 'w' }),
+  ],
+  [
+    'an exchange that brings nothing but a refused ACK',
+    200,
+    (server, id) => server.post('/ojs/v1/workers/exchange', { worker_id: 'w', acks: [{ job_id: id, x_lease: 77 }] }),
+  ],
+]
+
+test.each(REFUSED)('%s is a sign of life of the worker, and of no job', async (_, status, call) => {
+  const server = await TestServer.open({ settings: { largestResultBytes: 1_000 } })
+  await server.register('w')
+  const ended = await server.start({}, { worker_id: 'w' })
+  await server.ack(ended.id)
+  const { id } = await server.start({ visibility_timeout: 59 }, { worker_id: 'w' })
+  await server.advance(29_999)
+  const before = await server.job(id)
+  expect((await call(server, id, ended.id)).status).toBe(status)
+  expect(await server.job(id)).toEqual(before)
+  await server.advance(29_000)
+  expect((await server.job(id)).state).toBe('active')
+  await server.advance(1)
+  expect((await server.job(id)).error).toMatchObject({ type: 'visibility_timeout', deadline: at(59_000) })
+  await server.advance(998)
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
+  await server.advance(1)
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
+})
+
+test('whoever reports on a job of nobody in particular has shown that it lives', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start()
+  await server.advance(29_999)
+  expect((await server.ack(id, { worker_id: 'w' })).status).toBe(200)
+  await server.advance(29_999)
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
+})
+
+test('a refused report is a sign of life of who sent it, not of who holds the job', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await server.register('v')
+  const { id } = await server.start({}, { worker_id: 'w' })
+  await server.advance(29_999)
+  expect((await server.ack(id, { worker_id: 'v' })).body.error.details.reason).toBe('not_owner')
+  await server.advance(1)
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
+  expect((await server.get('/ojs/v1/workers/v')).status).toBe(200)
+})
+
+test('a refused report makes nobody known, and brings nobody back from the dead', async () => {
+  const server = await TestServer.open()
+  await server.register('dead')
+  await server.fetch({ worker_id: 'stranger' })
+  await server.advance(30_000)
+  for (const worker_id of ['dead', 'stranger', 'unseen']) {
+    expect((await server.ack(UNKNOWN, { worker_id })).status).toBe(404)
+  }
+  expect((await server.get('/ojs/v1/workers/dead')).status).toBe(404)
+  expect((await server.get('/ojs/v1/workers/unseen')).status).toBe(404)
+  await server.advance(30_000)
+  expect((await server.get('/ojs/v1/workers/stranger')).status).toBe(200)
 })
 
 test('an open long poll is a sign of life for as long as it is open', async () => {

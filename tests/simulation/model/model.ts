@@ -15,7 +15,7 @@ import { fetched } from './fetching.ts'
 import { askedIn, contradicts, readPolicy, resolveAtEnqueue, type JobLimits, type TypePolicy } from './limits.ts'
 import { deregister, direct, patch, register, retryByHand } from './operating.ts'
 import { isOver, nextDue, runsOutAt, wind, type Due, type ModelJob, type ModelWorker, type Silence } from './records.ts'
-import { report, sign } from './reporting.ts'
+import { hear, report, sign } from './reporting.ts'
 import { cancel, release, settle, type Moment } from './rules.ts'
 import { Sight } from './sight.ts'
 
@@ -172,9 +172,11 @@ export class Model {
         return fetched(this, call.body, answer)
       case 'ack':
       case 'nack':
+        hear(this, call.body.worker_id)
         return this.onJob(call.body.job_id, (job) => report(this, job, call))
       case 'progress':
       case 'checkpoint':
+        hear(this, call.body.worker_id)
         return this.onJob(call.jobId, (job) => sign(this, job, call))
       case 'cancel':
         return this.onJob(call.jobId, (job) => {

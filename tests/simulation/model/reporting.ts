@@ -21,16 +21,16 @@ function refuse(model: Model, job: ModelJob, reason: string): Expected {
   return { status: 409, reason }
 }
 
-/** Whatever a holder says shows that it lives. */
-function touchHolder(model: Model, { hold }: ModelJob): void {
-  const worker = hold === null || hold.workerId === null ? undefined : model.workers.get(hold.workerId)
+/** Whatever a worker says shows that it lives, even if it is refused. */
+export function hear(model: Model, workerId: string | null | undefined): void {
+  const worker = workerId === null || workerId === undefined ? undefined : model.workers.get(workerId)
   if (worker !== undefined) wind(worker.alive, model.now)
 }
 
 export function report(model: Model, job: ModelJob, call: Extract<Call, { verb: 'ack' | 'nack' }>): Expected {
   const reason = staleReason(job, call.body, model.settings.requireOwner)
   if (reason !== null) return refuse(model, job, reason)
-  touchHolder(model, job)
+  hear(model, job.hold?.workerId)
   if (call.verb === 'ack') complete(job, call.body.result, model.moment())
   else if (call.body.requeue === true || call.body.error === undefined) handBack(job, model.moment())
   else {
@@ -54,7 +54,7 @@ export function sign(model: Model, job: ModelJob, call: Extract<Call, { verb: 'p
     if (reason !== null && !neverStarted) return refuse(model, job, reason)
     job.checkpoint = { sequence: (job.checkpoint?.sequence ?? 0) + 1, state: JSON.stringify(call.body.state) }
   }
-  touchHolder(model, job)
+  hear(model, job.hold?.workerId)
   wind(job.hold?.sign ?? null, model.now)
   wind(job.hold?.visible ?? null, model.now, job.hold?.visibility.ms)
   return OK

@@ -9,11 +9,11 @@
  * Time goes first: before any command is decided, everything due is settled with the same `now`, so no command and no
  * read ever meets a state later than its deadline allows. If more is due than fits one transaction, the commands wait.
  *
- * A command that is refused is undone alone. A command that breaks (a bug) makes the whole group roll back; the others
- * are then tried one by one, so that only the broken one fails. So is the chore that goes with each sign of life. If
- * another server was faster with a row, the group is decided again on what is there now. So it is when the process stood
- * still in the middle: an attempt must not begin at an instant that is long past. If the store cannot serve, everyone is
- * told so.
+ * A command that is refused is undone alone; only that its worker was heard is kept. A command that breaks (a bug) makes
+ * the whole group roll back; the others are then tried one by one, so that only the broken one fails. So is the chore that
+ * goes with each sign of life. If another server was faster with a row, the group is decided again on what is there now.
+ * So it is when the process stood still in the middle: an attempt must not begin at an instant that is long past. If the
+ * store cannot serve, everyone is told so.
  */
 import {
   elapsed,
@@ -33,12 +33,15 @@ import { RowsMoved, StoreUnavailable, type Life, type Store, type StoredEvent } 
 import { Unit, type Fingerprint, type Needs } from './unit.ts'
 import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
 import type { Judged } from './watch.ts'
+import { touchLoaded } from './workers.ts'
 
 export interface Command<T> {
   /** For counting and logging: enqueue, ack, … */
   readonly name: string
   /** The rows it will look at, as far as they are known before it runs; they are loaded for the whole group at once. */
   readonly needs?: Needs
+  /** The worker that asks, one of those it needs. That it asked is a sign of its life, even if it is refused. */
+  readonly by?: string | undefined
   /** How many it counts for when it is made of several; one, if it is left out. */
   readonly size?: number
   run(unit: Unit): T | Promise<T>
@@ -443,14 +446,20 @@ function decide<T>(unit: Unit, command: Command<T>): Outcome<T> | Promise<Outcom
   if (command.needs !== undefined && unit.misses(command.needs)) return decideLater(unit, command, command.needs)
   try {
     const value = command.run(unit)
-    if (!(value instanceof Promise)) return { ok: true, value }
+    if (!(value instanceof Promise)) return decided(unit, command, { ok: true, value })
     return value.then(
-      (answer): Outcome<T> => ({ ok: true, value: answer }),
-      (error: unknown) => refused(unit, error),
+      (answer) => decided(unit, command, { ok: true, value: answer }),
+      (error: unknown) => decided(unit, command, refused(unit, error)),
     )
   } catch (error) {
-    return refused(unit, error)
+    return decided(unit, command, refused(unit, error))
   }
+}
+
+/** Whatever became of it: who asked is alive. */
+function decided<T>(unit: Unit, { by }: Command<T>, outcome: Outcome<T>): Outcome<T> {
+  if (by !== undefined) touchLoaded(unit, by)
+  return outcome
 }
 
 async function decideLater<T>(unit: Unit, command: Command<T>, needs: Needs): Promise<Outcome<T>> {

@@ -41,6 +41,7 @@ export function ack(engine: Engine, report: Ack): Command<Job> {
   return {
     name: 'ack',
     needs: needsOf(report),
+    by: report.workerId,
     run: async (unit) => {
       const job = heldJob(engine, unit, report.jobId, report)
       const most = engine.settings.largestResultBytes
@@ -72,6 +73,7 @@ export function nack(engine: Engine, report: Nack): Command<Job> {
   return {
     name: 'nack',
     needs: needsOf(report),
+    by: report.workerId,
     run: async (unit) => {
       const job = heldJob(engine, unit, report.jobId, report)
       const step =

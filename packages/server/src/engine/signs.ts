@@ -30,6 +30,7 @@ export function progress(engine: Engine, call: ProgressCall): Command<Job> {
   return {
     name: 'progress',
     needs: needsOf(call),
+    by: call.workerId,
     run: async (unit) => {
       const job = unit.job(call.jobId)
       if (job === null) throw notFound('job', call.jobId)
@@ -63,6 +64,7 @@ export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Sa
   return {
     name: 'checkpoint',
     needs: needsOf(call),
+    by: call.workerId,
     run: async (unit) => {
       const job = unit.job(call.jobId)
       if (job === null) throw notFound('job', call.jobId)

@@ -50,7 +50,13 @@ export function armed(unit: Unit, worker: Worker): Worker {
 /** Notes a sign of life of a worker that exists; strangers are not created for it. */
 export async function touch(unit: Unit, workerId: string | null | undefined): Promise<void> {
   if (workerId === null || workerId === undefined) return
-  const worker = await unit.loadedWorker(workerId)
+  await unit.load({ workers: [workerId] })
+  touchLoaded(unit, workerId)
+}
+
+/** As `touch`, for a worker that was loaded. */
+export function touchLoaded(unit: Unit, workerId: string): void {
+  const worker = unit.worker(workerId)
   if (worker !== null && worker.diedAt === null && worker.lastSeenAt !== unit.now) unit.putWorker(seen(unit, worker))
 }
 
