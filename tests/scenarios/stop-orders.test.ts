@@ -33,6 +33,7 @@ const ENDINGS: [string, string, (server: TestServer, id: string) => Promise<unkn
   ['a cancel', 'cancelled', (server, id) => server.call('DELETE', `/ojs/v1/jobs/${id}`), {}],
   ['a stall', 'lost', (server) => server.advance(10_000), { heartbeat_timeout: 10 }],
   ['a lapse', 'lost', (server) => server.advance(10_000), { visibility_timeout: 10 }],
+  ['its own death', 'lost', (server) => server.advance(30_000), {}],
 ]
 
 test.each(ENDINGS)(
@@ -55,6 +56,54 @@ test.each(ENDINGS)(
     expect(await orders(server, 'w', [])).toEqual([])
   },
 )
+
+const RETURNS: [string, (server: TestServer) => Promise<unknown>][] = [
+  ['beats', (server) => server.beat('w', [])],
+  ['registers', (server) => server.register('w')],
+  ['fetches', (server) => server.fetch({ worker_id: 'w', queues: ['empty'] })],
+  ['beats and registers', (server) => server.beat('w', []).then(() => server.register('w'))],
+]
+
+test.each(RETURNS)('one that was declared dead and %s is told of what it lost, for 60 seconds', async (_, comeBack) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({}, { worker_id: 'w' })
+  await server.advance(30_000)
+  await server.advance(20_000)
+  await comeBack(server)
+  expect(await orders(server, 'w', [])).toEqual([{ job_id: id, reason: 'lost', x_lease: 1 }])
+  await server.advance(20_000)
+  await server.beat('w', [])
+  await server.advance(19_999)
+  expect(await orders(server, 'w', [])).toEqual([{ job_id: id, reason: 'lost', x_lease: 1 }])
+  await server.advance(1)
+  expect(await orders(server, 'w', [])).toEqual([])
+})
+
+test('what a worker lost before it was declared dead, and while it was, it is told as well', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const early = await server.start({ timeout: 10, grace_period: 0 }, { worker_id: 'w' })
+  const late = await server.start({ heartbeat_timeout: 40, queue: 'b' }, { worker_id: 'w', queues: ['b'] })
+  await server.advance(45_000)
+  expect(await orders(server, 'w', [])).toEqual([
+    { job_id: early.id, reason: 'timeout', x_lease: 1 },
+    { job_id: late.id, reason: 'lost', x_lease: 1 },
+  ])
+})
+
+test('one that was declared dead is not told of what it had finished, and after an hour of nothing', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({}, { worker_id: 'w' })
+  const held = await server.start({}, { worker_id: 'w' })
+  await server.ack(id, { worker_id: 'w' })
+  await server.advance(30_000)
+  expect(await orders(server, 'w', [])).toMatchObject([{ job_id: held.id }])
+  await server.advance(30_000)
+  await server.advance(3_600_000)
+  expect(await server.store.noticesAfter(0, 9)).toEqual([])
+})
 
 test('a worker that goes on listing a job it lost goes on being told', async () => {
   const server = await TestServer.open()

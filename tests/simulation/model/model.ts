@@ -40,6 +40,9 @@ export interface Notice {
   readonly at: number
 }
 
+/** So long a dead worker is remembered, with what it is to be told. */
+const REMEMBERED_FOR_MS = 3_600_000
+
 export interface Queue {
   paused: boolean
   config: Fields
@@ -59,6 +62,8 @@ export interface Turn {
 export class Model {
   readonly jobs = new Map<string, ModelJob>()
   readonly workers = new Map<string, ModelWorker>()
+  /** Workers that were declared dead, and when. */
+  readonly #dead = new Map<string, number>()
   readonly queues = new Map<string, Queue>()
   readonly types = new Map<string, TypePolicy>()
   readonly notices = new Map<string, Notice[]>()
@@ -99,7 +104,8 @@ export class Model {
       if (seen && this.turn.polling.has(worker.id)) wind(worker.alive, this.now)
       if (!this.#isDead(worker)) continue
       for (const job of this.heldBy(worker.id)) this.settleJob(job)
-      this.forget(worker.id)
+      this.workers.delete(worker.id)
+      this.#dead.set(worker.id, this.now)
     }
     for (const job of this.jobs.values()) this.settleJob(job)
   }
@@ -146,7 +152,7 @@ export class Model {
       saved: (id) => this.turn.sight.saved(id),
       applied: (job, rule) => void this.rules.set(job.id, rule),
       told: ({ id, lease, hold }, reason) => {
-        if (hold === null || hold.workerId === null || !this.workers.has(hold.workerId)) return
+        if (hold === null || hold.workerId === null || !this.#isRemembered(hold.workerId)) return
         const notices = this.notices.get(hold.workerId) ?? []
         this.notices.set(hold.workerId, [...notices, { jobId: id, lease, reason, at: this.now }])
       },
@@ -246,8 +252,13 @@ export class Model {
 
   /** One that is unseen, or was declared dead, begins as a stranger. */
   living(id: string): ModelWorker {
-    const known = this.workers.get(id)
-    if (known !== undefined) return known
+    return this.workers.get(id) ?? this.anew(id)
+  }
+
+  /** Its record, as if it had never been seen; what it is to be told stays. */
+  anew(id: string): ModelWorker {
+    if (!this.#isRemembered(id)) this.notices.delete(id)
+    this.#dead.delete(id)
     const worker: ModelWorker = {
       id,
       known: false,
@@ -265,8 +276,14 @@ export class Model {
     return [...this.jobs.values()].filter(({ hold }) => hold?.workerId === workerId)
   }
 
+  /** It lives, or may still be told what it lost. */
+  #isRemembered(workerId: string): boolean {
+    return this.workers.has(workerId) || this.now - (this.#dead.get(workerId) ?? -Infinity) < REMEMBERED_FOR_MS
+  }
+
   forget(workerId: string): void {
     this.workers.delete(workerId)
+    this.#dead.delete(workerId)
     this.notices.delete(workerId)
   }
 }

@@ -8,11 +8,10 @@ import { CONFLICT, INVALID, NOT_FOUND, OK, type Expected, type Model } from './m
 import { fits, isOver as hasEnded, totalAt, type ModelJob } from './records.ts'
 import { endAttempt, giveUpAhead, release } from './rules.ts'
 
-/** The record begins anew; the jobs it holds stay its own, and so does what an operator asked of it. */
+/** The record begins anew; the jobs it holds, what it is to be told and what an operator asked of it stay. */
 export function register(model: Model, body: RegisterBody): Expected {
   const directive = model.workers.get(body.worker_id)?.directive ?? 'continue'
-  model.forget(body.worker_id)
-  const worker = model.living(body.worker_id)
+  const worker = model.anew(body.worker_id)
   worker.known = true
   worker.directive = directive
   const handlers: Record<string, Asked> = {}

@@ -15,7 +15,7 @@ export interface Registration {
   readonly handlers: Readonly<Record<string, AskedLimits>>
 }
 
-/** Registering an id again replaces its record; the jobs it holds stay its own. */
+/** Registering an id again replaces its record; the jobs it holds stay its own, and it is told of those it lost. */
 export function register(registration: Registration): Command<Instant> {
   return {
     name: 'register',
@@ -23,10 +23,7 @@ export function register(registration: Registration): Command<Instant> {
     run: async (unit) => {
       const { workerId: id, ...facts } = registration
       const before = unit.worker(id)
-      if (before !== null) {
-        await absorbHeld(unit, before)
-        unit.forgetNotices(id)
-      }
+      if (before !== null) await absorbHeld(unit, before)
       const worker: Worker = { ...newWorker(unit, id), ...facts, registered: true, known: true }
       // An operator's word outlives a new registration of the same process.
       unit.putWorker(armed(unit, { ...worker, directive: before?.diedAt === null ? before.directive : 'continue' }))

@@ -656,11 +656,11 @@ export class Unit {
     this.#retell(workerId, (kept) => kept.filter((one) => !meant({ workerId, notice: one })))
   }
 
-  /** A worker that is gone needs no telling. */
+  /** A worker whose row is gone needs no telling. One that was declared dead may come back. */
   #notify(told: WorkerNotice): void {
     const { workerId, notice } = told
     const holder = this.#workers.has(workerId) ? this.worker(workerId) : this.#seen.get(workerId)
-    if (holder === null || (holder !== undefined && holder.diedAt !== null)) return
+    if (holder === null) return
     this.#push(this.#notices, [told])
     this.#retell(workerId, (kept) => [...kept, notice])
   }

@@ -70,7 +70,8 @@ async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: st
 
 /**
  * Every job whose reservation names the dead worker is recovered, each by whichever limit came first; jobs left to a
- * stall clock of their own keep what the last beat said. The row stays for an hour so that its health can be asked.
+ * stall clock of their own keep what the last beat said. The row stays for an hour so that its health can be asked, and
+ * with it what the worker is to be told: perhaps it was only slow, and still runs what it has lost.
  */
 async function declareDead(unit: Unit, workerId: string): Promise<void> {
   const held = await unit.heldBy(workerId)
@@ -91,7 +92,6 @@ async function declareDead(unit: Unit, workerId: string): Promise<void> {
     wakeAt: after(unit.now, FORGET_AFTER_MS),
   }
   unit.putWorker(gone)
-  unit.forgetNotices(worker.id)
   unit.emit(
     workerEvent('worker.died', worker.id, unit.now, {
       last_heartbeat_at: worker.lastBeatAt === null ? null : iso(worker.lastBeatAt),

@@ -33,9 +33,7 @@ export function newWorker(unit: Unit, id: string): Worker {
 /** The worker as it stands; one that is unseen or was declared dead begins anew, as a stranger. */
 export function livingWorker(unit: Unit, id: string): Worker {
   const worker = unit.worker(id)
-  if (worker?.diedAt === null) return worker
-  if (worker !== null) unit.forgetNotices(id)
-  return newWorker(unit, id)
+  return worker?.diedAt === null ? worker : newWorker(unit, id)
 }
 
 /** Any call of a worker is a sign of life. An earlier `wakeAt` stays: it will find the later sign when it comes. */
