@@ -105,6 +105,34 @@ test('one that was declared dead is not told of what it had finished, and after 
   expect(await server.store.noticesAfter(0, 9)).toEqual([])
 })
 
+const LOSSES: [string, number, Record<string, unknown>][] = [
+  ['lapsed', 10_000, { visibility_timeout: 10 }],
+  ['was taken back at its death', 30_000, {}],
+]
+
+test.each(LOSSES)('a worker is not told of a job that %s, and that it has finished since', async (_, ms, limits) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start(limits, { worker_id: 'w' })
+  await server.advance(ms)
+  await server.fetch({ worker_id: 'w' })
+  expect(await orders(server, 'w', [])).toEqual([{ job_id: id, reason: 'lost', x_lease: 1 }])
+  await server.ack(id, { worker_id: 'w', x_lease: 2 })
+  expect(await orders(server, 'w', [id], { x_leases: { [id]: 1 } })).toMatchObject([{ reason: 'lost', x_lease: 1 }])
+  expect(await orders(server, 'w', [id])).toEqual([])
+  expect(await orders(server, 'w', [])).toEqual([])
+})
+
+test.each(LOSSES)('a job that %s and was cancelled since is told as cancelled', async (_, ms, limits) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start(limits, { worker_id: 'w' })
+  await server.advance(ms)
+  await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+  expect(await orders(server, 'w', [id])).toEqual([{ job_id: id, reason: 'cancelled', x_lease: 1 }])
+  expect(await orders(server, 'w', [])).toEqual([{ job_id: id, reason: 'cancelled', x_lease: 1 }])
+})
+
 test('a worker that goes on listing a job it lost goes on being told', async () => {
   const server = await TestServer.open()
   await server.beat('w', [])

@@ -20,12 +20,15 @@ export function beat(model: Model, body: BeatBody, answer: Answer | null): Expec
     worker.beatSeq = body.seq ?? worker.beatSeq
   }
   const listed = new Set(body.active_job_ids)
+  const hasFinished = (id: string): boolean => model.jobs.get(id)?.closedBy?.workerId === worker.id
   const notices = (model.notices.get(worker.id) ?? []).filter(
-    ({ jobId, at }) => listed.has(jobId) || model.now - at < TOLD_FOR_MS,
+    ({ jobId, at }) => listed.has(jobId) || (model.now - at < TOLD_FOR_MS && !hasFinished(jobId)),
   )
   model.notices.set(worker.id, notices)
   const extended: string[] = []
-  const stops: Stop[] = notices.filter(({ jobId }) => !listed.has(jobId)).map(({ jobId, reason }) => [jobId, reason])
+  const stops: Stop[] = notices
+    .filter(({ jobId }) => !listed.has(jobId))
+    .map((notice) => [notice.jobId, reasonOf(model, notice)])
   for (const id of listed) {
     const job = model.jobs.get(id)
     const hold = job?.hold ?? null
@@ -54,12 +57,16 @@ function stopReason(
   asked: number | undefined,
   notices: readonly Notice[],
 ): string | null {
-  const notice = notices.findLast(({ jobId, lease }) => jobId === id && (asked === undefined || lease === asked))
-  if (notice !== undefined) return notice.reason
   const job = model.jobs.get(id)
-  if (job === undefined) return 'lost'
-  if (job.closedBy?.workerId === workerId && (asked === undefined || asked === job.closedBy.lease)) return null
-  return job.state === 'cancelled' ? 'cancelled' : 'lost'
+  if (job?.closedBy?.workerId === workerId && (asked === undefined || asked === job.closedBy.lease)) return null
+  const notice = notices.findLast(({ jobId, lease }) => jobId === id && (asked === undefined || lease === asked))
+  if (notice !== undefined) return reasonOf(model, notice)
+  return job?.state === 'cancelled' ? 'cancelled' : 'lost'
+}
+
+/** What was lost may have been cancelled since. */
+function reasonOf(model: Model, { jobId, reason }: Notice): string {
+  return reason === 'lost' && model.jobs.get(jobId)?.state === 'cancelled' ? 'cancelled' : reason
 }
 
 const RANK = ['running', 'quiet', 'terminate'] as const

@@ -78,13 +78,7 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
       const worker = late ? seen(unit, before) : beaten(unit, before, report)
       const judged = report.jobIds.map((id) => judge(unit, worker, report, id, jobs.get(id) ?? null))
       const listed = new Set(report.jobIds)
-      const unlisted: StopOrder[] = []
-      for (const notice of unit.notices(worker.id)) {
-        if (listed.has(notice.jobId)) continue
-        const { jobId, reason, lease, at } = notice
-        if (unit.now - at < TOLD_FOR_MS) unlisted.push({ jobId, reason, lease })
-        else unit.forgetNotices(worker.id, notice)
-      }
+      const unlisted = await stopUnlisted(unit, worker, listed)
       unit.putWorker(worker)
       if (!late) {
         extendAnonymous(unit, report, jobs)
@@ -191,6 +185,29 @@ function wakeInTime(unit: Unit, worker: Worker, jobs: ReadonlyMap<string, Job>):
   }
 }
 
+/** What a worker lost, does not list, and has not finished itself since. */
+async function stopUnlisted(unit: Unit, worker: Worker, listed: ReadonlySet<string>): Promise<StopOrder[]> {
+  const notices = unit.notices(worker.id).filter(({ jobId }) => !listed.has(jobId))
+  if (notices.length === 0) return []
+  const jobs = await unit.seeJobs(notices.map(({ jobId }) => jobId))
+  const orders: StopOrder[] = []
+  for (const notice of notices) {
+    const { jobId, lease, at } = notice
+    const job = jobs.get(jobId) ?? null
+    if (unit.now - at < TOLD_FOR_MS && job?.closedBy?.workerId !== worker.id)
+      orders.push({ jobId, reason: reasonOf(notice, job), lease })
+    else unit.forgetNotices(worker.id, notice)
+  }
+  return orders
+}
+
+/** What was lost may have been cancelled since. */
+function reasonOf({ reason }: Notice, job: Job | null): Notice['reason'] {
+  return reason === 'lost' && isCancelled(job) ? 'cancelled' : reason
+}
+
+const isCancelled = (job: Job | null): boolean => job?.state === 'cancelled' && job.cancelReason !== 'workflow_timeout'
+
 interface Judged {
   readonly jobId: string
   readonly held: boolean
@@ -213,17 +230,13 @@ function judge(unit: Unit, worker: Worker, report: BeatReport, jobId: string, jo
     const soft = isDue(softDeadlineAt(job), unit.now)
     return { jobId, held: true, stop: soft ? { jobId, reason: 'timeout', lease: job.lease } : null }
   }
+  const finishedIt = job?.closedBy?.workerId === worker.id && (asked === undefined || asked === job.closedBy.lease)
+  if (finishedIt) return { jobId, held: false, stop: null }
   const notice = unit
     .notices(worker.id)
     .findLast((told) => told.jobId === jobId && (asked === undefined || told.lease === asked))
-  if (notice !== undefined) return stop(notice.reason, notice.lease)
-  if (job === null) return stop('lost', asked ?? null)
-  const finishedIt = job.closedBy?.workerId === worker.id && (asked === undefined || asked === job.closedBy.lease)
-  if (finishedIt) return { jobId, held: false, stop: null }
-  return stop(
-    job.state === 'cancelled' && job.cancelReason !== 'workflow_timeout' ? 'cancelled' : 'lost',
-    asked ?? job.lease,
-  )
+  if (notice !== undefined) return stop(reasonOf(notice, job), notice.lease)
+  return stop(isCancelled(job) ? 'cancelled' : 'lost', asked ?? job?.lease ?? null)
 }
 
 function isStale({ leases }: BeatReport, job: Job): boolean {

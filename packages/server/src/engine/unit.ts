@@ -410,9 +410,15 @@ export class Unit {
 
   /** Another job, only to be looked at. */
   async seeJob(id: string): Promise<Job | null> {
-    if (this.#jobs.has(id)) return this.job(id)
-    const [job] = await this.#tx.seeJobs([id])
-    return job ?? null
+    return (await this.seeJobs([id])).get(id) ?? null
+  }
+
+  /** Those of these jobs that exist, by id, only to be looked at. */
+  async seeJobs(ids: readonly string[]): Promise<ReadonlyMap<string, Job>> {
+    const missing = this.#jobs.missing(ids)
+    const seen = missing.length === 0 ? [] : await this.#tx.seeJobs(missing)
+    const loaded = this.jobs(ids.filter((id) => this.#jobs.has(id)))
+    return new Map([...seen, ...loaded].map((job) => [job.id, job]))
   }
 
   async checkpoint(jobId: string): Promise<Checkpoint | null> {
