@@ -54,6 +54,16 @@ export interface Host {
   defer(run: () => void): void
 }
 
+/** Begins to measure: what it gives tells, whenever it is asked, how many milliseconds of work there were since. */
+export type Stopwatch = () => () => number
+
+export const stopwatchOf =
+  (host: Pick<Host, 'monotonicMs'>): Stopwatch =>
+  () => {
+    const begunMs = host.monotonicMs()
+    return () => host.monotonicMs() - begunMs
+  }
+
 /** Chance comes in from outside too: a number in [0, 1). */
 export type Random = () => number
 

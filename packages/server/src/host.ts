@@ -1,7 +1,7 @@
 /** The machine: the only place where the process takes time and chance from outside. */
 import { randomFillSync } from 'node:crypto'
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
-import type { Host, Random } from '@curfew/core'
+import type { Host, Random, Stopwatch } from '@curfew/core'
 
 export const nodeHost: Host = {
   wallMs: () => Date.now(),
@@ -15,6 +15,19 @@ export const nodeHost: Host = {
     }
   },
   defer: (run) => void setImmediate(run),
+}
+
+/**
+ * What this process had of the processor, which is nothing while the machine stands still. All its threads are in that, so
+ * it is never more than what went by.
+ */
+export const nodeStopwatch: Stopwatch = () => {
+  const begunMs = performance.now()
+  const before = process.cpuUsage()
+  return () => {
+    const { user, system } = process.cpuUsage(before)
+    return Math.min((user + system) / 1000, performance.now() - begunMs)
+  }
 }
 
 /** Chance from the system's generator, in a pool so that an id costs no system call. */
