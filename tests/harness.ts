@@ -11,11 +11,13 @@ import {
   seededRandom,
   type LimitSettings,
   type Random,
+  type Stopwatch,
 } from '@curfew/core'
 import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/engine.ts'
 import { Meters } from '../packages/server/src/engine/meters.ts'
 import type { Send } from '../packages/server/src/engine/outgoing.ts'
 import { openExpressions } from '../packages/server/src/expressions/open-expressions.ts'
+import { nodeStopwatch } from '../packages/server/src/host.ts'
 import { createApp, type Handler } from '../packages/server/src/http/app.ts'
 import type { Store } from '../packages/server/src/store/store.ts'
 import { openTestStore, quiet } from './stores.ts'
@@ -70,6 +72,8 @@ export interface TestOptions {
   readonly manual?: boolean
   /** The network: who is called by the server, and what they answer. */
   readonly send?: Send
+  /** How long work takes; as long as it really does, if it is left out. */
+  readonly stopwatch?: Stopwatch
 }
 
 /** One frame of an event stream; `data` parsed. */
@@ -162,6 +166,7 @@ export class TestServer {
       log: { info: log('info'), warn: log('warn'), error: log('error') },
       meters: new Meters(),
       expressions: (time) => openExpressions({ host: clock, clock: time, random: seededRandom(11) }),
+      stopwatch: options.stopwatch ?? nodeStopwatch,
       ...(options.send === undefined ? {} : { send: options.send }),
       ...(options.manual === true ? { manualClock: manualClock(clock.now()) } : {}),
     })

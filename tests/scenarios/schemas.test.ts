@@ -178,7 +178,90 @@ describe('a job', () => {
     const { status, body } = await push({ args: [`${'a'.repeat(50)}!`] })
     expect(status).toBe(422)
     expect(body['error']['message']).toContain('takes longer than 50 ms')
+    await server.advance(1_000)
     expect((await push({ args: ['aaa'] })).status).toBe(201)
+  })
+
+  describe('of a type whose schema takes for ever', () => {
+    const HOSTILE = { items: { type: 'string', pattern: '^(a+)+$' } }
+    const BAD = [`${'a'.repeat(40)}!`]
+    const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i))
+    /** What every piece of measured work takes, and how many there were. */
+    const work = { tookMs: 0, pieces: 0 }
+    const startMeasured = async (validation: string): Promise<void> => {
+      Object.assign(work, { tookMs: 50, pieces: 0 })
+      server = await TestServer.open({
+        stopwatch: () => {
+          work.pieces += 1
+          return () => work.tookMs
+        },
+      })
+      await put('email.send', 1, HOSTILE)
+      await mode('email.send', validation)
+      await put('email.honest', 1, FIRST)
+      await mode('email.honest', 'strict')
+    }
+    const LONG = expect.stringContaining('takes longer than 50 ms')
+    const LATELY = expect.stringMatching(/too much time lately.*Try again later, or mend the schema/)
+
+    test('does not hold up the others in a bulk: most are not looked at, and say so', async () => {
+      await startMeasured('warn')
+      const [bulk, honest] = await Promise.all([
+        server.post('/ojs/v1/jobs/bulk', { jobs: many(60, () => ({ type: 'email.send', args: BAD })) }),
+        push({ type: 'email.other', args: ['a'] }),
+      ])
+      expect(bulk.body).toMatchObject({ succeeded: 60 })
+      const { jobs } = (await server.get('/ojs/v1/jobs?type=email.send&limit=100')).body
+      const warnings = jobs.map((job): unknown => job['x_warnings'])
+      expect(warnings).toHaveLength(60)
+      expect(warnings.filter((warning) => JSON.stringify(warning).includes('lately')).length).toBeGreaterThan(55)
+      expect(warnings).toContainEqual([LONG])
+      expect(warnings).toContainEqual([LATELY])
+      expect(honest.status).toBe(201)
+      expect(work.pieces).toBeLessThan(10)
+      work.tookMs = 0.1
+      expect((await push({ type: 'email.honest', args: ['a'] })).status).toBe(201)
+      expect((await push({ args: ['aaa'] })).body.job['x_warnings']).toEqual([LATELY])
+      // And has its time again later.
+      await server.advance(5_000)
+      expect((await push({ args: ['aaa'] })).body.job['x_warnings']).toBeUndefined()
+    })
+
+    test('is refused at once when many come together, until the schema has been at rest', async () => {
+      await startMeasured('strict')
+      const [honest, ...bad] = await Promise.all([
+        push({ type: 'email.other', args: ['a'] }),
+        ...many(60, () => push({ args: BAD })),
+      ])
+      expect(honest.status).toBe(201)
+      const told = bad.map(({ status, body }): unknown[] => [status, body['error']['code'], body['error']['message']])
+      expect(new Set(told.map(([status, code]) => `${String(status)} ${String(code)}`))).toEqual(
+        new Set(['422 schema_validation']),
+      )
+      expect(told).toContainEqual([422, 'schema_validation', LONG])
+      expect(told.filter(([, , message]) => String(message).includes('lately')).length).toBeGreaterThan(55)
+      expect(bad.at(-1)?.body['error']['message']).toEqual(LATELY)
+      expect(work.pieces).toBeLessThan(10)
+      work.tookMs = 0.1
+      expect((await push({ type: 'email.honest', args: ['a'] })).status).toBe(201)
+      expect((await push({ args: ['aaa'] })).body['error']['message']).toEqual(LATELY)
+      expect((await server.get('/ojs/v1/jobs?type=email.send')).body.jobs).toEqual([])
+      await server.advance(5_000)
+      expect((await push({ args: ['aaa'] })).status).toBe(201)
+      work.tookMs = 50
+      expect((await push({ args: BAD })).body['error']['message']).toEqual(LONG)
+    })
+
+    test('cannot get around that with many versions, nor by being registered anew', async () => {
+      await startMeasured('strict')
+      for (let version = 2; version <= 30; version += 1) await put('email.send', version, HOSTILE)
+      await Promise.all(many(60, (index) => push({ args: BAD, version: 1 + (index % 30) })))
+      expect(work.pieces).toBeLessThan(10)
+      await server.call('DELETE', '/ojs/v1/admin/schemas/email.send/30')
+      await put('email.send', 30, HOSTILE)
+      expect((await push({ args: BAD })).body['error']['message']).toEqual(LATELY)
+      expect(work.pieces).toBeLessThan(10)
+    })
   })
 
   test('is told before it is enqueued', async () => {

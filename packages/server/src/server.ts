@@ -14,7 +14,7 @@ import { Meters } from './engine/meters.ts'
 import type { Send } from './engine/outgoing.ts'
 import { judgeInThreads } from './definitions/judge-thread.ts'
 import { openExpressions } from './expressions/open-expressions.ts'
-import { nodeHost, systemRandom, watchEventLoop } from './host.ts'
+import { nodeHost, nodeStopwatch, systemRandom, watchEventLoop } from './host.ts'
 import { createApp } from './http/app.ts'
 import { listen, type Listener } from './http/listen.ts'
 import type { Handler } from './http/message.ts'
@@ -151,6 +151,7 @@ async function openEngine(
     send,
     trace: await openTracing(),
     judgeBeside: judgeInThreads(),
+    ...(host === nodeHost ? { stopwatch: nodeStopwatch } : {}),
     expressions: (clock) => openExpressions({ host, clock, random }, expressionSettings(settings)),
     ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
   })

@@ -7,6 +7,7 @@ import {
   elapsed,
   instant,
   OjsError,
+  stopwatchOf,
   type Clock,
   type Host,
   type Instant,
@@ -17,6 +18,7 @@ import {
   type Outage,
   type Random,
   type Retention,
+  type Stopwatch,
   type Timer,
   type Transition,
 } from '@curfew/core'
@@ -83,6 +85,8 @@ export interface EngineParts {
   readonly log: Log
   readonly meters: Meters
   readonly manualClock?: ManualClock
+  /** What work takes; as long as it lasts by the clock of the host, if it is left out. */
+  readonly stopwatch?: Stopwatch
   /** How others are called; nobody is, if it is left out. */
   readonly send?: Send
   /** How expressions are evaluated; none can be, if it is left out. */
@@ -130,7 +134,7 @@ export class Engine {
   readonly definitions = new Definitions(this)
   readonly expressions: Expressions
   readonly judgeBeside: JudgeBeside | null
-  readonly checkers = new Checkers()
+  readonly checkers: Checkers
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log
@@ -159,6 +163,7 @@ export class Engine {
     this.settings = parts.settings
     this.random = parts.random
     this.host = parts.host
+    this.checkers = new Checkers(parts.host, parts.stopwatch ?? stopwatchOf(parts.host))
     this.log = parts.log
     this.send = parts.send ?? callsNobody
     this.meters = parts.meters

@@ -1,5 +1,7 @@
+import { FakeClock } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
-import { compileSchema } from './json-schema.ts'
+import { compileAtCost, compileSchema, type Validation } from './json-schema.ts'
+import { TimeAccounts } from './time-accounts.ts'
 
 const said = (schema: unknown, args: unknown) => {
   const verdict = compileSchema(schema)(args)
@@ -85,8 +87,12 @@ describe('while the machine stands still', () => {
         },
       },
     ]
-    const check = compileSchema({ items: { properties: { to: { type: 'string' } } } }, () => 0)
-    return { verdict: check(args), seen }
+    const account = new TimeAccounts(new FakeClock()).of('email.send')
+    const check = compileSchema(
+      { items: { properties: { to: { type: 'string' } } } },
+      { stopwatch: () => () => 0, account },
+    )
+    return { verdict: check(args), seen, account }
   }
 
   test('arguments are looked at again', () => {
@@ -99,5 +105,84 @@ describe('while the machine stands still', () => {
     const { verdict, seen } = standing(() => true)
     expect(verdict.kind).toBe('undecided')
     expect(seen.looks).toBeLessThan(10)
+  })
+
+  test('nothing of it is booked', () => {
+    const { account } = standing(() => true)
+    account.book(60)
+    expect(account.grantMs(50, 1)).toBe(40)
+  })
+})
+
+describe('a schema that takes much time', () => {
+  /** Every look takes so long, whatever it really takes. */
+  function slow(schema: unknown, tookMs: number) {
+    const clock = new FakeClock()
+    const account = new TimeAccounts(clock).of('email.send')
+    const seen = { looks: 0, tookMs }
+    const stopwatch = () => {
+      seen.looks += 1
+      return () => seen.tookMs
+    }
+    return { clock, account, seen, check: compileSchema(schema, { stopwatch, account }) }
+  }
+  const HOSTILE = { items: { pattern: '^(a+)+$' } }
+  const BAD = [`${'a'.repeat(40)}!`]
+  const messageOf = (verdict: Validation) =>
+    verdict.kind === 'undecided' ? verdict.mistakes[0]?.message : verdict.kind
+
+  test('has it for a while; then arguments are not looked at', () => {
+    const { check, seen } = slow(HOSTILE, 50)
+    const told = Array.from({ length: 60 }, () => messageOf(check(BAD)))
+    expect(told.slice(0, 2)).toEqual(Array(2).fill(expect.stringContaining('takes longer than 50 ms')))
+    expect(told.slice(2)).toEqual(Array(58).fill(expect.stringContaining('have taken too much time lately')))
+    expect(seen.looks).toBe(5)
+  })
+
+  test('is given short looks again while it owes less, and long ones when it owes nothing', () => {
+    const { clock, check, seen } = slow(HOSTILE, 50)
+    for (let job = 0; job < 60; job += 1) check(BAD)
+    expect(seen.looks).toBe(5)
+    seen.tookMs = 0.1
+    expect(messageOf(check(['aaa']))).toContain('lately')
+    clock.advance(1_000)
+    expect(check(['aaa'], 40_000)).toEqual({ kind: 'valid' })
+    seen.tookMs = 50
+    expect(messageOf(check(BAD))).toContain('lately')
+    clock.advance(10_000)
+    expect(messageOf(check(BAD))).toContain('takes longer than 50 ms')
+  })
+
+  test('pays for what was stopped in full, and else only for what is more than fair', () => {
+    const stopped = slow(HOSTILE, 50)
+    stopped.check(BAD)
+    stopped.account.book(40)
+    expect(stopped.account.grantMs(50, 1)).toBe(10)
+    const honest = slow({ items: { type: 'string' } }, 1)
+    for (let job = 0; job < 300; job += 1) expect(honest.check(['a'])).toEqual({ kind: 'valid' })
+    honest.account.book(60)
+    expect(honest.account.grantMs(50, 1)).toBe(40)
+    const slower = slow({ items: { type: 'string' } }, 11)
+    slower.check(['a'])
+    slower.account.book(60)
+    expect(slower.account.grantMs(50, 1)).toBe(30)
+  })
+
+  test('pays for being made ready, and is not while it owes too much', () => {
+    const account = new TimeAccounts(new FakeClock()).of('email.send')
+    const terms = { stopwatch: () => () => 21, account }
+    expect(compileAtCost({}, terms)?.([])).toEqual({ kind: 'valid' })
+    account.book(30)
+    expect(account.grantMs(50, 1)).toBe(30)
+    account.book(131)
+    expect(compileAtCost({}, terms)).toBeNull()
+  })
+
+  test('may take longer over longer arguments', () => {
+    const { account, check } = slow({ items: { type: 'string' } }, 11)
+    const length = 40 * 1024
+    for (let job = 0; job < 100; job += 1) expect(check(['a'], length)).toEqual({ kind: 'valid' })
+    account.book(60)
+    expect(account.grantMs(50, 1)).toBe(40)
   })
 })

@@ -12,13 +12,16 @@ import {
   schemaId,
   schemaRefusal,
   type EnqueueRequest,
+  type Host,
   type Schema,
+  type Stopwatch,
   type TypePolicy,
   type ValidationMode,
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import { compileSchema, type CheckArgs } from './json-schema.ts'
+import { compileAtCost, TOO_MUCH, type CheckArgs, type Validation } from './json-schema.ts'
+import { TimeAccounts } from './time-accounts.ts'
 import type { Unit } from './unit.ts'
 
 // ---- The registry ----
@@ -86,14 +89,30 @@ export function deleteSchema(type: string, version: string): Command<Schema> {
 
 // ---- Validation ----
 
-/** Schemas made ready to check arguments, the latest so many. */
+/**
+ * Schemas made ready to check arguments, the latest so many. All versions of a type have one account of time: who finds it
+ * empty does not get another by naming another version.
+ */
 export class Checkers {
   readonly #made = new Map<string, CheckArgs>()
+  readonly #accounts: TimeAccounts
+  readonly #stopwatch: Stopwatch
 
-  of({ id, schema }: Schema): CheckArgs {
-    const known = this.#made.get(id)
-    if (known !== undefined) return known
-    const made = compileSchema(schema)
+  constructor(host: Host, stopwatch: Stopwatch) {
+    this.#accounts = new TimeAccounts(host)
+    this.#stopwatch = stopwatch
+  }
+
+  /** `args`: as text. */
+  check(schema: Schema, args: string): Validation {
+    const check = this.#made.get(schema.id) ?? this.#make(schema)
+    return check === null ? TOO_MUCH : check(JSON.parse(args), args.length)
+  }
+
+  /** Null: not now. */
+  #make({ id, type, schema }: Schema): CheckArgs | null {
+    const made = compileAtCost(schema, { stopwatch: this.#stopwatch, account: this.#accounts.of(type) })
+    if (made === null) return null
     const [oldest] = this.#made.keys()
     if (this.#made.size >= MOST_CHECKERS && oldest !== undefined) this.#made.delete(oldest)
     this.#made.set(id, made)
@@ -134,7 +153,7 @@ export async function validate({ checkers }: Engine, unit: Unit, request: Enqueu
     if (mode === 'strict') throw new OjsError('schema_validation', text, { details: { field: 'version', type } })
     return [`validation: ${text}`]
   }
-  const verdict = checkers.of(schema)(JSON.parse(members.get('args')?.value ?? '[]') as unknown)
+  const verdict = checkers.check(schema, members.get('args')?.value ?? '[]')
   if (verdict.kind === 'valid') return []
   if (named !== null || mode === 'strict') throw schemaRefusal(schema, verdict.mistakes)
   return verdict.mistakes.map(({ pointer, message }) => `validation: args${pointer}: ${message}`)
