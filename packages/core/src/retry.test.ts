@@ -262,6 +262,8 @@ describe('reading a retry policy', () => {
     ['jitter', 1],
     ['non_retryable_errors', 'a'],
     ['non_retryable_errors', [1]],
+    ['non_retryable_errors', Array.from({ length: 101 }, () => 'a')],
+    ['nonRetryableErrors', ['a'.repeat(256)]],
     ['on_exhaustion', 'drop'],
     ['backoff_strategy', 'fibonacci'],
     ['backoff', true],
@@ -269,6 +271,15 @@ describe('reading a retry policy', () => {
     ['backoff_strategy', 'toString'],
   ])('%s: %j is a 422 that names the field', (field, value) => {
     expect(refusal({ [field]: value })).toEqual({ code: 'validation_error', field: `retry.${field}` })
+  })
+
+  test('non_retryable_errors has at most 100 entries of at most 255 characters, and the refusal says so', () => {
+    const most = Array.from({ length: 100 }, () => 'é'.repeat(255))
+    expect(readRetryPolicy({ non_retryable_errors: most }).nonRetryable).toEqual(most)
+    const bounds =
+      'retry.non_retryable_errors must be a list of at most 100 error types of at most 255 characters each.'
+    for (const refused of [[...most, 'a'], ['a'.repeat(256)], 'a'])
+      expect(() => readRetryPolicy({ non_retryable_errors: refused })).toThrow(bounds)
   })
 
   test.each([[[]], ['x'], [3], [true]])('%j is no policy', (value) => {

@@ -112,6 +112,9 @@ const STRATEGIES: Readonly<Record<string, BackoffStrategy>> = {
   polynomial: 'polynomial',
 }
 
+const MOST_NAMES = 100
+const LONGEST_NAME = 255
+
 /** Reads a retry policy in either spelling; what is left out takes the default, what is unknown is ignored. */
 export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -142,9 +145,14 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
   const nonRetryable = pick('non_retryable_errors', 'nonRetryableErrors')
   if (
     nonRetryable !== null &&
-    !(Array.isArray(nonRetryable.value) && nonRetryable.value.every((e) => typeof e === 'string'))
+    !(
+      Array.isArray(nonRetryable.value) &&
+      nonRetryable.value.length <= MOST_NAMES &&
+      nonRetryable.value.every((name) => typeof name === 'string' && name.length <= LONGEST_NAME)
+    )
   ) {
-    throw badPolicy(`${at}.${nonRetryable.name}`, `${at}.non_retryable_errors must be a list of error types.`)
+    const bounds = `at most ${String(MOST_NAMES)} error types of at most ${String(LONGEST_NAME)} characters each`
+    throw badPolicy(`${at}.${nonRetryable.name}`, `${at}.non_retryable_errors must be a list of ${bounds}.`)
   }
   const onExhaustion = pick('on_exhaustion', 'onExhaustion')
   if (onExhaustion !== null && onExhaustion.value !== 'discard' && onExhaustion.value !== 'dead_letter') {

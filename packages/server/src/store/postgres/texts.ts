@@ -4,7 +4,8 @@
  * `texts`, and from then on rows carry the number of that place. Rows become small, and nothing is parsed twice.
  *
  * A column that refers to a text holds either the number or, when the text is not (or not yet) shared, the text itself.
- * JSON of an object or a list never begins with a digit, so the two cannot be confused.
+ * JSON of an object or a list never begins with a digit, so the two cannot be confused. A text of more than `LONGEST`
+ * stays in its rows, and nothing here remembers it.
  *
  * Many servers share the table without asking each other: a text's place follows from its hash. It is added by itself,
  * outside of any transaction, and only used when it is committed; so no row can refer to what was rolled back, and
@@ -18,6 +19,8 @@ export type TextRef = number | string
 
 export const MOST = 10_000
 const RECENT = 1_000
+/** In characters. What is remembered is bounded by this and by how many there are. */
+const LONGEST = 4_096
 
 /** Adds texts, and gives those that are then at these places. */
 export type Share = (texts: readonly (readonly [place: number, text: string])[]) => Promise<[number, string][]>
@@ -47,11 +50,12 @@ export class Texts {
     const known = this.#refs.get(value)
     if (typeof known === 'number') return known
     const ref = this.refOfText(known ?? JSON.stringify(value))
-    this.#refs.set(value, ref)
+    if (!isLong(ref)) this.#refs.set(value, ref)
     return ref
   }
 
   refOfText(text: string): TextRef {
+    if (isLong(text)) return text
     const place = this.#places.get(text)
     if (place !== undefined) return place
     this.#ask(text)
@@ -73,8 +77,9 @@ export class Texts {
     }
   }
 
-  /** The record that was written. It is shared, and frozen. */
+  /** The record that was written. It is shared (unless it is long), and frozen. */
   value<Value extends object>(ref: TextRef): Value {
+    if (isLong(ref)) return frozen(ref) as Value
     const known = this.#values.get(ref)
     if (known !== undefined) return known as Value
     if (typeof ref === 'number') throw broken(`there is no text at place ${String(ref)}`)
@@ -135,6 +140,10 @@ const PLACE_BITS = 53n
 export function placeOf(text: string): number {
   const hash = createHash('sha256').update(text).digest().readBigUInt64BE()
   return Number(hash & ((1n << PLACE_BITS) - 1n)) || 1
+}
+
+function isLong(ref: TextRef): ref is string {
+  return typeof ref === 'string' && ref.length > LONGEST
 }
 
 function frozen(text: string): object {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database, { type Database as Connection } from 'better-sqlite3'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { DEFAULT_LIMITS, minutes, settleAtEnqueue, type Limits } from '@curfew/core'
+import { DEFAULT_LIMITS, DEFAULT_RETRY, minutes, settleAtEnqueue, type Limits, type RetryPolicy } from '@curfew/core'
 import { admitted, anEvent, aQueue, at, aWorker, changes, changesOf, saveIn, within } from '../builders.suite.ts'
 import { StoreUnavailable, type EventRetention, type Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
@@ -329,6 +329,45 @@ describe('texts that repeat', () => {
     const steps = Array.from({ length: 3_000 }, (_, n) => admitted({ limits: limitsOf(1 + (n % 1_500)) }))
     await saveIn(store, changesOf(...steps))
     for (const { job } of steps) expect((await store.job(job.id))?.limits).toEqual(job.limits)
+    await store.close()
+  })
+
+  test('are shared up to 4 KB; a longer one stays in its rows, and nobody remembers it', async () => {
+    const file = newFile()
+    let store = await openFile(file)
+    const long = (length: number): RetryPolicy => {
+      const empty = JSON.stringify({ ...DEFAULT_RETRY, nonRetryable: [''] }).length
+      return { ...DEFAULT_RETRY, nonRetryable: ['x'.repeat(length - empty)] }
+    }
+    const steps = [4_096, 4_097].flatMap((length) => [1, 2, 3].map(() => admitted({ retry: long(length) })))
+    for (const step of steps) await saveIn(store, changesOf(step))
+    const read = async (n: number): Promise<RetryPolicy | undefined> => (await store.job(steps[n]?.job.id ?? ''))?.retry
+    expect(await read(1)).toBe(await read(2))
+    expect(await read(4)).not.toBe(await read(4))
+    await store.close()
+    const db = new Database(file)
+    const stored = db.prepare('SELECT typeof(retry) FROM jobs ORDER BY place').pluck().all()
+    expect(stored).toEqual(['text', 'integer', 'integer', 'text', 'text', 'text'])
+    db.close()
+    store = await openFile(file)
+    for (const [n, { job }] of steps.entries()) expect(await read(n)).toEqual(job.retry)
+    await store.close()
+  })
+
+  test('that an older server has shared are read whatever their length', async () => {
+    const file = newFile()
+    let store = await openFile(file)
+    const step = admitted()
+    await saveIn(store, changesOf(step))
+    await store.close()
+    const retry: RetryPolicy = { ...DEFAULT_RETRY, nonRetryable: ['x'.repeat(10_000)] }
+    const db = new Database(file)
+    const place = Number(db.prepare('SELECT count(*) + 1 FROM texts').pluck().get())
+    db.prepare('INSERT INTO texts (place, text) VALUES (?, ?)').run(place, JSON.stringify(retry))
+    db.prepare('UPDATE jobs SET retry = ?').run(place)
+    db.close()
+    store = await openFile(file)
+    expect((await store.job(step.job.id))?.retry).toEqual(retry)
     await store.close()
   })
 })

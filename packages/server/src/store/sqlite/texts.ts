@@ -4,7 +4,8 @@
  * `texts`, and from then on rows carry the number of that place. Rows become small, and nothing is parsed twice.
  *
  * A column that refers to a text holds either the number or, when the text is not (or not yet) shared, the text itself.
- * Shared texts are never removed; there are at most `MOST` of them, then new ones simply stay in their rows.
+ * Shared texts are never removed; there are at most `MOST` of them, then new ones simply stay in their rows. So does a
+ * text of more than `LONGEST`, and nothing here remembers it.
  */
 import { broken } from '@curfew/core'
 import type { Statements } from './statements.ts'
@@ -14,6 +15,8 @@ export type TextRef = number | string
 
 const MOST = 10_000
 const RECENT = 1_000
+/** In characters. What is remembered is bounded by this and by how many there are. */
+const LONGEST = 4_096
 
 export class Texts {
   readonly #statements: Statements
@@ -35,16 +38,18 @@ export class Texts {
     const known = this.#refs.get(value)
     if (typeof known === 'number') return known
     const ref = this.refOfText(known ?? JSON.stringify(value))
-    this.#refs.set(value, ref)
+    if (!isLong(ref)) this.#refs.set(value, ref)
     return ref
   }
 
   refOfText(text: string): TextRef {
+    if (isLong(text)) return text
     return this.#places.get(text) ?? this.#share(text) ?? text
   }
 
-  /** The record that was written. It is shared, and frozen. */
+  /** The record that was written. It is shared (unless it is long), and frozen. */
   value<Value extends object>(ref: TextRef): Value {
+    if (isLong(ref)) return frozen(ref) as Value
     const known = this.#values.get(ref)
     if (known !== undefined) return known as Value
     if (typeof ref === 'number') throw broken(`there is no text at place ${String(ref)}`)
@@ -91,6 +96,10 @@ export class Texts {
     for (const ref of this.#values.keys()) if (typeof ref === 'string') this.#values.delete(ref)
     this.#loose = 0
   }
+}
+
+function isLong(ref: TextRef): ref is string {
+  return typeof ref === 'string' && ref.length > LONGEST
 }
 
 function frozen(text: string): object {
