@@ -126,12 +126,23 @@ test('with a token nothing is open but what tells of the server’s health', asy
   const server = await TestServer.open({ token: 'secret' })
   const closed = await server.get('/ojs/v1/jobs')
   expect([closed.status, closed.body.error.code]).toEqual([401, 'unauthenticated'])
-  expect((await server.get('/ojs/v1/jobs', { authorization: 'Bearer wrong' })).status).toBe(401)
   expect((await server.get('/ojs/v1/jobs', { authorization: 'Bearer secret' })).status).toBe(200)
   expect((await server.post('/ojs/v1/admin/reset')).status).toBe(401)
   for (const path of ['/ojs/manifest', '/health', '/healthz', '/ojs/v1/health', '/ready', '/readyz', '/metrics']) {
     expect((await server.get(path)).status).toBe(200)
   }
+})
+
+test('who sends no token hears that one is needed, who sends a wrong one that it is wrong', async () => {
+  const server = await TestServer.open({ token: 'secret' })
+  const refused = async (headers: Record<string, string>) => {
+    const { status, body } = await server.get('/ojs/v1/jobs', headers)
+    expect([status, body.error.code]).toEqual([401, 'unauthenticated'])
+    return body.error.message as string
+  }
+  expect(await refused({})).toBe('A token is needed.')
+  expect(await refused({ authorization: 'Basic c2VjcmV0' })).toBe('A token is needed.')
+  expect(await refused({ authorization: 'Bearer wrong' })).toBe('The token that was sent is not the right one.')
 })
 
 test('under /api everything that is refused is a problem', async () => {

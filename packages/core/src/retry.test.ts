@@ -273,6 +273,15 @@ describe('reading a retry policy', () => {
     expect(refusal({ [field]: value })).toEqual({ code: 'validation_error', field: `retry.${field}` })
   })
 
+  test.each([
+    ['max_attempts', 1e9, 'a whole number from 0 to 1000000'],
+    ['backoff_coefficient', 1e308, 'a number from 1.0 to 1000'],
+    ['initial_interval', 'P11Y', 'a positive ISO 8601 duration such as "PT1S", at most ten years'],
+    ['initial_interval_ms', 1e12, 'a positive whole number of milliseconds, at most ten years'],
+  ])('%s: %j is refused by a rule that it breaks', (field, value, rule) => {
+    expect(() => readRetryPolicy({ [field]: value })).toThrow(`retry.${field} must be ${rule}.`)
+  })
+
   test('non_retryable_errors has at most 100 entries of at most 255 characters, and the refusal says so', () => {
     const most = Array.from({ length: 100 }, () => 'é'.repeat(255))
     expect(readRetryPolicy({ non_retryable_errors: most }).nonRetryable).toEqual(most)

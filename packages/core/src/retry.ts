@@ -112,6 +112,8 @@ const STRATEGIES: Readonly<Record<string, BackoffStrategy>> = {
   polynomial: 'polynomial',
 }
 
+const MOST_ATTEMPTS = 1_000_000
+const MOST_COEFFICIENT = 1_000
 const MOST_NAMES = 100
 const LONGEST_NAME = 255
 
@@ -128,16 +130,18 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
   const maxAttempts = pick('max_attempts', 'maxAttempts')
   if (
     maxAttempts !== null &&
-    !(isWhole(maxAttempts.value) && maxAttempts.value >= 0 && maxAttempts.value <= 1_000_000)
+    !(isWhole(maxAttempts.value) && maxAttempts.value >= 0 && maxAttempts.value <= MOST_ATTEMPTS)
   ) {
-    throw badPolicy(`${at}.${maxAttempts.name}`, `${at}.max_attempts must be a whole number, 0 or more.`)
+    const bounds = `a whole number from 0 to ${String(MOST_ATTEMPTS)}`
+    throw badPolicy(`${at}.${maxAttempts.name}`, `${at}.max_attempts must be ${bounds}.`)
   }
   const coefficient = pick('backoff_coefficient', 'backoffCoefficient')
   if (
     coefficient !== null &&
-    !(typeof coefficient.value === 'number' && coefficient.value >= 1 && coefficient.value <= 1_000)
+    !(typeof coefficient.value === 'number' && coefficient.value >= 1 && coefficient.value <= MOST_COEFFICIENT)
   ) {
-    throw badPolicy(`${at}.${coefficient.name}`, `${at}.backoff_coefficient must be a number, 1.0 or more.`)
+    const bounds = `a number from 1.0 to ${String(MOST_COEFFICIENT)}`
+    throw badPolicy(`${at}.${coefficient.name}`, `${at}.backoff_coefficient must be ${bounds}.`)
   }
   const jitter = pick('jitter')
   if (jitter !== null && typeof jitter.value !== 'boolean')
@@ -211,13 +215,15 @@ function readInterval(given: { name: string; value: unknown } | null, at: string
   const { name, value } = given
   if (name.endsWith('_ms')) {
     if (!isWhole(value) || value <= 0 || value > LONGEST_MS) {
-      throw badPolicy(`${at}.${name}`, `${at}.${name} must be a positive whole number of milliseconds.`)
+      const bounds = 'a positive whole number of milliseconds, at most ten years'
+      throw badPolicy(`${at}.${name}`, `${at}.${name} must be ${bounds}.`)
     }
     return millis(value)
   }
   const ms = typeof value === 'string' ? parseIsoDuration(value) : null
   if (ms === null || ms <= 0 || ms > LONGEST_MS) {
-    throw badPolicy(`${at}.${name}`, `${at}.${name} must be a positive ISO 8601 duration such as "PT1S".`)
+    const bounds = 'a positive ISO 8601 duration such as "PT1S", at most ten years'
+    throw badPolicy(`${at}.${name}`, `${at}.${name} must be ${bounds}.`)
   }
   return ms
 }

@@ -98,8 +98,13 @@ export function createApp({ engine, info, admits }: AppOptions): Handler {
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const match = router.match(method, path)
     const open = match.kind === 'found' && match.route.open === true
-    if (!open && admits !== null && !admits(request.headers['authorization'])) {
-      throw new OjsError('unauthenticated', 'A token is needed.')
+    const { authorization } = request.headers
+    if (!open && admits !== null && !admits(authorization)) {
+      const hasToken = /^Bearer +./i.test(authorization ?? '')
+      throw new OjsError(
+        'unauthenticated',
+        hasToken ? 'The token that was sent is not the right one.' : 'A token is needed.',
+      )
     }
     if (match.kind === 'unknown')
       throw new OjsError('not_found', 'There is nothing at this path.', { hint: 'GET /openapi.json lists every path.' })
