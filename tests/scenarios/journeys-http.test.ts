@@ -206,6 +206,16 @@ describe('the result of a run', () => {
     expect((await again).body).toMatchObject({ phase: 'SUCCEEDED', endedAt: at(6_000) })
   })
 
+  test('is to be asked for again when the server stops before the run is over', async () => {
+    const id = await started(approval)
+    const result = server.get(`${runUrl(id)}/result?wait=true`)
+    await server.advance(600)
+    server.engine.beginClose()
+    isProblem(await result, 503)
+    isProblem(await server.get(`${runUrl(id)}/result?wait=true`), 503)
+    isProblem(await server.get(`${runUrl(id)}/result`), 409)
+  })
+
   test('has the name its definition gives to such an end, and what it shows of its data', async () => {
     const outcomes = {
       Broken: { when: { phase: 'SUCCEEDED', predicate: jsonata('context.nothing.there') } },

@@ -57,3 +57,20 @@ test('a job that is over is answered at once, wait or not', async () => {
   await server.ack(id)
   expect((await server.get(`/ojs/v1/jobs/${id}/result?wait=true`)).status).toBe(200)
 })
+
+test('a wait that the end of the server cuts short is a 503 with Retry-After, and so is one that begins then', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start()
+  const wait = () => server.get(`/ojs/v1/jobs/${id}/result?wait=true&timeout=20`)
+  const waiting = wait()
+  await server.advance(600)
+  server.engine.beginClose()
+  const cutShort = {
+    status: 503,
+    headers: { 'Retry-After': '1' },
+    body: { error: { code: 'unavailable', retryable: true, details: { job_id: id, state: 'active' } } },
+  }
+  expect(await waiting).toMatchObject(cutShort)
+  expect(await wait()).toMatchObject(cutShort)
+  expect((await server.get(`/ojs/v1/jobs/${id}/result`)).status).toBe(200)
+})

@@ -643,6 +643,18 @@ test('a look can wait until it is over; when the wait is up it says so', async (
   expect((await server.get(`/ojs/v1/workflows/${id}?wait=true`)).status).toBe(200)
 })
 
+test('a look that waits when the server stops is sent away to ask again', async () => {
+  const server = await TestServer.open()
+  const id = await begin(server, chain(job('a')))
+  const look = () => server.get(`/ojs/v1/workflows/${id}?wait=true`)
+  const waiting = look()
+  await server.advance(600)
+  server.engine.beginClose()
+  const cutShort = { status: 503, body: { error: { code: 'unavailable', details: { state: 'running' } } } }
+  expect(await waiting).toMatchObject(cutShort)
+  expect(await look()).toMatchObject(cutShort)
+})
+
 // ---- Bad input ----
 
 test('bad input is refused with the place, and nothing is stored', async () => {

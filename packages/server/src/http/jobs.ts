@@ -258,8 +258,11 @@ async function result(call: Call): Promise<Answer> {
   }
   if (waits && !isTerminal(job.state)) job = (await ending(call, id, look, timeoutMs)) ?? job
   if (waits && !isTerminal(job.state)) {
+    const details = { job_id: id, state: job.state }
+    if (engine.closing.aborted)
+      throw new OjsError('unavailable', 'The server is stopping, and the job is not finished yet.', { details })
     throw new OjsError('request_timeout', `The job was not finished within ${String(timeoutMs / 1000)} seconds.`, {
-      details: { job_id: id, state: job.state },
+      details,
     })
   }
   return {
@@ -292,7 +295,7 @@ function ending(call: Call, id: string, look: () => Promise<Job | null>, timeout
     engine.closing.addEventListener('abort', finish, { once: true })
     // It may have ended between the first look and the listening.
     look().then((job) => {
-      if (job === null || isTerminal(job.state)) finish()
+      if (job === null || isTerminal(job.state) || engine.closing.aborted) finish()
     }, reject)
   })
 }

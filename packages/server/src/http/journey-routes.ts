@@ -79,6 +79,10 @@ async function result(call: Call): Promise<Answer> {
     const isOver = async (): Promise<boolean> => (await findRun(engine, id))?.end !== null
     await wait(call, (signal) => untilEnded(engine, id, signal, isOver), timeoutS * 1000)
     run = await runNamed(call, id)
+    if (run.end === null && engine.closing.aborted)
+      throw new OjsError('unavailable', 'The server is stopping, and the run is not over yet.', {
+        details: { journeyId: id, phase: run.phase },
+      })
   }
   if (run.end === null) {
     throw new OjsError('conflict', 'The run is not over.', {

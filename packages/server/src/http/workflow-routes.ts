@@ -116,12 +116,15 @@ async function untilOver(call: Call, id: string): Promise<void> {
     engine.closing.addEventListener('abort', finish, { once: true })
     // It may have ended between the first look and the listening.
     isOver().then((over) => {
-      if (over) finish()
+      if (over || engine.closing.aborted) finish()
     }, reject)
   })
   if (!(await isOver())) {
+    const details = { workflow_id: id, state: 'running' }
+    if (engine.closing.aborted)
+      throw new OjsError('unavailable', 'The server is stopping, and the workflow is not over yet.', { details })
     throw new OjsError('request_timeout', `The workflow was not over within ${String(timeoutMs / 1000)} seconds.`, {
-      details: { workflow_id: id, state: 'running' },
+      details,
     })
   }
 }
