@@ -39,6 +39,7 @@ describe('what it prints', () => {
       'CURFEW_TOKEN',
     ])
       expect(help.stdout).toContain(word)
+    expect(help.stdout).toMatch(/--run-cap LENGTH .*CURFEW_LIMITS_RUN_CAP/)
     expect((await curfew(['serve', '--help'])).stdout).toBe(help.stdout)
     expect((await curfew(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
   })
@@ -59,6 +60,13 @@ describe('what it refuses', () => {
     ['a file name where none belongs', ['serve', 'curfew.jsonl'], {}, /Unexpected argument "curfew.jsonl"/],
     ['--force where it has no meaning', ['serve', '--force'], {}, /Unknown flag --force/],
     ['--force where it would be dangerous', ['import', '--force'], {}, /Unknown flag --force/],
+    ['an address that is empty', ['serve', '--host', ''], {}, /host is empty.*127\.0\.0\.1/],
+    [
+      'an empty address with a token',
+      ['serve', '--host=', '--data', ':memory:'],
+      { CURFEW_TOKEN: 'a' },
+      /host is empty/,
+    ],
     ['an empty token', ['serve', '--token='], {}, /token is empty/],
     ['a clock to be turned by anybody', ['serve', '--clock', 'manual'], {}, /--clock manual needs --conformance/],
   ]
@@ -75,6 +83,20 @@ describe('what it refuses', () => {
     const ended = await curfew(['serve', '--config', file])
     expect(ended.code).toBe(2)
     expect(ended.stderr).toContain('limits.defaults.tiemout')
+    expect(ended.stderr).toContain(file)
+  })
+
+  test.each([
+    ['- port: 9000\n', /must hold keys with their values, such as "port: 9000", and not a list/],
+    ['hello\n', /must hold keys with their values, such as "port: 9000", and not "hello"/],
+    ['limits: 5\n', /"limits" .*must hold keys of its own, such as limits\.defaults\.timeout, and not 5/],
+    ['limits:\n  caps: [1]\n', /"limits\.caps" .*must hold .*limits\.caps\.timeout, and not a list/],
+  ])('a file that has not the form of settings (%j), saying what and where', async (text, message) => {
+    const file = join(temporaryDirectory(), 'curfew.yaml')
+    writeFileSync(file, text)
+    const ended = await curfew(['serve', '--config', file])
+    expect(ended).toMatchObject({ code: 2, stdout: '' })
+    expect(ended.stderr).toMatch(message)
     expect(ended.stderr).toContain(file)
   })
 
@@ -152,6 +174,12 @@ describe('settings', () => {
       sources: { timeout: 'default', total: 'cap' },
     })
     await server.stop()
+  })
+
+  test('a group of the file in which nothing is said leaves everything as it is', async () => {
+    const file = join(temporaryDirectory(), 'curfew.yaml')
+    writeFileSync(file, 'limits:\n  # caps:\nport: 9000\n')
+    expect((await curfew(['config', '--config', file])).stdout).toMatch(/^port: 9000 /m)
   })
 
   test('are printed without secrets, and the print is itself a file it can read', async () => {

@@ -4,7 +4,7 @@
  */
 import Database from 'better-sqlite3'
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { curfew, ServerProcess, temporaryDirectory, until } from './server-process.ts'
@@ -141,7 +141,8 @@ describe('a disk that must not be written', () => {
     expect(run('mount', '-o', 'remount,ro', disk)).toBe(true)
     const ended = await curfew(['serve', '--port', '0', '--data', disk])
     expect(ended).toMatchObject({ code: 1, stdout: '' })
-    expect(ended.stderr).toMatch(/^curfew: .*(read-only|cannot be opened|not allowed|unable to open)[^\n]*\n$/i)
+    expect(ended.stderr).toMatch(/^curfew: [^\n]*(read-only|may not write)[^\n]*--data[^\n]*\n$/)
+    expect(ended.stderr).toContain(`cannot open ${join(disk, 'curfew.db')}`)
   })
 
   test('a data directory that is a file is refused at the start, in a sentence', async () => {
@@ -150,17 +151,53 @@ describe('a disk that must not be written', () => {
     for (const data of [file, join(file, 'below')]) {
       const ended = await curfew(['serve', '--port', '0', '--data', data])
       expect(ended).toMatchObject({ code: 1, stdout: '' })
-      expect(ended.stderr).toMatch(/^curfew: [^\n]+\n$/)
-      expect(ended.stderr).toContain(file)
+      expect(ended.stderr).toMatch(/^curfew: [^\n]*a file[^\n]*--data[^\n]*\n$/)
+      expect(ended.stderr).toContain(data)
     }
   })
 
   test('a file that is no database is refused at the start, in a sentence, and left alone', async () => {
     const data = temporaryDirectory()
-    writeFileSync(join(data, 'curfew.db'), 'These are my notes, not a database. '.repeat(200))
+    const file = join(data, 'curfew.db')
+    const notes = 'These are my notes, not a database. '.repeat(200)
+    writeFileSync(file, notes)
     const ended = await curfew(['serve', '--port', '0', '--data', data])
     expect(ended).toMatchObject({ code: 1, stdout: '' })
-    expect(ended.stderr).toMatch(/^curfew: [^\n]*not a database[^\n]*\n$/)
+    expect(ended.stderr).toMatch(/^curfew: cannot open [^\n]*no database[^\n]*--data[^\n]*\n$/)
+    expect(ended.stderr).toContain(file)
+    expect(readFileSync(file, 'utf8')).toBe(notes)
+  })
+
+  test('a directory where the data file should be is refused at the start, in a sentence', async () => {
+    const data = temporaryDirectory()
+    const file = join(data, 'curfew.db')
+    mkdirSync(file)
+    for (const command of [['serve', '--port', '0'], ['migrate'], ['export']]) {
+      const ended = await curfew([...command, '--data', data])
+      expect(ended).toMatchObject({ code: 1, stdout: '' })
+      expect(ended.stderr).toMatch(/^curfew: cannot open [^\n]*a directory[^\n]*--data[^\n]*\n$/)
+      expect(ended.stderr).toContain(file)
+    }
+  })
+
+  test('a directory or a file that this user may not write is refused at the start, in a sentence', async ({
+    skip,
+  }) => {
+    if (process.getuid?.() === 0) return skip('root may write everywhere')
+    const data = temporaryDirectory()
+    const file = join(data, 'curfew.db')
+    const refused = async (): Promise<void> => {
+      const ended = await curfew(['serve', '--port', '0', '--data', data])
+      expect(ended).toMatchObject({ code: 1, stdout: '' })
+      expect(ended.stderr).toMatch(/^curfew: cannot open [^\n]*(read-only|may not write)[^\n]*--data[^\n]*\n$/)
+      expect(ended.stderr).toContain(file)
+    }
+    chmodSync(data, 0o500)
+    await refused()
+    chmodSync(data, 0o700)
+    writeFileSync(file, '')
+    chmodSync(file, 0o400)
+    await refused()
   })
 })
 

@@ -1,6 +1,6 @@
 /** Where the data lies, by the settings: one SQLite file, or a database. The one place that knows every kind of store. */
 import { existsSync, mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { nodeHost, systemRandom } from './host.ts'
 import { openPostgresStore } from './store/postgres/store.ts'
 import { IN_MEMORY } from './store/sqlite/connection.ts'
@@ -47,10 +47,30 @@ export async function openStore(
   }
   if (mustExist && !(place.kind === 'file' && existsSync(place.file)))
     throw new Error(`There is no data: ${nameOf(place)} does not exist.`)
-  if (place.kind === 'file') mkdirSync(resolve(String(settings['data'])), { recursive: true })
+  if (place.kind === 'file') makeDirectory(dirname(place.file))
   return openSqliteStore({
     file: place.kind === 'file' ? place.file : IN_MEMORY,
     durability: settings['durability'] === 'normal' ? 'normal' : 'full',
     events,
   })
+}
+
+const NO_DIRECTORY: Readonly<Record<string, string>> = {
+  EEXIST: 'it is a file',
+  ENOTDIR: 'a part of its path is a file',
+  EACCES: 'this user may not make it',
+  EPERM: 'this user may not make it',
+  EROFS: 'the disk is read-only',
+}
+
+function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true })
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException
+    const reason = NO_DIRECTORY[code] ?? message
+    throw new Error(`${directory} cannot be the data directory: ${reason}. Choose another with --data.`, {
+      cause: error,
+    })
+  }
 }

@@ -125,6 +125,8 @@ const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/
 
 /** Who reaches a server without a token can run jobs. */
 export function mayListen(host: string, { token }: Settings): void {
+  // Node would listen on every address.
+  if (host === '') throw new SettingsError('The host is empty; leave it out or name an address such as 127.0.0.1.')
   if (LOOPBACK.test(host) || (token ?? null) !== null) return
   throw new SettingsError(
     `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,

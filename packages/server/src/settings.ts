@@ -314,11 +314,23 @@ function flattened(tree: unknown, place: string): Map<string, unknown> {
       for (const [key, value] of Object.entries(node)) walk(value, path === '' ? dashed(key) : `${path}.${dashed(key)}`)
       return
     }
-    if (!known.has(path)) throw new SettingsError(`Unknown key "${path}" in ${place}. curfew config prints every key.`)
+    if (!known.has(path)) {
+      const below = SETTINGS.find(({ key }) => key.startsWith(`${path}.`))?.key
+      if (node === null && below !== undefined) return
+      throw new SettingsError(wrongPlace(path, node, below, place))
+    }
     if (node !== null && node !== undefined) found.set(path, node)
   }
   if (tree !== null && tree !== undefined) walk(tree, '')
   return found
+}
+
+/** `below`: a key that the path leads to, if there are any. */
+function wrongPlace(path: string, node: unknown, below: string | undefined, place: string): string {
+  const found = Array.isArray(node) ? 'a list' : JSON.stringify(node)
+  if (path === '') return `${place} must hold keys with their values, such as "port: 9000", and not ${found}.`
+  if (below === undefined) return `Unknown key "${path}" in ${place}. curfew config prints every key.`
+  return `"${path}" in ${place} must hold keys of its own, such as ${below}, and not ${found}.`
 }
 
 /** `total_timeout` and `totalTimeout` are `total-timeout` as well. */

@@ -28,8 +28,9 @@ export function helpText(version: string): string {
     '  curfew journey COMMAND   journeys: validate, simulate, deploy, start, status, result, submit, cancel, list; see curfew journey --help',
     '  curfew --help | --version',
     '',
-    'Every flag can also be set in the environment (CURFEW_PORT) and in a YAML or JSON file (--config FILE);',
-    'flags win over the environment, the environment over the file. Durations: 250ms, 30s, 5m, 1h30m, 7d.',
+    'Every flag can also be set in the environment (--log-level as CURFEW_LOG_LEVEL; where the variable is named otherwise,',
+    'it stands beside the flag) and in a YAML or JSON file (--config FILE); flags win over the environment, the environment',
+    'over the file. Durations: 250ms, 30s, 5m, 1h30m, 7d.',
     '',
     '  --config FILE            configuration file (CURFEW_CONFIG)',
   ]
@@ -44,7 +45,8 @@ export function helpText(version: string): string {
         setting.byDefault === null || setting.kind === 'flag'
           ? ''
           : ` [${setting.kind === 'duration' ? formatDuration(Number(setting.byDefault)) : String(setting.byDefault)}]`
-      lines.push(`  ${(flagOf(setting) + value).padEnd(50)} ${setting.help}${fallback}`)
+      const variable = setting.flag === undefined ? '' : ` (${envOf(setting)})`
+      lines.push(`  ${(flagOf(setting) + value).padEnd(50)} ${setting.help}${fallback}${variable}`)
     }
   }
   lines.push(

@@ -5,7 +5,7 @@
  * with the process, however that ends. The database itself stays open to others: an operator may read it, and may even
  * lock it for a while; then we answer that we cannot serve, and go on when it is free.
  */
-import { accessSync, constants, existsSync, realpathSync } from 'node:fs'
+import { accessSync, constants, existsSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import Database, { type Database as Connection } from 'better-sqlite3'
 import { StoreUnavailable } from '../store.ts'
@@ -47,8 +47,9 @@ export function connect(file: string, mustExist = false): Connection {
 
 /** Brings a file that nobody serves up to date. */
 export function migrateFile(file: string): { from: number; to: number } {
-  const lock = lockFile(file)
+  let lock: Connection | null = null
   try {
+    lock = lockFile(file)
     const before = new Database(file, { timeout: BUSY_MS, fileMustExist: true, readonly: true })
     const from = schemaVersion(before)
     before.close()
@@ -57,9 +58,9 @@ export function migrateFile(file: string): { from: number; to: number } {
     db.close()
     return { from, to }
   } catch (error) {
-    throw unavailable(error)
+    throw openingError(error, file)
   } finally {
-    lock.close()
+    lock?.close()
   }
 }
 
@@ -120,15 +121,57 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
   SQLITE_NOMEM: { reason: 'out of memory', reconnect: true },
 }
 
-/** What hinders the database, if that is what the error tells. Extended codes (SQLITE_IOERR_WRITE) count as their kind. */
+/** What hinders the database, if that is what the error tells. */
 export function troubleOf(error: unknown): Trouble | null {
-  const kind = codeOf(error)?.split('_', 2).join('_')
+  const kind = kindOf(error)
   return kind === undefined ? null : (TROUBLES[kind] ?? null)
 }
 
 export function unavailable(error: unknown): unknown {
   const trouble = troubleOf(error)
   return trouble === null ? error : new StoreUnavailable(trouble.reason, error)
+}
+
+/** Extended codes (SQLITE_IOERR_WRITE) count as their kind. */
+function kindOf(error: unknown): string | undefined {
+  return codeOf(error)?.split('_', 2).join('_')
+}
+
+/** Why a file cannot be opened and what helps, in one line. */
+export function openingError(error: unknown, file: string): unknown {
+  const told = (reason: string, remedy = ''): Error =>
+    new Error(`cannot open ${file}: ${reason}.${remedy}`, { cause: error })
+  const elsewhere = 'or choose another directory with --data.'
+  const kind = kindOf(error)
+  if (kind === 'SQLITE_NOTADB') return told('it is no database of SQLite', ` Move it away, ${elsewhere}`)
+  if (kind === 'SQLITE_CORRUPT') return told('it is damaged', ` Put a copy in its place, ${elsewhere}`)
+  if (kind !== undefined && isDirectory(file)) return told('it is a directory', ` Move it away, ${elsewhere}`)
+  const barred =
+    kind !== undefined && BARRED.has(kind)
+      ? [file, dirname(file), ...BESIDE.map((suffix) => file + suffix)].find((path) => !isWritable(path))
+      : undefined
+  if (barred !== undefined)
+    return told(`${barred === file ? 'it' : barred} is read-only for this user`, ` Make it writable, ${elsewhere}`)
+  const trouble = troubleOf(error)
+  return trouble === null ? error : told(trouble.reason)
+}
+
+/** What is told of a file or a directory that cannot be written. */
+const BARRED = new Set(['SQLITE_CANTOPEN', 'SQLITE_READONLY', 'EACCES', 'EPERM', 'EROFS'])
+const BESIDE = ['.lock', '-wal', '-shm']
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+/** One that is not there is not what hinders. */
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return !existsSync(path)
+  }
 }
 
 /** SQLite's code, or the operating system's. */

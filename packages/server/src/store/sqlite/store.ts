@@ -30,7 +30,7 @@ import type {
   WorkerNotice,
 } from '../store.ts'
 import type { StoreHealth, Transaction } from '../store.ts'
-import { connect, IN_MEMORY, lockFile, troubleOf, unavailable, type Durability } from './connection.ts'
+import { connect, IN_MEMORY, lockFile, openingError, troubleOf, unavailable, type Durability } from './connection.ts'
 import { noJobs, ownerText } from '../records.ts'
 import {
   exact,
@@ -65,7 +65,7 @@ export async function openSqliteStore({ file, durability, events }: SqliteOption
     return new SqliteStore((again) => connect(file, again), events, lock, openSync)
   } catch (error) {
     lock?.close()
-    throw unavailable(error)
+    throw openingError(error, file)
   }
 }
 
