@@ -48,6 +48,21 @@ test('it writes nothing to stdout, and hears no signals', async () => {
   write.mockRestore()
 })
 
+test.each([
+  ['60s', '5s', 1],
+  ['5s', '5s', 1],
+  ['5s', '6s', 0],
+])('asked to beat every %s and dead after %s: %d warnings, and it serves', async (interval, timeout, warnings) => {
+  const warn = vi.fn()
+  const log = { info: () => {}, warn, error: () => {} }
+  const settings = { 'workers.heartbeat-interval': interval, 'workers.heartbeat-timeout': timeout }
+  const server = await opened({ log, settings })
+  expect((await enqueue(server)).status).toBe(201)
+  expect(warn).toHaveBeenCalledTimes(warnings)
+  const told = expect.stringMatching(/workers\.heartbeat-timeout .*workers\.heartbeat-interval/) as string
+  if (warnings > 0) expect(warn).toHaveBeenCalledWith(expect.anything(), told)
+})
+
 test('on a clock that is handed in, everything is decided by it', async () => {
   const host = new FakeClock()
   const server = await opened({ host, random: seededRandom(1) })

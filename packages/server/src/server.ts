@@ -7,7 +7,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { pino } from 'pino'
 import { Gauge } from 'prom-client'
-import type { Host, Random } from '@curfew/core'
+import { formatDuration, type Host, type Random } from '@curfew/core'
 import { engineSettings, expressionSettings } from './engine-settings.ts'
 import { Engine, manualClock, type Log } from './engine/engine.ts'
 import { Meters } from './engine/meters.ts'
@@ -89,6 +89,7 @@ export async function serverOn(
       throw error
     },
   )
+  warnOfShortSilence(settings, log)
   const stopWatching = host === undefined ? measureDelay(engine.meters) : () => {}
   // As many listeners as there are streams and waits: no leak.
   setMaxListeners(0, engine.closing)
@@ -130,6 +131,17 @@ export function mayListen(host: string, { token }: Settings): void {
   if (LOOPBACK.test(host) || (token ?? null) !== null) return
   throw new SettingsError(
     `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
+  )
+}
+
+/** Who beats as often as he is asked to must not be declared dead between two beats. */
+function warnOfShortSilence(settings: Settings, log: Log): void {
+  const interval = Number(settings['workers.heartbeat-interval'])
+  const timeout = Number(settings['workers.heartbeat-timeout'])
+  if (timeout > interval) return
+  log.warn(
+    { interval: formatDuration(interval), timeout: formatDuration(timeout) },
+    'workers.heartbeat-timeout is not longer than workers.heartbeat-interval: workers that beat as they are asked to will be declared dead between two beats; make the timeout at least three intervals',
   )
 }
 
