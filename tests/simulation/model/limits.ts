@@ -47,6 +47,8 @@ export function contradicts({ total, timeout }: Asked): boolean {
 
 export interface JobLimits {
   readonly timeout: Length
+  /** The timeout as it would be without the total. */
+  readonly alone: Length
   readonly grace: Length
   readonly heartbeat: Length
   readonly visibility: Length | null
@@ -88,9 +90,11 @@ export function resolveAtEnqueue(
     return cap === undefined ? null : { ms: cap, source: 'cap', said: 'cap' }
   }
   const total = first('total', defaults.total)
+  const alone = surely(first('timeout', defaults.timeout))
   const speaker = speakers.find(([, { onTimeout }]) => onTimeout !== undefined)
   return {
-    timeout: within(surely(first('timeout', defaults.timeout)), total),
+    timeout: within(alone, total),
+    alone,
     grace: surely(first('grace', defaults.grace)),
     heartbeat: surely(first('heartbeat', defaults.heartbeat)),
     visibility: first('visibility', null),
@@ -98,6 +102,29 @@ export function resolveAtEnqueue(
     ttl: first('ttl', defaults.ttl),
     onTimeout: { mode: speaker?.[1].onTimeout ?? defaults.onTimeout, said: speaker?.[0] ?? 'default' },
     caps,
+  }
+}
+
+/** Of what a change names, today's limits; the rest as it was. A timeout as long as its total follows the total. */
+export function resolveAgain(stored: JobLimits, today: JobLimits, named: ReadonlySet<string>): JobLimits {
+  const from = (name: string): JobLimits => (named.has(name) ? today : stored)
+  const { total } = from('total')
+  const follows = named.has('total') && stored.timeout.ms === stored.total?.ms
+  const alone = follows || named.has('timeout') ? today.alone : stored.timeout
+  const caps = NAMES.flatMap((name) => {
+    const cap = from(name).caps[name]
+    return cap === undefined ? [] : [[name, cap] as const]
+  })
+  return {
+    timeout: within(alone, total),
+    alone,
+    grace: from('grace').grace,
+    heartbeat: from('heartbeat').heartbeat,
+    visibility: from('visibility').visibility,
+    total,
+    ttl: from('ttl').ttl,
+    onTimeout: from('onTimeout').onTimeout,
+    caps: Object.fromEntries(caps),
   }
 }
 

@@ -3,7 +3,7 @@ import type { Fields, RegisterBody } from '../calls.ts'
 import type { Answer } from '../server.ts'
 import { insist } from '../violation.ts'
 import { momentIn } from './enqueueing.ts'
-import { askedIn, contradicts, type Asked } from './limits.ts'
+import { askedIn, contradicts, resolveAgain, type Asked } from './limits.ts'
 import { CONFLICT, INVALID, NOT_FOUND, OK, type Expected, type Model } from './model.ts'
 import { fits, isOver as hasEnded, totalAt, type ModelJob } from './records.ts'
 import { endAttempt, giveUpAhead, release } from './rules.ts'
@@ -54,7 +54,7 @@ export function patch(model: Model, job: ModelJob, body: Fields): Expected {
   const scheduledAt = body['scheduled_at'] === undefined ? job.scheduledAt : momentIn(body, 'scheduled_at', now)
   const isMoved = scheduledAt !== job.scheduledAt
   job.asked = asked
-  job.limits = model.limitsToday(job)
+  job.limits = resolveAgain(job.limits, model.limitsToday(job), new Set(Object.keys(namedIn(body))))
   job.scheduledAt = scheduledAt
   if (body['expires_at'] !== undefined) job.expiresAt = momentIn(body, 'expires_at', now)
   if (typeof body['priority'] === 'number') job.priority = body['priority']
@@ -71,9 +71,14 @@ export function patch(model: Model, job: ModelJob, body: Fields): Expected {
   return { ...OK, shows: [job] }
 }
 
+/** Something for each limit that it speaks of. */
+function namedIn(body: Fields): Asked {
+  return askedIn(Object.fromEntries(Object.keys(body).map((key) => [key, key.startsWith('x_') ? 'retry' : 1])))
+}
+
 /** Laid over what was given: `null` removes. */
 function patched(asked: Asked, body: Fields): Asked {
-  const removed = askedIn(Object.fromEntries(Object.keys(body).map((key) => [key, key.startsWith('x_') ? 'retry' : 1])))
+  const removed = namedIn(body)
   const kept = Object.entries(asked).filter(([name]) => removed[name as keyof Asked] === undefined)
   return { ...(Object.fromEntries(kept) as Asked), ...askedIn(body) }
 }
