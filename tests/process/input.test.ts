@@ -124,7 +124,7 @@ describe('a request', () => {
     ['a path that is not there', requestText('GET', '/ojs/v2/jobs'), 404],
     ['a path with broken escapes', requestText('GET', '/ojs/v1/jobs/%E0%A4%A'), 404],
     ['a path full of slashes', requestText('GET', '/'.repeat(2_000)), 404],
-    ['an absolute address', requestText('GET', 'http://elsewhere/health'), 404],
+    ['an absolute address', requestText('GET', 'http://elsewhere/health'), 200],
     ['no HTTP at all', Buffer.from('SSH-2.0-OpenSSH_9.6\r\n\r\n'), 400],
     ['no host', Buffer.from('GET /health HTTP/1.1\r\n\r\n'), 400],
     ['two lengths', requestText('POST', '/ojs/v1/jobs', '{}', 'Content-Length: 3\r\n'), 400],
