@@ -16,7 +16,8 @@ test('hello', async () => {
   expect(await run('hello/hello.mjs', url)).toMatch(/^attempt 1, \d{4} ms left\nHello, Ada!\n$/)
 })
 
-test('busy-loop', async () => {
+// On a busy machine the server may decide before the stack is there; not three times in a row.
+test('busy-loop', { retry: 2 }, async () => {
   const { url } = await ServerProcess.start()
   const said = await run('busy-loop/main.mjs', url)
   expect(said).toMatch(/^thread: timeout after \d+ ms, stuck at spinForever .*spin\.ts:\d+/m)
