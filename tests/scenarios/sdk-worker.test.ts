@@ -317,6 +317,33 @@ describe('being stopped', () => {
     expect((await server.job(second)).state).toBe('completed')
   })
 
+  test('an answer to what it said while it was quiet does not make it quiet again', async () => {
+    const server = await TestServer.open()
+    const gate = latch()
+    let isLate = false
+    const handler: TestServer['handler'] = async (request) => {
+      const response = await server.handler(request)
+      if (isLate && request.url.endsWith('/heartbeat')) await gate.promise
+      return response
+    }
+    const worker = new Worker({ server: { handler }, host: server.clock, random: () => 0.5 })
+    worker.handle('job', () => null)
+    await worker.start()
+    worker.quiet()
+    await idle()
+    isLate = true
+    await server.advance(5_000)
+    await server.advance(1)
+    worker.resume()
+    isLate = false
+    gate.open()
+    await idle()
+    expect(worker.state).toBe('running')
+    const id = await server.enqueue({ type: 'job' })
+    await server.advance(5_000)
+    expect((await server.job(id)).state).toBe('completed')
+  })
+
   test('the server may quiet it and end it', async () => {
     const { server, worker } = await stage((w) => w.handle('job', () => null))
     await server.post(`/ojs/v1/admin/workers/${worker.id}/quiet`)

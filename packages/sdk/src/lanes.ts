@@ -34,7 +34,7 @@ export interface LanePorts {
   readonly onDelivered: (report: Report, delivery: Delivery & { kind: 'done' | 'refused' }) => void
   /** The server answered a call that was sent then, or that it still had in its hands then. */
   readonly onContact: (askedAt: number, withBeat: boolean) => void
-  readonly onBeat: (answer: BeatAnswer) => void
+  readonly onBeat: (answer: BeatAnswer, askedAt: number) => void
 }
 
 /** Where an empty answer comes at once, the next question waits. */
@@ -175,7 +175,7 @@ export class Lanes {
       }
       this.#backoff.reset()
       onContact(after(sentAt, back.asked.waitedMs), back.beat !== null)
-      if (back.beat !== null) onBeat(back.beat)
+      if (back.beat !== null) onBeat(back.beat, sentAt)
       if (back.jobs.length > 0) onJobs(back.jobs, back.asked)
       return back
     } finally {

@@ -103,6 +103,7 @@ export class Worker {
   #isThreaded = false
   #fences = false
   #state: WorkerState = 'running'
+  #resumedAt: Instant | null = null
   #isRegistered = false
   #intervalMs = millis(USUAL_INTERVAL_S * 1000)
   #timeoutMs = millis(USUAL_TIMEOUT_S * 1000)
@@ -241,6 +242,7 @@ export class Worker {
   /** Takes jobs again. There is no way back from a stop. */
   resume(): void {
     if (this.#state !== 'quiet') return
+    this.#resumedAt = monotonicNow(this.#host)
     this.#become('running')
     this.#lanes?.pump()
   }
@@ -282,8 +284,8 @@ export class Worker {
         this.#contact(instant(askedAt))
         this.#guard?.order({ op: 'contact', askedAt, beat })
       },
-      onBeat: (answer) => {
-        this.#obey(answer)
+      onBeat: (answer, askedAt) => {
+        this.#obey(answer, instant(askedAt))
       },
     })
     try {
@@ -422,7 +424,7 @@ export class Worker {
         this.#isSilent = false
         this.#contact(instant(news.askedAt))
         this.#beatAt = instant(Math.max(this.#beatAt, news.askedAt))
-        this.#obey(news.answer)
+        this.#obey(news.answer, instant(news.askedAt))
         return
       case 'silence':
         if (!this.#isSilent) this.#log.warn({ reason: news.message }, 'a beat was not answered; trying again in time')
@@ -458,7 +460,7 @@ export class Worker {
     this.#guard?.order({ op: 'registered', intervalMs: this.#intervalMs, timeoutMs: this.#timeoutMs, askedAt })
   }
 
-  #obey({ state, x_cancel_jobs: stops = [], x_reregister: isForgotten }: BeatAnswer): void {
+  #obey({ state, x_cancel_jobs: stops = [], x_reregister: isForgotten }: BeatAnswer, askedAt: Instant): void {
     for (const stop of stops) this.#attempts.obey(stop)
     if (isForgotten === true && this.#stopping === null) {
       this.#log.warn({}, 'the server does not know this worker any more; registering again')
@@ -466,7 +468,8 @@ export class Worker {
         this.#log.error({ reason: String(error) }, 'the server refuses to register this worker again')
       })
     }
-    if (state === 'quiet') this.quiet()
+    // What was said before it was resumed may only repeat its own word; an order will be repeated.
+    if (state === 'quiet' && (this.#resumedAt === null || askedAt > this.#resumedAt)) this.quiet()
     if (state === 'terminate') void this.stop()
   }
 
