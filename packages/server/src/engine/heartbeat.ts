@@ -6,6 +6,7 @@
  * The answer tells the worker which state it should be in, which jobs it still holds, and which it must stop and why.
  */
 import {
+  elapsed,
   absorbBeat,
   extensionFor,
   isDue,
@@ -194,7 +195,7 @@ async function stopUnlisted(unit: Unit, worker: Worker, listed: ReadonlySet<stri
   for (const notice of notices) {
     const { jobId, lease, at } = notice
     const job = jobs.get(jobId) ?? null
-    if (unit.now - at < TOLD_FOR_MS && job?.closedBy?.workerId !== worker.id)
+    if (elapsed(at, unit.now) < TOLD_FOR_MS && job?.closedBy?.workerId !== worker.id)
       orders.push({ jobId, reason: reasonOf(notice, job), lease })
     else unit.forgetNotices(worker.id, notice)
   }

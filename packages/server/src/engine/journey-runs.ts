@@ -29,7 +29,6 @@ import {
   type InboundRequest,
   type Instant,
   type Job,
-  type Mistake,
   type Parent,
   type Phase,
   type Run,
@@ -40,7 +39,6 @@ import { ceilingFor, docsOf, NO_PARENT } from './enqueue.ts'
 import type { Engine } from './engine.ts'
 import type { Follower } from './followers.ts'
 import { saveRun } from './journey-saving.ts'
-import { compileSchema, type CheckArgs } from './json-schema.ts'
 import type { Unit } from './unit.ts'
 
 export interface StartRequest extends InboundRequest {
@@ -58,7 +56,7 @@ export async function startRun(engine: Engine, request: StartRequest): Promise<R
   const { definition, parent } = request
   const context = { ...request.context, ...boundContext(definition.starting, request) }
   weigh(context)
-  demand(definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
+  demand(engine, definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
   const metadata = metadataOf(definition, request.context, request)
   const id = uuidV7(engine.now(), engine.random)
   return engine.journeys.passingOn(id, passedOn(definition.starting, request), {
@@ -89,20 +87,8 @@ function weigh(input: unknown): void {
     throw new OjsError('payload_too_large', 'The body is larger than the 2 MiB a run takes at once.')
 }
 
-const checkers = new WeakMap<object, CheckArgs>()
-
-/** What is wrong with a value, by a schema; null if nothing is. */
-export function misfitOf(schema: DataSchema | null, value: unknown): readonly Mistake[] | null {
-  if (schema === null || schema === true) return null
-  const known = typeof schema === 'object' ? checkers.get(schema) : undefined
-  const check = known ?? compileSchema(schema)
-  if (typeof schema === 'object' && known === undefined) checkers.set(schema, check)
-  const verdict = check(value)
-  return verdict.kind === 'valid' ? null : verdict.mistakes
-}
-
-function demand(schema: DataSchema | null, value: unknown, message: string): void {
-  const mistakes = misfitOf(schema, value)
+function demand({ checkers }: Engine, schema: DataSchema | null, value: unknown, message: string): void {
+  const mistakes = checkers.misfitOf(schema, value)
   if (mistakes !== null) throw new OjsError('schema_validation', message, { details: { mistakes } })
 }
 
@@ -179,7 +165,7 @@ export async function submitStep(
   const state = stateAt(found, definition, step.visit)
   weigh(payload)
   if (state.type === 'wait' || state.type === 'webhook')
-    demand(state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
+    demand(engine, state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
   const inbound = definition.submitting[stepId] ?? NOTHING_INBOUND
   return engine.journeys.passingOn(id, passedOn(inbound, from), {
     name: 'step',

@@ -19,7 +19,6 @@ import {
 } from '@curfew/core'
 import type { Engine } from './engine.ts'
 import { ExpressionError } from './expressions.ts'
-import { misfitOf } from './journey-runs.ts'
 
 /** A run with more to remember than this has gone wrong. */
 const LARGEST_RUN = 4_194_304
@@ -59,9 +58,9 @@ export class Thinking {
   }
 
   async #answer(asked: Ask, { deadlineAt }: Run): Promise<unknown> {
-    if (asked.ask === 'misfit') return misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
+    const { checkers, expressions } = this.#engine
+    if (asked.ask === 'misfit') return checkers.misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
     const { lang, expr } = asked.expression
-    const { expressions } = this.#engine
     const terms = { budgetMs: budgetLeft(deadlineAt, this.#engine.now()) }
     try {
       return asked.ask === 'holds'

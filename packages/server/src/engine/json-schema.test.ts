@@ -1,10 +1,11 @@
 import { FakeClock } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
+import { nodeStopwatch } from '../host.ts'
 import { compileAtCost, compileSchema, type Validation } from './json-schema.ts'
-import { TimeAccounts } from './time-accounts.ts'
+import { TimeAccounts, UNBOUNDED } from './time-accounts.ts'
 
 const said = (schema: unknown, args: unknown) => {
-  const verdict = compileSchema(schema)(args)
+  const verdict = compileSchema(schema, { stopwatch: nodeStopwatch, account: UNBOUNDED })(args)
   return verdict.kind === 'invalid'
     ? verdict.mistakes.map(({ pointer, keyword }) => `${pointer} ${keyword}`)
     : verdict.kind

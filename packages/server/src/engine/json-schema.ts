@@ -39,19 +39,8 @@ export interface CheckTerms {
   readonly account: TimeAccount
 }
 
-const BY_ITSELF: CheckTerms = {
-  stopwatch: () => {
-    const before = process.cpuUsage()
-    return () => {
-      const { user, system } = process.cpuUsage(before)
-      return (user + system) / 1000
-    }
-  },
-  account: { grantMs: (mostMs) => mostMs, book: () => {} },
-}
-
 /** The schema must have been found fit to be registered (`core/json-schema.ts`). */
-export function compileSchema(schema: unknown, { stopwatch, account }: CheckTerms = BY_ITSELF): CheckArgs {
+export function compileSchema(schema: unknown, { stopwatch, account }: CheckTerms): CheckArgs {
   // It writes its own notes into what it is given.
   const own = typeof schema === 'boolean' ? schema : (structuredClone(schema) as JsonSchema)
   const validator = new Validator(own, '2020-12', false)

@@ -11,8 +11,10 @@ import {
   SCHEMA_VERSIONS,
   schemaId,
   schemaRefusal,
+  type DataSchema,
   type EnqueueRequest,
   type Host,
+  type Mistake,
   type Schema,
   type Stopwatch,
   type TypePolicy,
@@ -20,8 +22,8 @@ import {
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import { compileAtCost, TOO_MUCH, type CheckArgs, type Validation } from './json-schema.ts'
-import { TimeAccounts } from './time-accounts.ts'
+import { compileAtCost, compileSchema, TOO_MUCH, type CheckArgs, type Validation } from './json-schema.ts'
+import { TimeAccounts, UNBOUNDED } from './time-accounts.ts'
 import type { Unit } from './unit.ts'
 
 // ---- The registry ----
@@ -90,11 +92,12 @@ export function deleteSchema(type: string, version: string): Command<Schema> {
 // ---- Validation ----
 
 /**
- * Schemas made ready to check arguments, the latest so many. All versions of a type have one account of time: who finds it
- * empty does not get another by naming another version.
+ * Schemas made ready: of arguments, the latest so many, and of the data of journeys, for as long as their definitions are at
+ * hand. All versions of a type have one account of time: who finds it empty does not get another by naming another version.
  */
 export class Checkers {
   readonly #made = new Map<string, CheckArgs>()
+  readonly #ofData = new WeakMap<object, CheckArgs>()
   readonly #accounts: TimeAccounts
   readonly #stopwatch: Stopwatch
 
@@ -107,6 +110,16 @@ export class Checkers {
   check(schema: Schema, args: string): Validation {
     const check = this.#made.get(schema.id) ?? this.#make(schema)
     return check === null ? TOO_MUCH : check(JSON.parse(args), args.length)
+  }
+
+  /** What is wrong with data of a journey; null if nothing is. No transaction waits for it: there is no account. */
+  misfitOf(schema: DataSchema | null, value: unknown): readonly Mistake[] | null {
+    if (schema === null || schema === true) return null
+    const known = typeof schema === 'object' ? this.#ofData.get(schema) : undefined
+    const check = known ?? compileSchema(schema, { stopwatch: this.#stopwatch, account: UNBOUNDED })
+    if (typeof schema === 'object') this.#ofData.set(schema, check)
+    const verdict = check(value)
+    return verdict.kind === 'valid' ? null : verdict.mistakes
   }
 
   /** Null: not now. */

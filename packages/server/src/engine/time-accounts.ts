@@ -18,6 +18,9 @@ export interface TimeAccount {
   book(ms: number): void
 }
 
+/** Of work that nobody else waits for. */
+export const UNBOUNDED: TimeAccount = { grantMs: (mostMs) => mostMs, book: () => {} }
+
 interface Spent {
   readonly ms: number
   readonly atMs: number
