@@ -195,7 +195,7 @@ describe('deadlines in the handler', () => {
     const job = await server.job(id)
     expect(job).toMatchObject({ state: 'discarded', errors: [{ type: 'timeout' }] })
     expect(job['result']).toBeUndefined()
-    expect(logged.map(({ message }) => message).join()).toContain('is dropped')
+    expect(logged.map(({ message }) => message).join()).toContain('result discarded')
   })
 
   test('the time a poll waited is not taken from the job that came of it', async () => {

@@ -1,28 +1,23 @@
 import { describe, expect, test } from 'vitest'
-import { after, FakeClock, instant, millis } from '@curfew/core'
+import { after, FakeClock, millis } from '@curfew/core'
 import { Attempt, type AttemptPorts } from './attempt.ts'
 import { RequestError } from './errors.ts'
-import type { Stop } from './isolate/protocol.ts'
-import type { AnyEnding } from './report.ts'
-import type { Terms } from './terms.ts'
+import type { AttemptFacts } from './isolate/protocol.ts'
 
 const SOFT = { why: 'deadline', kind: 'execution', limitMs: 1_000, source: 'handler' } as const
 
-function stage(more: Partial<AttemptPorts> = {}, isManual = false): Stage {
+interface Stage {
+  readonly clock: FakeClock
+  readonly attempt: Attempt
+  readonly saved: unknown[]
+  readonly heard: string[]
+  readonly signal: AbortSignal
+}
+
+function stage(more: Partial<AttemptPorts> = {}): Stage {
   const clock = new FakeClock()
-  const now = clock.now()
-  const logged: string[] = []
-  const saved: unknown[] = []
-  const terms: Terms = {
-    startedAt: now,
-    softAt: after(now, millis(1_000)),
-    softStop: SOFT,
-    hardAt: after(now, millis(1_500)),
-    killAt: after(now, millis(1_500)),
-    graceMs: millis(500),
-    stallMs: millis(400),
-  }
-  const facts = {
+  const [saved, heard]: [unknown[], string[]] = [[], []]
+  const facts: AttemptFacts = {
     jobId: 'a',
     type: 't',
     queue: 'q',
@@ -34,124 +29,39 @@ function stage(more: Partial<AttemptPorts> = {}, isManual = false): Stage {
     lastCheckpoint: null,
     workflowId: null,
     parentResults: [],
-    softAt: terms.softAt,
+    softAt: after(clock.now(), millis(1_000)),
     softStop: SOFT,
-    hardAt: terms.hardAt,
+    hardAt: after(clock.now(), millis(1_500)),
   }
-  const say = (_fields: object, message: string): void => void logged.push(message)
-  const attempt = new Attempt({ jobId: 'a', attempt: 1, lease: 1 }, terms, facts, isManual, {
+  const attempt = new Attempt({ jobId: 'a', attempt: 1, lease: 1 }, facts, {
     host: clock,
-    log: { debug: say, info: say, warn: say, error: say },
     saveCheckpoint: async (_hold, state) => void saved.push(state),
     saveProgress: async () => {},
     enqueue: async () => null,
-    sign: () => {},
-    stopIsolate: null,
+    onSign: (isBare) => void heard.push(isBare ? 'sign for the next beat' : 'sign'),
+    onLost: () => void heard.push('lost'),
     ...more,
   })
-  let settle: (ending: AnyEnding) => void = () => {}
-  const ending = attempt.live(() => new Promise((resolve) => (settle = resolve)))
-  return { clock, attempt, logged, saved, ending, settle: (how) => settle(how), signal: attempt.context.signal }
+  return { clock, attempt, saved, heard, signal: attempt.context.signal }
 }
 
-interface Stage {
-  readonly clock: FakeClock
-  readonly attempt: Attempt
-  readonly logged: string[]
-  readonly saved: unknown[]
-  readonly ending: Promise<AnyEnding>
-  readonly settle: (ending: AnyEnding) => void
-  readonly signal: AbortSignal
-}
-
-const later = (clock: FakeClock, ms: number): ReturnType<typeof instant> => after(clock.now(), millis(ms))
-
-describe('one attempt', () => {
-  test('is told to stop at its soft deadline and given up at its hard one, to the millisecond', async () => {
-    const { clock, signal, ending } = stage()
-    clock.advance(999)
-    expect(signal.aborted).toBe(false)
-    clock.advance(1)
-    expect(signal.reason).toMatchObject({ code: 'deadline', kind: 'execution' })
-    let isOver = false
-    void ending.then(() => (isOver = true))
-    clock.advance(499)
-    await Promise.resolve()
-    expect(isOver).toBe(false)
-    clock.advance(1)
-    expect(await ending).toEqual({ kind: 'abandoned' })
-  })
-
-  test('keeps the first reason to stop', () => {
+describe('the handler side of an attempt', () => {
+  test('its signal keeps the first reason to stop', () => {
     const { clock, attempt, signal } = stage()
-    clock.advance(1_000)
-    attempt.stop({ why: 'shutdown' }, later(clock, 100))
-    expect(attempt.stopped).toEqual(SOFT)
+    attempt.abort(SOFT, after(clock.now(), millis(500)))
+    attempt.abort({ why: 'shutdown' }, after(clock.now(), millis(100)))
     expect(signal.reason).toMatchObject({ code: 'deadline' })
   })
 
-  test('that is lost is lost, even if its time was up before', () => {
-    const { clock, attempt } = stage()
-    clock.advance(1_000)
-    attempt.stop({ why: 'lost' }, later(clock, 100))
-    expect(attempt.stopped).toEqual({ why: 'lost' })
+  test('a heartbeat is carried by the next beat; progress and checkpoints are signs of their own', async () => {
+    const { attempt, heard } = stage()
+    await attempt.context.heartbeat()
+    await attempt.context.progress(0.5)
+    await attempt.context.checkpoint(1)
+    expect(heard).toEqual(['sign for the next beat', 'sign', 'sign'])
   })
 
-  test('is given up at the earlier of what it was given and its hard deadline', async () => {
-    const early = stage()
-    early.attempt.stop({ why: 'cancelled' }, later(early.clock, 100))
-    early.clock.advance(100)
-    expect(await early.ending).toEqual({ kind: 'abandoned' })
-    const late = stage()
-    late.attempt.stop({ why: 'cancelled' }, later(late.clock, 60_000))
-    late.clock.advance(1_500)
-    expect(await late.ending).toEqual({ kind: 'abandoned' })
-  })
-
-  test('in an isolate is stopped there, and its end is waited for', async () => {
-    const orders: [Stop, number][] = []
-    const { clock, ending, settle } = stage({ stopIsolate: (stop, killAt) => void orders.push([stop, killAt]) })
-    const hardAt = later(clock, 1_500)
-    clock.advance(1_600)
-    expect(orders).toEqual([[SOFT, hardAt]])
-    settle({ kind: 'killed', stop: SOFT, stack: null })
-    expect(await ending).toMatchObject({ kind: 'killed' })
-  })
-
-  test('in an isolate that does not report its end frees its slot all the same', async () => {
-    const { clock, ending } = stage({ stopIsolate: () => {} })
-    clock.advance(1_500 + 5_000)
-    expect(await ending).toEqual({ kind: 'abandoned' })
-  })
-
-  test('tells of a handler that ends when nobody waits for it any more', async () => {
-    const { clock, ending, settle, logged } = stage()
-    clock.advance(1_500)
-    await ending
-    settle({ kind: 'returned', result: 1 })
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(logged.join()).toContain('nobody waited for')
-  })
-
-  test('leaves no timer behind', async () => {
-    const { clock, ending, settle } = stage()
-    settle({ kind: 'returned', result: 1 })
-    await ending
-    expect(clock.nextTimerAt()).toBeNull()
-  })
-
-  test('that must prove its life and does not, is stopped as stalled', () => {
-    const { clock, attempt, signal } = stage({}, true)
-    clock.advance(300)
-    void attempt.context.heartbeat()
-    clock.advance(399)
-    expect(signal.aborted).toBe(false)
-    clock.advance(1)
-    expect(signal.reason).toMatchObject({ kind: 'stalled', limitMs: 400 })
-    expect(attempt.stopped).toEqual({ why: 'lost' })
-  })
-
-  test('whose checkpoint the server refuses is lost', async () => {
+  test('a checkpoint that the server refuses means that the lease is lost', async () => {
     const refusal = new RequestError({
       code: 'conflict',
       message: 'over',
@@ -162,17 +72,29 @@ describe('one attempt', () => {
       status: 409,
       retryAfterMs: null,
     })
-    const { attempt, signal } = stage({ saveCheckpoint: () => Promise.reject(refusal) })
+    const { attempt, heard } = stage({ saveCheckpoint: () => Promise.reject(refusal) })
     await expect(attempt.context.checkpoint(1)).rejects.toBe(refusal)
-    expect(signal.reason).toMatchObject({ code: 'lost_lease' })
+    expect(heard).toContain('lost')
   })
 
-  test('that is over can save nothing any more', async () => {
-    const { attempt, ending, settle, saved } = stage()
+  test('once it is over it can save nothing any more', async () => {
+    const { attempt, saved } = stage()
     await attempt.context.checkpoint(1)
-    settle({ kind: 'returned', result: 1 })
-    await ending
+    attempt.close()
     await expect(attempt.context.checkpoint(2)).rejects.toMatchObject({ code: 'lost_lease' })
     expect(saved).toEqual([1])
+  })
+
+  test('waits until what the handler saved has arrived, within a bound', async () => {
+    const { attempt, clock } = stage({ saveCheckpoint: () => new Promise(() => {}) })
+    void attempt.context.checkpoint(1)
+    let isFlushed = false
+    const flushing = attempt.flush().then(() => (isFlushed = true))
+    clock.advance(4_999)
+    await Promise.resolve()
+    expect(isFlushed).toBe(false)
+    clock.advance(1)
+    await flushing
+    expect(clock.nextTimerAt()).toBeNull()
   })
 })

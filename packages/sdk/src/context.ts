@@ -57,6 +57,8 @@ export interface ContextPorts {
   /** Rejects when the worker or the server refuses, and when the attempt is over. */
   call(call: Call): Promise<unknown>
   readonly host: Host
+  /** When the attempt is ended by force, on the monotonic clock; it may move nearer. */
+  endsAt?(): number
 }
 
 export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: ContextPorts): Context {

@@ -35,7 +35,7 @@ export type {
   WorkflowView,
 } from './wire.ts'
 export type { Log } from './log.ts'
-export { Worker, type WorkerOptions, type WorkerSettings } from './worker.ts'
+export { Worker, type WorkerOptions, type WorkerSettings } from './worker/worker.ts'
 export type { HandlerOptions } from './handlers.ts'
 export type { AttemptMiddleware } from './attempt-middleware.ts'
 export type { WorkerState } from './guard/protocol.ts'

@@ -14,6 +14,7 @@ const TERMS: Terms = {
   killAt: instant(1_900),
   graceMs: millis(500),
   stallMs: null,
+  visibilityMs: null,
 }
 const RETURNED: AnyEnding = { kind: 'returned', result: 'r' }
 const THREW: AnyEnding = {
@@ -61,8 +62,9 @@ describe('how an ending is reported', () => {
     expect(report(DEADLINE, KILLED)).toMatchObject({ error: { backtrace: ['at spin (spin.ts:4:3)'] } })
   })
 
-  test('what a shutdown cut off is handed back, however it ended', () => {
-    for (const ending of [THREW, KILLED, ABANDONED])
+  test('what a shutdown cut off is handed back once it has stopped for certain', () => {
+    expect(report({ why: 'shutdown' }, ABANDONED)).toBeNull()
+    for (const ending of [THREW, KILLED])
       expect(report({ why: 'shutdown' }, ending)).toMatchObject({ requeue: true, error: { type: 'shutdown' } })
   })
 

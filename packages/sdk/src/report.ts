@@ -48,6 +48,8 @@ export function reportOf(hold: Hold, terms: Terms, stop: Stop | null, ending: An
     return { kind: 'nack', hold, requeue: false, error: timeoutError(stop, terms, ending, now) }
   }
   if (stop?.why === 'shutdown') {
+    // It may still be running here: handed back, it would run twice. The server ends it at its deadline.
+    if (ending.kind === 'abandoned') return null
     const message = 'The worker shut down before the job was done.'
     return { kind: 'nack', hold, requeue: true, error: { type: 'shutdown', code: 'shutdown', message } }
   }

@@ -26,15 +26,19 @@ export interface Terms {
   /** When what can be killed is killed: early enough for its failure to arrive before the server decides by itself. */
   readonly killAt: Instant
   readonly graceMs: Millis
-  /** Silence that counts as a stall; null where nobody judges. */
+  /** Silence that counts as a stall; null: the server does not judge by it. */
   readonly stallMs: Millis | null
+  /** How long the reservation lasts after the last beat that listed it; null: the server did not say. */
+  readonly visibilityMs: Millis | null
 }
 
 export function termsOf(job: HandedJob, asked: Asked, handler: AttemptLimits): Terms {
   const startedAt = after(asked.at, asked.waitedMs)
   const limits = job.x_limits
   if (limits?.soft_ms === undefined || limits.hard_ms === undefined) return ownTerms(job, startedAt, handler)
-  const isTotal = limits.total_deadline !== undefined && limits.soft_deadline === limits.total_deadline
+  const isTotal =
+    (limits as { soft_limit?: string }).soft_limit === 'total' ||
+    (limits.total_deadline !== undefined && limits.soft_deadline === limits.total_deadline)
   return {
     startedAt,
     softAt: after(startedAt, millis(limits.soft_ms)),
@@ -42,6 +46,7 @@ export function termsOf(job: HandedJob, asked: Asked, handler: AttemptLimits): T
     killAt: after(startedAt, millis(limits.hard_ms - killLeadMs(limits.hard_ms - limits.soft_ms))),
     graceMs: millis(limits.grace_ms ?? 0),
     stallMs: limits.heartbeat_timeout_ms === undefined ? null : millis(limits.heartbeat_timeout_ms),
+    visibilityMs: limits.visibility_ms === undefined ? null : millis(limits.visibility_ms),
     softStop: isTotal
       ? deadline('total', limits.total_ms ?? limits.timeout_ms, limits.sources['total'])
       : deadline('execution', limits.timeout_ms, limits.sources['timeout']),
@@ -68,6 +73,7 @@ function ownTerms(job: HandedJob, startedAt: Instant, handler: AttemptLimits): T
     killAt: after(softAt, millis(graceMs - killLeadMs(graceMs))),
     graceMs,
     stallMs: null,
+    visibilityMs: null,
     softStop: deadline('execution', timeoutMs, source),
   }
 }

@@ -1,7 +1,7 @@
 /** The body of a BEAT: who lives, in which state, with which jobs. */
 import type { Instant } from '@curfew/core'
 import type { Connection } from '../connection.ts'
-import type { BeatAnswer, Watched, WorkerFacts, WorkerState } from './protocol.ts'
+import type { BeatAnswer, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
 /**
  * `fences`: the server understands leases, and signs apart from the list. Elsewhere a handler that must prove its life
@@ -25,7 +25,7 @@ export function beatBody(
   return {
     ...common,
     // Beats come from two threads; both read the same clock.
-    seq: now,
+    seq: Math.floor(now),
     x_leases: leases,
     ...(listed.some(({ manual }) => manual) ? { x_beats: listed.filter(isProven).map(({ jobId }) => jobId) } : {}),
   }
@@ -44,4 +44,12 @@ export function sendBeat(
     idempotent: false,
     timeoutMs,
   })
+}
+
+/** How long the last words of a process may take, each. */
+const LAST_CALL_MS = 1_500
+
+/** Tried once: there is no time for more. */
+export async function sendLast(connection: Connection, { path, body }: LastCall): Promise<void> {
+  await connection.call({ method: 'POST', path, body, idempotent: false, timeoutMs: LAST_CALL_MS })
 }

@@ -18,6 +18,8 @@ class Stage {
   readonly beats: Record<string, unknown>[] = []
   readonly news: GuardNews[] = []
   isAway = false
+  /** Beats are answered when it opens. */
+  gate: Promise<void> = Promise.resolve()
   answer: BeatAnswer = { state: 'running' }
   readonly guard: Guard
 
@@ -31,8 +33,10 @@ class Stage {
       beat: async (body) => {
         this.beats.push(body)
         if (this.isAway) throw new Error('away')
+        await this.gate
         return this.answer
       },
+      call: async () => {},
       tell: (news) => void this.news.push(news),
     })
     this.guard.obey({ op: 'registered', intervalMs: 5_000, timeoutMs: 30_000, askedAt: this.clock.now() })
@@ -54,6 +58,7 @@ class Stage {
       lease: 3,
       manual: false,
       stallMs: null,
+      visibilityMs: null,
       graceMs: 1_000,
       hardAt,
       softStop,
@@ -85,19 +90,9 @@ describe('the guard of a worker', () => {
     expect(seqs).toEqual([...seqs].sort((a, b) => a - b))
   })
 
-  test('does not beat when a call of the worker carried one', async () => {
-    const stage = new Stage()
-    await stage.advance(4_000)
-    stage.guard.obey({ op: 'contact', askedAt: stage.clock.now(), beat: true })
-    await stage.advance(4_900)
-    expect(stage.beats).toHaveLength(0)
-    await stage.advance(100)
-    expect(stage.beats).toHaveLength(1)
-  })
-
   test('tells a new state at once', async () => {
     const stage = new Stage()
-    stage.guard.obey({ op: 'state', state: 'terminate' })
+    stage.guard.obey({ op: 'state', state: 'terminate', epoch: 1 })
     await stage.advance(100)
     expect(stage.beats).toMatchObject([{ state: 'terminate' }])
   })
@@ -128,6 +123,61 @@ describe('the guard of a worker', () => {
     stage.isAway = false
     await stage.advance(5_000)
     expect(stage.beats.map((beat) => beat['x_beats'])).toEqual([['manual'], ['manual']])
+  })
+
+  test.each([
+    ['stall', { stallMs: 1_000 }],
+    ['visibility', { visibilityMs: 1_000 }],
+  ])('beats four times within a short %s clock, and at the usual interval once it is gone', async (_clock, terms) => {
+    const stage = new Stage()
+    stage.begin('short', terms)
+    await stage.advance(1_000)
+    expect(stage.beats.length).toBeGreaterThanOrEqual(3)
+    stage.guard.obey({ op: 'end', key: 'short' })
+    await stage.advance(5_000)
+    const usual = stage.beats.length
+    await stage.advance(20_000)
+    expect(stage.beats.length - usual).toBe(4)
+  })
+
+  test('a beat that is not answered does not hold up the next one of a short clock', async () => {
+    const stage = new Stage()
+    stage.gate = new Promise(() => {})
+    stage.begin('short', { stallMs: 2_000 })
+    await stage.advance(1_500)
+    expect(stage.beats.length).toBeGreaterThanOrEqual(2)
+  })
+
+  test('a beat out of turn comes when it was asked for', async () => {
+    const stage = new Stage()
+    stage.guard.obey({ op: 'beat', inMs: 300 })
+    await stage.advance(200)
+    expect(stage.beats).toHaveLength(0)
+    await stage.advance(100)
+    expect(stage.beats).toHaveLength(1)
+  })
+
+  test('falls silent only when no beat is on its way, and beats no more', async () => {
+    const stage = new Stage()
+    let open: () => void = () => {}
+    stage.gate = new Promise((resolve) => (open = resolve))
+    await stage.advance(5_000)
+    stage.guard.obey({ op: 'silence' })
+    expect(stage.news.some(({ op }) => op === 'silenced')).toBe(false)
+    open()
+    await stage.advance(100)
+    expect(stage.news.at(-1)).toEqual({ op: 'silenced' })
+    await stage.advance(20_000)
+    expect(stage.beats).toHaveLength(1)
+  })
+
+  test('falls silent after a second even if the last beat is never answered', async () => {
+    const stage = new Stage()
+    stage.gate = new Promise(() => {})
+    await stage.advance(5_000)
+    stage.guard.obey({ op: 'silence' })
+    await stage.advance(1_000)
+    expect(stage.news.filter(({ op }) => op === 'silenced')).toHaveLength(1)
   })
 
   test('where the server knows no signs, an unproven handler is left out', async () => {
@@ -162,17 +212,17 @@ describe('the guard of a worker', () => {
     stage.isAway = true
     const sentAt = stage.clock.now()
     await stage.advance(4_000)
-    stage.guard.obey({ op: 'contact', askedAt: sentAt, beat: false })
+    stage.guard.obey({ op: 'contact', askedAt: sentAt })
     await stage.advance(25_000)
     expect(stage.fences).toBe(1)
   })
 
-  test('goes on beating whatever comes, and says when nobody answers', async () => {
+  test('goes on beating whatever comes, and says when no beat is answered', async () => {
     const stage = new Stage()
     stage.isAway = true
     await stage.advance(20_000)
     expect(stage.beats).toHaveLength(4)
-    expect(stage.news.filter(({ op }) => op === 'silence')).toHaveLength(4)
+    expect(stage.news.filter(({ op }) => op === 'beat-failed')).toHaveLength(4)
   })
 
   test('is silent when it is closed, and leaves no timer', async () => {

@@ -11,7 +11,7 @@ import type { Stop } from '../isolate/protocol.ts'
 import type { Log } from '../log.ts'
 import { fenceAt, monotonicNow } from '../terms.ts'
 import { beatBody } from './beat.ts'
-import type { BeatAnswer, GuardNews, GuardOrder, Watched, WorkerFacts, WorkerState } from './protocol.ts'
+import type { BeatAnswer, GuardNews, GuardOrder, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
 export interface GuardPorts {
   readonly host: Host
@@ -20,11 +20,19 @@ export interface GuardPorts {
   /** The server understands leases and `x_beats`. */
   readonly fences: boolean
   readonly beat: (body: Record<string, unknown>, timeoutMs: number) => Promise<BeatAnswer>
+  /** Makes one call, once. */
+  readonly call: (call: LastCall) => Promise<void>
   readonly tell: (news: GuardNews) => void
 }
 
 /** A beat that is not answered by the time of the next one is given up, but not sooner than this. */
-const SHORTEST_PATIENCE_MS = 250
+const MIN_PATIENCE_MS = 250
+/** Beats are sent at least this often within a clock that they renew. */
+const BEATS_PER_CLOCK = 4
+/** Beats that may be unanswered at a time: a slow one does not hold up the next. */
+const MAX_UNANSWERED = 4
+/** How long beats on their way are waited for when the worker falls silent. */
+const SILENCE_MS = 1_000
 const LOST: Stop = { why: 'lost', message: 'The server has not been heard for too long; the job may run elsewhere.' }
 
 export class Guard {
@@ -36,13 +44,19 @@ export class Guard {
   /** When an attempt's life was last vouched for. */
   readonly #vouchedAt = new Map<string, Instant>()
   readonly #inIsolates = new Set<string>()
+  /** Clocks of attempts that are too short for the usual interval, by attempt. */
+  readonly #shortClocks = new Map<string, number>()
   #state: WorkerState = 'running'
+  #epoch = 0
   #intervalMs: Millis | null = null
   #timeoutMs: Millis | null = null
   #contactAt: Instant
   #beatAt: Instant
-  #isBeating = false
-  #beatsAgain = false
+  /** When a beat was asked for out of turn. */
+  #askedBeatAt: Instant | null = null
+  #unanswered = 0
+  #isSilent = false
+  #onQuiet: (() => void) | null = null
   #isFenced = false
   #beatTimer: Timer | null = null
   #fenceTimer: Timer | null = null
@@ -76,26 +90,33 @@ export class Guard {
         return
       case 'state':
         this.#state = order.state
+        this.#epoch = order.epoch
         this.#beatNow()
         return
       case 'begin':
-        this.#watched.set(order.attempt.key, order.attempt)
-        this.#vouchedAt.set(order.attempt.key, this.#now())
+        this.#watch(order.attempt)
         return
       case 'end':
         this.#watched.delete(order.key)
         this.#signs.delete(order.key)
         this.#vouchedAt.delete(order.key)
+        this.#shortClocks.delete(order.key)
+        return
+      case 'beat':
+        this.#askedBeatAt = earliest(this.#askedBeatAt, after(this.#now(), millis(order.inMs)))
+        this.#armBeat()
+        return
+      case 'silence':
+        this.#fallSilent()
+        return
+      case 'leave':
+        void this.#leave(order.calls, order.done)
         return
       case 'sign':
         this.#signs.add(order.key)
         this.#armBeat()
         return
       case 'contact':
-        if (order.beat) {
-          this.#beatAt = this.#now()
-          this.#armBeat()
-        }
         this.#heard(instant(order.askedAt))
         return
       case 'warm':
@@ -122,10 +143,27 @@ export class Guard {
 
   // ---- Beats ----
 
+  #watch(attempt: Watched): void {
+    const { key, manual, stallMs, visibilityMs } = attempt
+    this.#watched.set(key, attempt)
+    this.#vouchedAt.set(key, this.#now())
+    const clockMs = Math.min(manual ? Infinity : (stallMs ?? Infinity), visibilityMs ?? Infinity)
+    if (clockMs / BEATS_PER_CLOCK >= (this.#intervalMs ?? 0)) return
+    this.#shortClocks.set(key, clockMs)
+    this.#armBeat()
+  }
+
+  /** The usual interval, or a quarter of the shortest clock that beats renew. */
+  get #paceMs(): Millis {
+    let paceMs: number = this.#intervalMs ?? 0
+    for (const clockMs of this.#shortClocks.values()) paceMs = Math.min(paceMs, clockMs / BEATS_PER_CLOCK)
+    return millis(paceMs)
+  }
+
   #armBeat(): void {
     this.#beatTimer?.cancel()
-    if (this.#closed || this.#intervalMs === null) return
-    const dueAt = earliest(after(this.#beatAt, this.#intervalMs), this.#signDueAt())
+    if (this.#closed || this.#isSilent || this.#intervalMs === null) return
+    const dueAt = earliest(after(this.#beatAt, this.#paceMs), this.#signDueAt(), this.#askedBeatAt)
     this.#beatTimer = this.#ports.host.setTimer(Math.max(0, (dueAt ?? 0) - this.#now()), () => {
       this.#beatNow()
     })
@@ -143,15 +181,20 @@ export class Guard {
   }
 
   #beatNow(): void {
-    if (this.#closed || this.#intervalMs === null) return
-    if (this.#isBeating) this.#beatsAgain = true
-    else void this.#beat()
+    if (this.#closed || this.#isSilent || this.#intervalMs === null) return
+    void this.#beat()
   }
 
   async #beat(): Promise<void> {
-    this.#isBeating = true
     const askedAt = this.#now()
+    const epoch = this.#epoch
     this.#beatAt = askedAt
+    this.#askedBeatAt = null
+    if (this.#unanswered >= MAX_UNANSWERED) {
+      this.#armBeat()
+      return
+    }
+    this.#unanswered += 1
     const signs = new Set(this.#signs)
     this.#signs.clear()
     for (const key of signs) this.#vouchedAt.set(key, askedAt)
@@ -159,23 +202,44 @@ export class Guard {
     try {
       const answer = await this.#ports.beat(
         beatBody(this.#ports.facts, this.#state, [...this.#watched.values()], signs, askedAt, this.#ports.fences),
-        Math.max(SHORTEST_PATIENCE_MS, this.#intervalMs ?? 0),
+        Math.max(MIN_PATIENCE_MS, this.#intervalMs ?? 0),
       )
       if (this.#closed) return
       this.#heard(askedAt)
       this.#stopIsolates(answer)
-      this.#ports.tell({ op: 'beat', askedAt, answer })
+      this.#ports.tell({ op: 'beat', askedAt, epoch, answer })
     } catch (error) {
       // Signs that did not arrive are given again.
       for (const key of signs) if (this.#watched.has(key)) this.#signs.add(key)
-      this.#ports.tell({ op: 'silence', message: error instanceof Error ? error.message : String(error) })
+      this.#ports.tell({ op: 'beat-failed', message: error instanceof Error ? error.message : String(error) })
     } finally {
-      this.#isBeating = false
-      if (this.#beatsAgain) {
-        this.#beatsAgain = false
-        this.#beatNow()
-      }
+      this.#unanswered -= 1
+      if (this.#unanswered === 0) this.#onQuiet?.()
     }
+  }
+
+  /** The worker deregisters next: a beat that arrived after that would bring it back. */
+  #fallSilent(): void {
+    this.#isSilent = true
+    this.#beatTimer?.cancel()
+    const say = (): void => {
+      if (this.#onQuiet === null) return
+      this.#onQuiet = null
+      timer?.cancel()
+      this.#ports.tell({ op: 'silenced' })
+    }
+    this.#onQuiet = say
+    const timer = this.#unanswered === 0 ? null : this.#ports.host.setTimer(SILENCE_MS, say)
+    if (this.#unanswered === 0) say()
+  }
+
+  /** Nothing waits for the answers: the process is about to end. */
+  async #leave(calls: readonly LastCall[], done: Int32Array): Promise<void> {
+    this.#isSilent = true
+    this.#beatTimer?.cancel()
+    for (const call of calls) await this.#ports.call(call).catch(() => {})
+    Atomics.store(done, 0, 1)
+    Atomics.notify(done, 0)
   }
 
   /** What runs in an isolate is stopped from here: the worker may be busy. */

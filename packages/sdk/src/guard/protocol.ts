@@ -33,8 +33,10 @@ export interface Watched {
   readonly lease: number | null
   /** Only signs from the handler prove that it lives. */
   readonly manual: boolean
-  /** Silence that counts as a stall; null where nobody judges. */
+  /** Silence that counts as a stall; null: the server does not judge by it. */
   readonly stallMs: number | null
+  /** How long the reservation lasts after a beat that lists it; null: unknown. */
+  readonly visibilityMs: number | null
   readonly graceMs: number
   readonly hardAt: number
   readonly softStop: Stop
@@ -45,12 +47,19 @@ export type Answer = { readonly ok: true; readonly value: unknown } | { readonly
 export type GuardOrder =
   /** The server knows the worker: beat this often, and be silent no longer than that. */
   | { readonly op: 'registered'; readonly intervalMs: number; readonly timeoutMs: number; readonly askedAt: number }
-  | { readonly op: 'state'; readonly state: WorkerState }
+  /** Beats report this state from now on; `epoch` tells which of its changes it is. */
+  | { readonly op: 'state'; readonly state: WorkerState; readonly epoch: number }
   | { readonly op: 'begin'; readonly attempt: Watched }
   | { readonly op: 'end'; readonly key: string }
   | { readonly op: 'sign'; readonly key: string }
   /** Another call of this worker was answered; it was sent at `askedAt`. */
-  | { readonly op: 'contact'; readonly askedAt: number; readonly beat: boolean }
+  | { readonly op: 'contact'; readonly askedAt: number }
+  /** Send a beat within so long. */
+  | { readonly op: 'beat'; readonly inMs: number }
+  /** Send no more beats; answer when none is on its way. */
+  | { readonly op: 'silence' }
+  /** The worker's thread stands still and the process ends: say its last words for it, then set `done`. */
+  | { readonly op: 'leave'; readonly calls: readonly LastCall[]; readonly done: Int32Array }
   /** There will be tasks of this kind. */
   | { readonly op: 'warm'; readonly kind: IsolateKind }
   | { readonly op: 'run'; readonly task: IsolateTask }
@@ -68,11 +77,21 @@ export interface BeatAnswer {
   readonly state?: WorkerState
   readonly x_cancel_jobs?: readonly StopOrder[]
   readonly x_reregister?: boolean
+  /** Jobs the server takes for held by this worker, and that the beat did not list. */
+  readonly x_unlisted?: readonly { readonly job_id: string; readonly x_lease: number; readonly held_ms: number }[]
+}
+
+/** A call that the guard makes for the worker when the process ends. */
+export interface LastCall {
+  readonly path: string
+  readonly body: Record<string, unknown>
 }
 
 export type GuardNews =
-  | { readonly op: 'beat'; readonly askedAt: number; readonly answer: BeatAnswer }
-  | { readonly op: 'silence'; readonly message: string }
+  | { readonly op: 'beat'; readonly askedAt: number; readonly epoch: number; readonly answer: BeatAnswer }
+  | { readonly op: 'beat-failed'; readonly message: string }
+  /** No beat follows, and none is on its way. */
+  | { readonly op: 'silenced' }
   /** No good call for so long that the server may count on nothing here any more. */
   | { readonly op: 'fence' }
   | { readonly op: 'call'; readonly key: string; readonly id: number; readonly call: Call }

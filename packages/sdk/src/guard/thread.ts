@@ -4,7 +4,7 @@ import { Connection } from '../connection.ts'
 import { nodeHost } from '../host.ts'
 import { stderrLog } from '../log.ts'
 import { Guard } from './guard.ts'
-import { sendBeat } from './beat.ts'
+import { sendBeat, sendLast } from './beat.ts'
 import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
 
 function live(data: ThreadData): void {
@@ -23,6 +23,7 @@ function live(data: ThreadData): void {
     facts: data.facts,
     fences: data.fences,
     beat: (body, timeoutMs) => sendBeat(connection, body, timeoutMs),
+    call: (call) => sendLast(connection, call),
     tell: (news) => {
       if (news.op === 'closed') {
         flush()

@@ -6,7 +6,7 @@ import { DeadlineError, LostLeaseError } from '../errors.ts'
 import { jsonata } from '../journey-expression.ts'
 import { state } from '../journey-states.ts'
 import { journey, schema } from '../journey.ts'
-import type { Worker } from '../worker.ts'
+import type { Worker } from '../worker/worker.ts'
 import { openTestKit, type TestKit, type TestKitOptions, type TimeoutKind } from './kit.ts'
 
 const job = defineJob('job')

@@ -10,7 +10,7 @@ import { turnOfTheLoop } from '../host.ts'
 import { silentLog, type Log } from '../log.ts'
 import type { InProcessServer } from '../transport.ts'
 import type { JobView } from '../wire.ts'
-import { Worker, type WorkerSettings } from '../worker.ts'
+import { Worker, type WorkerSettings } from '../worker/worker.ts'
 import { Party } from './party.ts'
 
 export interface TestKitOptions {

@@ -1,0 +1,188 @@
+/** Runs handlers, inline or in isolates, and tells the session how each one ended. It decides nothing. */
+import type { Host, Instant } from '@curfew/core'
+import { Attempt, type AttemptPorts } from '../attempt.ts'
+import { compose, type AttemptMiddleware } from '../attempt-middleware.ts'
+import type { Context } from '../context.ts'
+import { defineHandler, inputFor, runHandler } from '../define-handler.ts'
+import { checkOutput } from '../define-job.ts'
+import { errorData, errorFromData } from '../error-data.ts'
+import { LostLeaseError } from '../errors.ts'
+import type { GuardNews, GuardOrder } from '../guard/protocol.ts'
+import type { Registered } from '../handlers.ts'
+import { loadHandler } from '../isolate/load-handler.ts'
+import type { AttemptFacts, Ending, Stop } from '../isolate/protocol.ts'
+import { jsonCopy } from '../json-data.ts'
+import type { Terms } from '../terms.ts'
+import type { HandedJob } from '../wire.ts'
+import type { Input } from './inputs.ts'
+
+export interface RunnerPorts {
+  readonly host: Host
+  readonly handlers: ReadonlyMap<string, Registered>
+  readonly middleware: readonly AttemptMiddleware[]
+  readonly order: (order: GuardOrder) => void
+  readonly hear: (input: Input & { in: 'settled' | 'sign' | 'lost' }) => void
+  readonly calls: Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue'>
+}
+
+interface Running {
+  readonly attempt: Attempt
+  /** How its isolate ends it; null for an inline handler. */
+  readonly isolate: IsolateEnd | null
+}
+
+interface IsolateEnd {
+  readonly ending: Promise<Ending>
+  readonly end: (ending: Ending) => void
+}
+
+export class Runner {
+  readonly #ports: RunnerPorts
+  readonly #running = new Map<string, Running>()
+
+  constructor(ports: RunnerPorts) {
+    this.#ports = ports
+  }
+
+  get hasInline(): boolean {
+    for (const { isolate } of this.#running.values()) if (isolate === null) return true
+    return false
+  }
+
+  start(key: string, job: HandedJob, terms: Terms): void {
+    const { handlers, calls, host, hear, order } = this.#ports
+    const handler = handlers.get(job.type)
+    if (handler === undefined) throw new Error(`a job of type ${job.type} was started without a handler`)
+    const hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
+    const isolate = handler.isolation === 'inline' ? null : isolateEnd()
+    const attempt = new Attempt(hold, factsOf(job, terms, handler), {
+      host,
+      ...calls,
+      onSign: (isBare) => {
+        hear({ in: 'sign', key })
+        if (isBare) order({ op: 'sign', key })
+      },
+      onLost: () => {
+        hear({ in: 'lost', key })
+      },
+    })
+    const running: Running = { attempt, isolate }
+    this.#running.set(key, running)
+    void this.#live(key, handler, running)
+  }
+
+  /** Aborts the handler's signal; in an isolate it is killed at `endsAt`. */
+  abort(key: string, stop: Stop, endsAt: Instant): void {
+    const running = this.#running.get(key)
+    if (running === undefined) return
+    if (running.isolate !== null) this.#ports.order({ op: 'stop', key, stop, killAt: endsAt })
+    running.attempt.abort(stop, endsAt)
+  }
+
+  /** The handler may go on, but nothing it asks for counts. */
+  abandon(key: string): void {
+    this.#running.get(key)?.attempt.close()
+  }
+
+  /** What the guard has to tell of isolates. */
+  hear(news: GuardNews & { op: 'call' | 'ended' }): void {
+    const running = this.#running.get(news.key)
+    if (news.op === 'ended') {
+      running?.isolate?.end(news.ending)
+      return
+    }
+    const reply = (answer: (GuardOrder & { op: 'reply' })['answer']): void => {
+      this.#ports.order({ op: 'reply', key: news.key, id: news.id, answer })
+    }
+    const asked = running?.attempt.perform(news.call) ?? Promise.reject(new LostLeaseError())
+    asked.then(
+      (value) => {
+        reply({ ok: true, value })
+      },
+      (error: unknown) => {
+        reply({ ok: false, error: errorData(error) })
+      },
+    )
+  }
+
+  /** The guard is gone, and with it everything that ran in isolates. */
+  loseIsolates(): void {
+    const error = { name: 'IsolateError', code: 'isolate_lost', message: 'The thread that ran the isolate ended.' }
+    for (const { isolate } of this.#running.values()) isolate?.end({ kind: 'died', error })
+  }
+
+  async #live(key: string, handler: Registered, { attempt, isolate }: Running): Promise<void> {
+    const ending = await this.#execute(key, handler, attempt, isolate)
+    attempt.close()
+    await attempt.flush()
+    this.#running.delete(key)
+    this.#ports.hear({ in: 'settled', key, ending })
+  }
+
+  async #execute(key: string, handler: Registered, attempt: Attempt, isolate: IsolateEnd | null): Promise<Ending> {
+    const { context } = attempt
+    let forced: Ending | null = null
+    try {
+      const value = await compose(this.#ports.middleware, context, async () => {
+        if (isolate === null) return runHere(handler, context)
+        const { sent } = await inputFor(handler.job, context.args)
+        this.#runThere(key, handler, { ...attempt.facts, input: sent })
+        const ended = await isolate.ending
+        if (ended.kind === 'returned') return checkOutput(handler.job, ended.result)
+        if (ended.kind !== 'threw') forced = ended
+        throw endingError(ended)
+      })
+      // What cannot be written as JSON is found out here, where it can be reported, and not on the way.
+      return { kind: 'returned', result: jsonCopy(value, 'The result') }
+    } catch (error) {
+      // What was killed stays killed, whatever the middleware makes of it.
+      return forced ?? { kind: 'threw', error: errorData(error) }
+    }
+  }
+
+  #runThere(key: string, handler: Registered, facts: AttemptFacts): void {
+    const { isolation, module, exportName, memoryMb } = handler
+    if (isolation === 'inline' || module === null) throw new Error('a handler without an isolate')
+    this.#ports.order({ op: 'run', task: { key, isolation, module, exportName, memoryMb, facts } })
+  }
+}
+
+function isolateEnd(): IsolateEnd {
+  let end: (ending: Ending) => void = () => {}
+  const ending = new Promise<Ending>((resolve) => (end = resolve))
+  return { ending, end }
+}
+
+/** What the handler sees of its job. Hand-backs are refunded, so they do not count as attempts here. */
+function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): AttemptFacts {
+  return {
+    jobId: job.id,
+    type: job.type,
+    queue: job.queue,
+    attempt: Math.max(1, job.attempt - (job.x_interruptions ?? 0)),
+    maxAttempts: job.max_attempts ?? null,
+    args: job.args,
+    input: job.args,
+    meta: job.meta ?? {},
+    lastCheckpoint: job.last_checkpoint ?? null,
+    workflowId: job.workflow_id ?? null,
+    parentResults: job.parent_results ?? [],
+    softAt: terms.softAt,
+    softStop: terms.softStop,
+    hardAt: isolation === 'inline' ? terms.hardAt : terms.killAt,
+  }
+}
+
+/** In the worker's own thread. */
+async function runHere({ job, run, module, exportName }: Registered, context: Context): Promise<unknown> {
+  if (run !== null) return runHandler(defineHandler(job, run), context, context.args)
+  const loaded = await loadHandler(module ?? '', exportName)
+  if (!loaded.ok) throw errorFromData(loaded.error)
+  const { sent } = await inputFor(job, context.args)
+  return checkOutput(job, await runHandler(loaded.handler, context, sent))
+}
+
+function endingError(ending: Exclude<Ending, { kind: 'returned' }>): Error {
+  if (ending.kind === 'killed') return new LostLeaseError('The handler was killed.')
+  return errorFromData(ending.error)
+}
