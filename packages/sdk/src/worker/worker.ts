@@ -28,7 +28,8 @@ import { monotonicNow } from '../terms.ts'
 import { backoffMs, deferred } from '../waiting.ts'
 import type { Call, Effect, Input, LeaseName } from './inputs.ts'
 import { Runner } from './runner.ts'
-import { Session, type HandlerTerms } from './session.ts'
+import type { HandlerTerms } from './leases.ts'
+import { Session } from './session.ts'
 import { exchangeTransport, ordersOf, singleTransport, type WorkerTransport } from './transport.ts'
 
 export interface WorkerSettings {

@@ -1,0 +1,406 @@
+/**
+ * The leases a worker holds, each with its attempt: from the answer that brought it to the answer to its report.
+ *
+ * - A newer lease of a job stops the older attempt, and its handler begins when the older one is over.
+ * - The first reason to stop is the one the handler's signal gives; that the lease is lost counts for more in what is reported.
+ * - A handler that runs inline can only be asked to stop. Given up, it is `abandoned`: its lease is kept until it ends.
+ */
+import { after, earliest, elapsed, instant, isDue, millis, type Instant } from '@curfew/core'
+import type { Watched, WorkerState } from '../guard/protocol.ts'
+import type { Stop } from '../isolate/protocol.ts'
+import type { AttemptLimits } from '../limits.ts'
+import { keyOf, reportOf, type AnyEnding, type Hold, type Report } from '../report.ts'
+import { termsOf, type Asked, type Terms } from '../terms.ts'
+import type { HandedJob } from '../wire.ts'
+import type { Effects } from './effects.ts'
+import { giveUpAt, leaseName, mayRun, newHeld, nextDueAt, stallAt, stoppedBy, takesSlot, type Held } from './held.ts'
+import type { Delivery, HandlerFacts, LeaseName } from './inputs.ts'
+
+export interface HandlerTerms extends HandlerFacts {
+  readonly limits: AttemptLimits
+}
+
+/** What decides whether a job that arrives is started. */
+export interface Arrival {
+  readonly asked: Asked
+  readonly state: WorkerState
+  /** The answer took so long that the lease may be over. */
+  readonly isStale: boolean
+}
+
+/** How long a newer attempt waits for the older one of its job to end. */
+const STEP_ASIDE_MS = millis(5_000)
+/** Refusals of a result that leave the job as it was. */
+const TOO_LARGE: readonly string[] = ['result_too_large', 'payload_too_large']
+
+export const LOST: Stop = { why: 'lost' }
+const REPLACED: Stop = { why: 'lost', message: 'The server has handed the job out again.' }
+
+export class Leases {
+  readonly #effects: Effects
+  readonly #handlers: ReadonlyMap<string, HandlerTerms>
+  readonly #send: (report: Report) => void
+  readonly #held = new Map<string, Held>()
+  /** By job: more than one only while an older attempt steps aside. */
+  readonly #byJob = new Map<string, Set<Held>>()
+  #slotsTaken = 0
+
+  constructor(effects: Effects, handlers: ReadonlyMap<string, HandlerTerms>, send: (report: Report) => void) {
+    this.#effects = effects
+    this.#handlers = handlers
+    this.#send = send
+  }
+
+  /** How many handlers run, or wait to run. */
+  get slotsTaken(): number {
+    return this.#slotsTaken
+  }
+
+  has(key: string): boolean {
+    return this.#held.has(key)
+  }
+
+  /** Leases the worker still answers for. */
+  names(): LeaseName[] {
+    return [...this.#held.values()].map(leaseName)
+  }
+
+  /** Attempts whose handlers may be running, abandoned ones included. */
+  running(): Held[] {
+    return [...this.#held.values()].filter(mayRun)
+  }
+
+  /** Attempts that were begun here and not ended: the server must not take them for untouched. */
+  begun(): LeaseName[] {
+    return [...this.#held.values()].filter((held) => mayRun(held) || held.isReported).map(leaseName)
+  }
+
+  // ---- Arriving ----
+
+  take(jobs: readonly HandedJob[], arrival: Arrival, now: Instant): void {
+    const starting: Held[] = []
+    for (const job of jobs) {
+      const held = this.#arrive(job, arrival, now)
+      if (held !== null) starting.push(held)
+    }
+    if (starting.length === 0) return
+    // Beats must list a job before its handler can block this thread.
+    this.#effects.do({ do: 'flush-guard' })
+    for (const held of starting) this.#start(held)
+  }
+
+  /** Null: it is not started now. */
+  #arrive(job: HandedJob, { asked, state, isStale }: Arrival, now: Instant): Held | null {
+    const hold: Hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
+    const key = keyOf(hold)
+    if (this.#held.has(key)) return null // handed back before its answer came
+    const others = [...(this.#byJob.get(job.id) ?? [])]
+    if (others.some(({ hold: { lease } }) => (lease ?? 0) > (hold.lease ?? 0))) return null // replaced on its way
+    const handler = this.#handlers.get(job.type)
+    const terms = termsOf(job, asked, handler?.limits ?? {})
+    const held = this.#hold(newHeld(key, hold, job, terms, handler ?? NO_HANDLER, now))
+    for (const older of others) this.#lose(older, REPLACED, after(now, STEP_ASIDE_MS), now)
+    if (handler === undefined) {
+      const error = { type: 'handler_not_found', message: `This worker has no handler for ${job.type}.` }
+      this.#notBegun(held, { kind: 'nack', hold, requeue: false, error })
+      return null
+    }
+    if (state !== 'running') {
+      this.handBack(held, `The worker was ${state === 'quiet' ? 'quiet' : 'shutting down'} when the job arrived.`)
+      return null
+    }
+    if (isStale) {
+      this.handBack(held, 'The answer that brought the job took too long to arrive.')
+      return null
+    }
+    if (isDue(terms.softAt, now)) {
+      this.#neverStarted(held)
+      return null
+    }
+    this.#effects.do({ do: 'watch', watched: watchedOf(held) })
+    if (!others.some(mayRun)) return held
+    held.handler = 'waiting'
+    held.giveUpAt = earliest(terms.softAt, after(now, STEP_ASIDE_MS)) ?? terms.softAt
+    this.#effects.wakeBy(held.giveUpAt)
+    return null
+  }
+
+  #start(held: Held): void {
+    this.#effects.wakeBy(nextDueAt(held))
+    this.#effects.do({ do: 'start', key: held.key, job: held.job, terms: held.terms })
+  }
+
+  /** The handler of an older attempt is over: what waited for it begins. */
+  #startWaiting(jobId: string, now: Instant): void {
+    const same = [...(this.#byJob.get(jobId) ?? [])]
+    if (same.some(mayRun)) return
+    for (const held of same) {
+      if (held.handler !== 'waiting') continue
+      if (isDue(held.terms.softAt, now)) {
+        this.#neverStarted(held)
+        continue
+      }
+      this.#setHandler(held, 'running')
+      held.giveUpAt = giveUpAt(held.facts, held.terms.hardAt)
+      held.signAt = now
+      this.#effects.do({ do: 'flush-guard' })
+      this.#start(held)
+      return
+    }
+  }
+
+  /** Hands back a job that was not begun. It uses no try. */
+  handBack(held: Held, message: string): void {
+    this.#notBegun(held, handBackReport(held.hold, 'shutdown', message))
+  }
+
+  handBackWaiting(message: string): void {
+    for (const held of [...this.#held.values()]) if (held.handler === 'waiting') this.handBack(held, message)
+  }
+
+  /** A job that never arrived, though the server takes it for held here. */
+  handBackUnknown({ jobId, lease }: LeaseName, now: Instant): void {
+    const hold: Hold = { jobId, attempt: 0, lease }
+    const job = { id: jobId } as HandedJob
+    const held = this.#hold(newHeld(keyOf(hold), hold, job, NO_TERMS, NO_HANDLER, now))
+    const message = 'The answer that handed out the job did not arrive.'
+    this.#notBegun(held, handBackReport(hold, 'lost_answer', message))
+  }
+
+  #notBegun(held: Held, report: Report): void {
+    this.#setHandler(held, 'over')
+    this.#report(held, report)
+  }
+
+  #neverStarted(held: Held): void {
+    const { hold, terms } = held
+    this.#setHandler(held, 'over')
+    const error = { name: 'Error', message: 'The job arrived when its time was up; it was not started.' }
+    this.#close(held, reportOf(hold, terms, terms.softStop, { kind: 'threw', error }, terms.softAt))
+  }
+
+  // ---- Stopping ----
+
+  /** The attempts that an order is about. */
+  meant(jobId: string, lease: number | undefined): Held[] {
+    const held = [...(this.#byJob.get(jobId) ?? [])]
+    return lease === undefined ? held : held.filter(({ hold }) => hold.lease === lease)
+  }
+
+  get(key: string): Held | undefined {
+    return this.#held.get(key)
+  }
+
+  /** Asks the handler to stop; it is waited for until `endsAt`, and never past the hard deadline. */
+  stop(held: Held, stop: Stop, endsAt: Instant): void {
+    if (stop.why === 'lost') this.#disown(held)
+    if (held.handler !== 'running') return
+    const lastAt = earliest(endsAt, held.terms.hardAt) ?? endsAt
+    const gaveUpAt = giveUpAt(held.facts, lastAt)
+    const isFirst = held.stop === null
+    const isNearer = gaveUpAt < held.giveUpAt
+    if (isFirst) held.stop = stop
+    if (isNearer) held.giveUpAt = gaveUpAt
+    if (isFirst || isNearer) this.#effects.do({ do: 'abort', key: held.key, stop: held.stop ?? stop, endsAt: lastAt })
+    this.#effects.wakeBy(held.giveUpAt)
+  }
+
+  /** The server does not count on this lease any more. */
+  lose(held: Held, now: Instant): void {
+    this.#lose(held, LOST, after(now, held.terms.graceMs), now)
+  }
+
+  #lose(held: Held, stop: Stop, endsAt: Instant, now: Instant): void {
+    if (held.handler === 'waiting') {
+      this.#disown(held)
+      this.#setHandler(held, 'over')
+      this.#close(held, null)
+      return
+    }
+    // Isolates of a job that runs anew are killed at once: the newer attempt waits for them.
+    this.stop(held, stop, held.facts.isolated && stop === REPLACED ? now : endsAt)
+  }
+
+  loseAll(now: Instant): void {
+    for (const held of [...this.#held.values()]) if (takesSlot(held)) this.lose(held, now)
+  }
+
+  /** No beat may list what is lost: it may run elsewhere, or here anew. */
+  #disown(held: Held): void {
+    if (held.isLost) return
+    held.isLost = true
+    this.#effects.do({ do: 'unwatch', key: held.key })
+  }
+
+  /** The worker waits no longer. What can be killed is killed; an inline handler is waited for until it ends. */
+  shutDown(endsAt: Instant): void {
+    this.handBackWaiting('The worker shut down before the job could begin.')
+    for (const held of [...this.#held.values()])
+      this.stop(held, { why: 'shutdown' }, held.facts.isolated ? endsAt : held.terms.hardAt)
+  }
+
+  // ---- Ending ----
+
+  settled(key: string, ending: AnyEnding, now: Instant): void {
+    const held = this.#held.get(key)
+    if (held === undefined || held.handler === 'over') return
+    const wasAbandoned = held.handler === 'abandoned'
+    this.#setHandler(held, 'over')
+    if (wasAbandoned) this.#lateEnding(held, ending, now)
+    else this.#close(held, reportOf(held.hold, held.terms, stoppedBy(held), ending, now))
+    this.#startWaiting(held.hold.jobId, now)
+  }
+
+  /** A handler that was given up has ended after all: what the server may still wait for is handed back. */
+  #lateEnding(held: Held, ending: AnyEnding, now: Instant): void {
+    const { hold, terms, stop } = held
+    this.#effects.log(
+      'warn',
+      { job_id: hold.jobId, attempt: hold.attempt, outcome: ending.kind, late_ms: elapsed(terms.hardAt, now) },
+      'abandoned handler finished; result discarded',
+    )
+    if (held.isReported) return
+    const isOpen = (held.isLost || stop?.why === 'shutdown') && !isDue(terms.hardAt, now)
+    if (!isOpen) this.#forget(held)
+    else this.#report(held, handBackReport(hold, 'lost_lease', 'The handler stopped after the worker had given it up.'))
+  }
+
+  /** The handler is over, or given up: what is said of it. Null: nothing. */
+  #close(held: Held, report: Report | null): void {
+    if (report !== null) {
+      this.#report(held, report)
+      return
+    }
+    const { hold } = held
+    const stopped = stoppedBy(held)?.why ?? null
+    const fields = { job_id: hold.jobId, attempt: hold.attempt, stopped }
+    this.#effects.log('info', fields, 'an attempt ended after the server had closed it; nothing is reported')
+    if (held.handler === 'over') this.#forget(held)
+    else this.#effects.do({ do: 'unwatch', key: held.key })
+  }
+
+  #report(held: Held, report: Report): void {
+    held.isReported = true
+    this.#send(report)
+  }
+
+  /** The server answered a report. */
+  delivered(report: Report, delivery: Delivery & { kind: 'done' | 'refused' }): void {
+    const { hold, kind } = report
+    if (kind === 'ack' && delivery.kind === 'refused' && TOO_LARGE.includes(delivery.code)) {
+      // The job is still held: a result that cannot be stored fails it, and would fail it again.
+      const error = { type: delivery.code, code: delivery.code, message: delivery.message, retryable: false }
+      this.#send({ kind: 'nack', hold, requeue: false, error })
+      return
+    }
+    const held = this.#held.get(keyOf(hold))
+    if (held !== undefined) {
+      held.isReported = false
+      if (held.handler === 'over') this.#forget(held)
+      else this.#effects.do({ do: 'unwatch', key: held.key })
+    }
+    if (delivery.kind === 'done' || held?.isLost === true) return
+    this.#effects.log(
+      'warn',
+      { job_id: hold.jobId, attempt: hold.attempt, report: kind, code: delivery.code, reason: delivery.message },
+      'the server had closed this attempt already; its report was refused',
+    )
+  }
+
+  // ---- Time ----
+
+  due(now: Instant): void {
+    for (const held of [...this.#held.values()]) if (isDue(nextDueAt(held), now)) this.#dueFor(held, now)
+  }
+
+  nextDueAt(): Instant | null {
+    let next: Instant | null = null
+    for (const held of this.#held.values()) next = earliest(next, nextDueAt(held))
+    return next
+  }
+
+  #dueFor(held: Held, now: Instant): void {
+    const { terms } = held
+    if (held.handler === 'waiting') {
+      if (isDue(terms.softAt, now)) this.#neverStarted(held)
+      else this.handBack(held, 'An earlier attempt of the job is still running in this worker.')
+      return
+    }
+    if (held.stop === null && isDue(terms.softAt, now)) this.stop(held, terms.softStop, terms.hardAt)
+    else if (held.stop === null && isDue(stallAt(held), now)) this.#stall(held, now)
+    if (isDue(held.giveUpAt, now)) this.#abandon(held, now)
+  }
+
+  /** It gave no sign of life in time: the server has given it up by now. */
+  #stall(held: Held, now: Instant): void {
+    const { stallMs, graceMs } = held.terms
+    const stop: Stop = { why: 'deadline', kind: 'stalled', limitMs: stallMs ?? 0, source: 'server' }
+    this.stop(held, stop, after(now, graceMs))
+    this.#disown(held)
+  }
+
+  /** The handler did not stop in time. Nothing it does from here on counts. */
+  #abandon(held: Held, now: Instant): void {
+    this.#setHandler(held, 'abandoned')
+    this.#effects.do({ do: 'abandon', key: held.key })
+    this.#close(held, reportOf(held.hold, held.terms, stoppedBy(held), { kind: 'abandoned' }, now))
+  }
+
+  // ---- Shared parts ----
+
+  #hold(held: Held): Held {
+    this.#held.set(held.key, held)
+    this.#slotsTaken += 1
+    const same = this.#byJob.get(held.hold.jobId)
+    if (same === undefined) this.#byJob.set(held.hold.jobId, new Set([held]))
+    else same.add(held)
+    return held
+  }
+
+  #setHandler(held: Held, handler: Held['handler']): void {
+    if (takesSlot(held)) this.#slotsTaken -= 1
+    held.handler = handler
+    if (takesSlot(held)) this.#slotsTaken += 1
+    this.#effects.wantsTurn = true
+  }
+
+  #forget(held: Held): void {
+    this.#held.delete(held.key)
+    const same = this.#byJob.get(held.hold.jobId)
+    same?.delete(held)
+    if (same?.size === 0) this.#byJob.delete(held.hold.jobId)
+    this.#effects.do({ do: 'unwatch', key: held.key })
+  }
+}
+
+export function handBackReport(hold: Hold, type: string, message: string): Report {
+  return { kind: 'nack', hold, requeue: true, error: { type, code: type, message } }
+}
+
+const NO_HANDLER: HandlerFacts = { isolated: false, manual: false }
+
+/** Of a job that is only handed back. */
+const NO_TERMS: Terms = {
+  startedAt: instant(0),
+  softAt: instant(Infinity),
+  hardAt: instant(Infinity),
+  killAt: instant(Infinity),
+  graceMs: millis(0),
+  stallMs: null,
+  visibilityMs: null,
+  softStop: { why: 'deadline', kind: 'execution', limitMs: 0, source: 'default' },
+}
+
+function watchedOf({ key, hold, terms, facts }: Held): Watched {
+  return {
+    key,
+    jobId: hold.jobId,
+    lease: hold.lease,
+    manual: facts.manual,
+    stallMs: terms.stallMs,
+    visibilityMs: terms.visibilityMs,
+    graceMs: terms.graceMs,
+    hardAt: facts.isolated ? terms.killAt : terms.hardAt,
+    softStop: terms.softStop,
+  }
+}
