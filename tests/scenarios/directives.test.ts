@@ -16,12 +16,60 @@ test('quiet is told with every beat, stops fetching, and resume lifts it', async
   expect((await server.fetch({ worker_id: 'w' })).body.jobs).toMatchObject([{ id }])
 })
 
-test('resume does not push back a worker that is quiet by itself', async () => {
+test('resume is told to a worker that reports quiet, until it has reported running', async () => {
   const server = await TestServer.open()
   await server.register('w')
+  const id = await server.enqueue()
   await direct(server, 'quiet')
   await server.beat('w', [], { state: 'quiet' })
   expect((await direct(server, 'resume')).body).toEqual({ worker_id: 'w', directive: 'continue', state: 'quiet' })
+  for (let beat = 0; beat < 3; beat += 1) {
+    const reply = await server.beat('w', [], { state: 'quiet' })
+    expect(reply.body).toMatchObject({ state: 'running', directive: 'continue' })
+    expect((await server.fetch({ worker_id: 'w' })).body.jobs).toEqual([])
+  }
+  expect((await server.get('/ojs/v1/workers/w')).body).toMatchObject({ state: 'quiet', directive: 'continue' })
+  expect((await server.beat('w', [])).body.state).toBe('running')
+  expect((await server.fetch({ worker_id: 'w' })).body.jobs).toMatchObject([{ id }])
+  expect((await server.beat('w', [], { state: 'quiet' })).body.state).toBe('quiet')
+})
+
+test('a worker that obeys quiet only after the resume is told to run again', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await direct(server, 'quiet')
+  expect((await server.beat('w', [])).body.state).toBe('quiet')
+  await direct(server, 'resume')
+  expect((await server.beat('w', [], { state: 'drain' })).body).toMatchObject({ state: 'running' })
+  await server.register('w')
+  expect((await server.beat('w', [], { state: 'quiet' })).body.state).toBe('running')
+})
+
+test('resume runs a worker that went quiet by itself; one that terminates is not pushed back', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await server.beat('w', [], { state: 'quiet' })
+  await direct(server, 'resume')
+  expect((await server.beat('w', [], { state: 'quiet' })).body.state).toBe('running')
+  expect((await server.beat('w', [], { state: 'terminate' })).body.state).toBe('terminate')
+})
+
+test('a later quiet or terminate replaces a resume that was not obeyed yet', async () => {
+  for (const word of ['quiet', 'terminate']) {
+    const server = await TestServer.open()
+    await server.register('w')
+    await server.beat('w', [], { state: 'quiet' })
+    await direct(server, 'resume')
+    expect((await direct(server, word)).body.directive).toBe(word)
+    expect((await server.beat('w', [], { state: 'quiet' })).body.state).toBe(word)
+  }
+})
+
+test('resume for a worker that was never quieted leaves its own quiet alone', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await direct(server, 'resume')
+  await server.beat('w', [])
   expect((await server.beat('w', [], { state: 'quiet' })).body.state).toBe('quiet')
 })
 

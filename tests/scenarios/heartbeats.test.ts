@@ -128,7 +128,10 @@ test('a stale lease in a beat resets nothing and is answered as lost', async () 
   })
   expect((await server.job(id)).x_limits.visibility_deadline).toBe(at(20_000))
   const right = await server.beat('w', [id], { x_leases: { [id]: 2 } })
-  expect(right.body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
+  expect(right.body).toMatchObject({
+    jobs_extended: [id],
+    x_cancel_jobs: [{ job_id: id, reason: 'lost', x_lease: 1 }],
+  })
 })
 
 test('a stale lease does not undo the beat before it', async () => {

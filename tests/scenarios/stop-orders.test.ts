@@ -186,6 +186,42 @@ test('a job lost, fetched again by the same worker and listed is its own again',
   expect((await server.beat('w', [id])).body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
 })
 
+test('a worker that runs a later attempt of the job it lost is told to stop the earlier one, for 60 seconds', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  await server.fetch({ worker_id: 'w' })
+  const later = { x_leases: { [id]: 2 } }
+  for (let beat = 0; beat < 7; beat += 1) {
+    expect((await server.beat('w', [id], later)).body).toMatchObject({
+      jobs_extended: [id],
+      x_cancel_jobs: [{ job_id: id, reason: 'lost', x_lease: 1 }],
+    })
+    await server.advance(8_500)
+  }
+  await server.advance(500)
+  expect((await server.beat('w', [id], later)).body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
+})
+
+test('each lost attempt of a job is told by its own lease, whichever of them is listed', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
+  await server.advance(10_000)
+  await server.fetch({ worker_id: 'w' })
+  await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+  const both = [
+    { job_id: id, reason: 'cancelled', x_lease: 1 },
+    { job_id: id, reason: 'cancelled', x_lease: 2 },
+  ]
+  for (const lease of [1, 2]) {
+    const told = await orders(server, 'w', [id], { x_leases: { [id]: lease } })
+    expect(told).toHaveLength(2)
+    expect(told).toEqual(expect.arrayContaining(both))
+  }
+})
+
 test('a cancel of an anonymous job is told to whoever lists it', async () => {
   const server = await TestServer.open()
   const { id } = await server.start()

@@ -8,6 +8,33 @@ import type { AskedLimits } from './limits.ts'
 export const WORKER_STATES = ['running', 'quiet', 'terminate'] as const
 export type WorkerState = (typeof WORKER_STATES)[number]
 
+/**
+ * What an operator asked of a worker. `resume`: the worker may have heard a `quiet` that is lifted, and has not reported
+ * `running` since.
+ */
+export const DIRECTIVES = ['continue', 'resume', 'quiet', 'terminate'] as const
+export type Directive = (typeof DIRECTIVES)[number]
+
+/** The state a worker should be in, by what an operator asked of it and by what it reports itself. */
+export function desiredState(directive: Directive, reported: WorkerState): WorkerState {
+  if (directive === 'continue') return reported
+  if (directive === 'resume') return reported === 'quiet' ? 'running' : reported
+  return furtherState(directive, reported)
+}
+
+/** The one further along running → quiet → terminate: a worker is never pushed back. */
+export function furtherState(a: WorkerState, b: WorkerState): WorkerState {
+  return WORKER_STATES.indexOf(a) > WORKER_STATES.indexOf(b) ? a : b
+}
+
+/** A worker that reports `running` has obeyed a `resume`. */
+export const directiveAfter = (directive: Directive, reported: WorkerState): Directive =>
+  directive === 'resume' && reported === 'running' ? 'continue' : directive
+
+/** As operators see it. */
+export const shownDirective = (directive: Directive): Exclude<Directive, 'resume'> =>
+  directive === 'resume' ? 'continue' : directive
+
 /** The last beat: which jobs it listed, and whose stall clocks it resets. */
 export interface Beat {
   readonly at: Instant
@@ -39,8 +66,7 @@ export interface Worker {
   readonly state: WorkerState
   /** It reported `drain`: treated as quiet, shown as `drain`. */
   readonly draining: boolean
-  /** What an operator asked of it. */
-  readonly directive: 'continue' | 'quiet' | 'terminate'
+  readonly directive: Directive
   readonly registered: boolean
   /** It registered or has beaten: it is judged by its silence, and can be sent a soft signal. */
   readonly known: boolean

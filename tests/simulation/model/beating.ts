@@ -17,17 +17,20 @@ export function beat(model: Model, body: BeatBody, answer: Answer | null): Expec
   if (!late) {
     worker.known = true
     worker.state = body.state
+    if (body.state === 'running' && worker.directive === 'resume') worker.directive = 'continue'
     worker.beatSeq = body.seq ?? worker.beatSeq
   }
   const listed = new Set(body.active_job_ids)
   const hasFinished = (id: string): boolean => model.jobs.get(id)?.closedBy?.workerId === worker.id
+  const isListed = ({ jobId, lease }: Notice): boolean =>
+    listed.has(jobId) && (body.x_leases?.[jobId] ?? lease) === lease
   const notices = (model.notices.get(worker.id) ?? []).filter(
-    ({ jobId, at }) => listed.has(jobId) || (model.now - at < TOLD_FOR_MS && !hasFinished(jobId)),
+    (notice) => isListed(notice) || (model.now - notice.at < TOLD_FOR_MS && !hasFinished(notice.jobId)),
   )
   model.notices.set(worker.id, notices)
   const extended: string[] = []
   const stops: Stop[] = notices
-    .filter(({ jobId }) => !listed.has(jobId))
+    .filter((notice) => !isListed(notice))
     .map((notice) => [notice.jobId, reasonOf(model, notice)])
   for (const id of listed) {
     const job = model.jobs.get(id)
@@ -89,7 +92,9 @@ function checkAnswer(worker: ModelWorker, answer: Answer, extended: readonly str
   insist('answers', told === orders(stops), () => {
     return `a beat of ${worker.id} was told to stop [${told}]; it should have been [${orders(stops)}]`
   })
-  const directive = worker.directive === 'continue' ? 'running' : worker.directive
-  const expected = RANK[Math.max(RANK.indexOf(directive), RANK.indexOf(worker.state))]
+  const { directive } = worker
+  const asked = directive === 'quiet' || directive === 'terminate' ? directive : 'running'
+  const own = directive === 'resume' && worker.state === 'quiet' ? 'running' : worker.state
+  const expected = RANK[Math.max(RANK.indexOf(asked), RANK.indexOf(own))]
   insist('answers', state === expected, () => `a beat of ${worker.id} was told ${state}, not ${String(expected)}`)
 }

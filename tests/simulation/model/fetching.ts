@@ -9,7 +9,8 @@ import { expiryAt, totalAt, ttlAt, wind, type ModelJob, type ModelWorker, type R
 /** A fetch was carried out, or a poll was answered. */
 export function fetched(model: Model, body: FetchBody, answer: Answer | null): Expected {
   const worker = body.worker_id === undefined ? null : model.living(body.worker_id)
-  const isQuiet = worker !== null && (worker.state !== 'running' || worker.directive !== 'continue')
+  const isQuiet =
+    worker !== null && (worker.state !== 'running' || worker.directive === 'quiet' || worker.directive === 'terminate')
   if (worker !== null) wind(worker.alive, model.now)
   const shown = answer?.status === 200 ? (answer.body as { jobs: Fields[] }).jobs.map(({ id }) => String(id)) : null
   const claims = model.turn.sight.takeClaims(body.worker_id ?? null, shown)

@@ -41,7 +41,8 @@ export function direct(model: Model, workerId: string, word: 'quiet' | 'terminat
   const worker = model.workers.get(workerId)
   if (worker === undefined) return NOT_FOUND
   if (word !== 'terminate' && (worker.directive === 'terminate' || worker.state === 'terminate')) return CONFLICT
-  worker.directive = word === 'resume' ? 'continue' : word
+  const runs = worker.directive === 'continue' && worker.state === 'running'
+  worker.directive = word === 'resume' && runs ? 'continue' : word
   return OK
 }
 

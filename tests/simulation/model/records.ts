@@ -76,7 +76,7 @@ export interface ModelWorker {
   readonly id: string
   known: boolean
   state: 'running' | 'quiet' | 'terminate'
-  directive: 'continue' | 'quiet' | 'terminate'
+  directive: 'continue' | 'resume' | 'quiet' | 'terminate'
   alive: Renewable
   beatSeq: number | null
   handlers: Readonly<Record<string, Asked>>

@@ -10,7 +10,7 @@
  * typed by the records, so that a field that is added there does not compile until it is added here. (A format that
  * differs gets the next number.)
  */
-import { isUuidV7, JOB_STATES, WORKER_STATES } from '@curfew/core'
+import { DIRECTIVES, isUuidV7, JOB_STATES, WORKER_STATES } from '@curfew/core'
 import type {
   Beat,
   Checkpoint,
@@ -321,7 +321,7 @@ const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
     startedAt: orNull(string),
     state: oneOf(...WORKER_STATES),
     draining: flag,
-    directive: oneOf('continue', 'quiet', 'terminate'),
+    directive: oneOf(...DIRECTIVES),
     registered: flag,
     known: flag,
     createdAt: at,

@@ -4,7 +4,17 @@
  * A fetch that waits and was turned away by a limiter watches it: it tries again when the window opens, or when an active
  * job ends. One such poll is enough for a queue; when it leaves, another takes over (`polls.ts`).
  */
-import { isDue, queueOrder, start, type Checkpoint, type Claim, type Job, type Millis, type Worker } from '@curfew/core'
+import {
+  desiredState,
+  isDue,
+  queueOrder,
+  start,
+  type Checkpoint,
+  type Claim,
+  type Job,
+  type Millis,
+  type Worker,
+} from '@curfew/core'
 import type { Queue } from '../store/store.ts'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
@@ -107,7 +117,8 @@ export function claim(engine: Engine, request: FetchRequest): Command<Claimed | 
     },
     run: async (unit) => {
       const worker = request.workerId === null ? null : meet(unit, request.workerId)
-      if (worker !== null && (worker.state !== 'running' || worker.directive !== 'continue')) return null
+      if (worker !== null && (worker.state !== 'running' || desiredState(worker.directive, 'running') !== 'running'))
+        return null
       // What ended just now may have made the next step available.
       await follow(engine, unit)
       const gate = new Gate(engine, unit)

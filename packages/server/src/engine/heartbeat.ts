@@ -8,7 +8,10 @@
 import {
   elapsed,
   absorbBeat,
+  desiredState,
+  directiveAfter,
   extensionFor,
+  furtherState,
   isDue,
   iso,
   jobEvent,
@@ -78,8 +81,7 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
       const jobs = new Map(unit.jobs(report.jobIds).map((job) => [job.id, job]))
       const worker = late ? seen(unit, before) : beaten(unit, before, report)
       const judged = report.jobIds.map((id) => judge(unit, worker, report, id, jobs.get(id) ?? null))
-      const listed = new Set(report.jobIds)
-      const unlisted = await stopUnlisted(unit, worker, listed)
+      const unlisted = await stopOthers(unit, worker, report)
       unit.putWorker(worker)
       if (!late) {
         extendAnonymous(unit, report, jobs)
@@ -94,8 +96,8 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
           judged.filter(({ held }) => held).map(({ jobId }) => jobs.get(jobId)),
         )
       return {
-        state: further(
-          further(worker.directive, worker.state),
+        state: furtherState(
+          desiredState(worker.directive, worker.state),
           engine.settings.conformance ? testDirective(worker, jobs) : 'running',
         ),
         extended: late ? [] : judged.filter(({ held }) => held).map(({ jobId }) => jobId),
@@ -138,6 +140,7 @@ function beaten(unit: Unit, before: Worker, report: BeatReport): Worker {
     ...report.facts,
     state: report.state,
     draining: report.draining,
+    directive: directiveAfter(before.directive, report.state),
     known: true,
     lastBeatAt: unit.now,
     activeJobs: report.activeJobs,
@@ -186,9 +189,19 @@ function wakeInTime(unit: Unit, worker: Worker, jobs: ReadonlyMap<string, Job>):
   }
 }
 
-/** What a worker lost, does not list, and has not finished itself since. */
-async function stopUnlisted(unit: Unit, worker: Worker, listed: ReadonlySet<string>): Promise<StopOrder[]> {
-  const notices = unit.notices(worker.id).filter(({ jobId }) => !listed.has(jobId))
+/** Attempts a worker lost and does not list. A job listed without a lease stands for all its attempts. */
+function stopOthers(unit: Unit, worker: Worker, { jobIds, leases }: BeatReport): Promise<StopOrder[]> {
+  const listed = new Set(jobIds)
+  const isListed = ({ jobId, lease }: Notice): boolean => listed.has(jobId) && (leases[jobId] ?? lease) === lease
+  return stopOrders(
+    unit,
+    worker,
+    unit.notices(worker.id).filter((notice) => !isListed(notice)),
+  )
+}
+
+/** Those of these notices that the worker still needs: not too old, and it has not finished the job itself since. */
+async function stopOrders(unit: Unit, worker: Worker, notices: readonly Notice[]): Promise<StopOrder[]> {
   if (notices.length === 0) return []
   const jobs = await unit.seeJobs(notices.map(({ jobId }) => jobId))
   const orders: StopOrder[] = []
@@ -243,12 +256,6 @@ function judge(unit: Unit, worker: Worker, report: BeatReport, jobId: string, jo
 function isStale({ leases }: BeatReport, job: Job): boolean {
   const asked = leases[job.id]
   return asked !== undefined && asked !== job.lease
-}
-
-/** The one further along running → quiet → terminate: a worker is never pushed back. */
-function further(a: WorkerState | 'continue', b: WorkerState): WorkerState {
-  const rank = (state: WorkerState | 'continue'): number => (state === 'continue' ? 0 : WORKER_STATES.indexOf(state))
-  return WORKER_STATES[Math.max(rank(a), rank(b))] ?? 'running'
 }
 
 /** Test bench only: a job's meta may ask for a directive to the worker that runs it. */

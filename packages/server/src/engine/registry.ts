@@ -1,5 +1,15 @@
 /** Workers come and go: register, deregister, and what an operator asks of them. */
-import { abandon, notFound, OjsError, workerEvent, type AskedLimits, type Instant, type Worker } from '@curfew/core'
+import {
+  abandon,
+  notFound,
+  OjsError,
+  shownDirective,
+  workerEvent,
+  type AskedLimits,
+  type Directive,
+  type Instant,
+  type Worker,
+} from '@curfew/core'
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { absorbHeld, armed, newWorker } from './workers.ts'
@@ -83,16 +93,22 @@ export async function direct(engine: Engine, workerId: string, word: DirectiveWo
       if (worker === null || worker.diedAt !== null) throw notFound('worker', workerId)
       if (word !== 'terminate' && (worker.directive === 'terminate' || worker.state === 'terminate')) {
         throw new OjsError('conflict', 'The worker is terminating; there is no way back from that.', {
-          details: { worker_id: workerId, directive: worker.directive, state: worker.state },
+          details: { worker_id: workerId, directive: shownDirective(worker.directive), state: worker.state },
         })
       }
-      const asked: Worker = { ...worker, directive: word === 'resume' ? 'continue' : word }
+      const asked: Worker = { ...worker, directive: directiveFor(word, worker) }
       unit.putWorker(asked)
       return asked
     },
   })
   if (word !== 'resume') engine.polls.dismiss(workerId)
   return directed
+}
+
+/** A worker that is quiet, or may be about to be, has to hear that it may run; any other runs already. */
+function directiveFor(word: DirectiveWord, { directive, state }: Worker): Directive {
+  if (word !== 'resume') return word
+  return directive === 'continue' && state === 'running' ? 'continue' : 'resume'
 }
 
 /** An operator removes the record of a worker that is dead or has never introduced itself. */

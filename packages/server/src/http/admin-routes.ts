@@ -10,6 +10,7 @@ import {
   QUEUE_CONFIG_SHAPE,
   QUEUE_SHAPE,
   renderJob,
+  shownDirective,
   text,
   whole,
 } from '@curfew/core'
@@ -223,5 +224,7 @@ function benchOnly(call: Call): void {
 
 async function directive(call: Call, word: DirectiveWord): Promise<Answer> {
   const worker = await direct(call.engine, param(call, 'id'), word)
-  return { body: JSON.stringify({ worker_id: worker.id, directive: worker.directive, state: worker.state }) }
+  return {
+    body: JSON.stringify({ worker_id: worker.id, directive: shownDirective(worker.directive), state: worker.state }),
+  }
 }

@@ -1,6 +1,6 @@
 /** Jobs, workers and documents with any value at all in their fields, for what must hold whatever comes. */
 import fc from 'fast-check'
-import { instant, JOB_STATES, millis, minutes, type Doc, type Job, type Worker } from '@curfew/core'
+import { DIRECTIVES, instant, JOB_STATES, millis, minutes, type Doc, type Job, type Worker } from '@curfew/core'
 import { admitted } from './builders.suite.ts'
 
 /** Any sixteen-bit units: NUL, control characters and half surrogate pairs among them. */
@@ -149,7 +149,7 @@ export function anyWorker(): fc.Arbitrary<Worker> {
     startedAt: maybe(anyText),
     state: fc.constantFrom('running', 'quiet', 'terminate'),
     draining: fc.boolean(),
-    directive: fc.constantFrom('continue', 'quiet', 'terminate'),
+    directive: fc.constantFrom(...DIRECTIVES),
     registered: fc.boolean(),
     known: fc.boolean(),
     createdAt: anyInstant,
