@@ -69,6 +69,32 @@ test('a long poll at one is answered by an enqueue at another, at once', async (
   expect(performance.now() - began).toBeLessThan(3_000)
 })
 
+test('orders given at one reach the open call of the worker at another, at once', async () => {
+  const listen = (listening: object) =>
+    server(FAST).post('/ojs/v1/workers/exchange', {
+      worker_id: 'listener',
+      listen: { state: 'running', ...listening },
+      fetch: { queues: ['orders'], count: 5, wait_ms: 20_000 },
+    })
+  await server(RIGHT).register('listener')
+  const { id } = await server(SLOW).enqueue({ queue: 'orders' })
+  await server(SLOW).fetch({ queues: ['orders'], worker_id: 'listener' })
+  const seen = async (): Promise<string> =>
+    String((await server(RIGHT).get('/ojs/v1/workers/listener')).body.last_seen_at)
+  const before = await seen()
+  const cancelled = listen({ seq: 1 })
+  await until('the call is open', async () => (await seen()) > before)
+  let began = performance.now()
+  await server(SLOW).call('DELETE', `/ojs/v1/jobs/${String(id)}`)
+  expect((await cancelled).body.orders).toMatchObject({ x_cancel_jobs: [{ job_id: id, reason: 'cancelled' }] })
+  expect(performance.now() - began).toBeLessThan(3_000)
+  began = performance.now()
+  const quiet = listen({ seq: 2, heard: [{ job_id: id, x_lease: 1 }] })
+  await server(SLOW).post('/ojs/v1/admin/workers/listener/quiet')
+  expect((await quiet).body).toMatchObject({ jobs: [], orders: { state: 'quiet' } })
+  expect(performance.now() - began).toBeLessThan(3_000)
+})
+
 test('a stream at one tells in order, and once, what happens at all', async () => {
   const source = await EventSource.open(server(SLOW), '/ojs/v1/events/stream?channel=queue:told')
   const ids: string[] = []

@@ -59,7 +59,7 @@ test('what is told of in the very transaction that looks anyway is refused once'
   const server = await TestServer.open({ store })
   await server.start({}, { worker_id: 'w' })
   ids.add(GOOD)
-  hear({ changes: [], live: [], lastEvent: null, wakeAt: null, inbox: true })
+  hear({ changes: [], live: [], orders: [], lastEvent: null, wakeAt: null, inbox: true })
   server.clock.advance(5_000)
   await server.advance(0)
   expect(server.logged.map(({ message }) => message)).toEqual(['a job in the inbox was refused'])

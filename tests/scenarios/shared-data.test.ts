@@ -2,10 +2,10 @@
 import { expect, test } from 'vitest'
 import { FakeClock, instant } from '@curfew/core'
 import type { News, Store } from '../../packages/server/src/store/store.ts'
-import { TestServer } from '../harness.ts'
+import { idle, TestServer, type Reply } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
 
-const QUIET: News = { changes: [], live: [], lastEvent: null, wakeAt: null, inbox: false }
+const QUIET: News = { changes: [], live: [], orders: [], lastEvent: null, wakeAt: null, inbox: false }
 
 /** The store as one that others write to as well; `hear` brings their news. */
 function shared(
@@ -68,6 +68,37 @@ test('it does not spin while another server holds what is due', async () => {
   await server.advance(1_000)
   expect(looks).toBeGreaterThan(5)
   expect(looks).toBeLessThan(30)
+})
+
+test('an order that another server has stored is told to the call that is open here', async () => {
+  const clock = new FakeClock()
+  const inner = await openTestStore()
+  const other = await TestServer.open({ store: shared(inner, clock).store, clock })
+  const { store, hear } = shared(inner, clock)
+  const server = await TestServer.open({ store, clock })
+  await server.register('w')
+  const { id } = await server.start({}, { worker_id: 'w' })
+  const listen = (seq: number, heard: object[] = []): Promise<Reply> =>
+    server.post('/ojs/v1/workers/exchange', {
+      worker_id: 'w',
+      listen: { state: 'running', seq, heard },
+      fetch: { queues: ['default'], count: 0, wait_ms: 30_000 },
+    })
+  const call = listen(1)
+  await idle()
+  await other.call('DELETE', `/ojs/v1/jobs/${id}`)
+  hear({ ...QUIET, orders: ['v'] })
+  await idle()
+  expect(server.engine.polls.size).toBe(1)
+  hear({ ...QUIET, orders: ['w'] })
+  expect((await call).body['orders']).toMatchObject({ x_cancel_jobs: [{ job_id: id, reason: 'cancelled' }] })
+  const next = listen(2, [{ job_id: id, x_lease: 1 }])
+  await idle()
+  await other.post('/ojs/v1/admin/workers/w/quiet')
+  expect(server.engine.polls.size).toBe(1)
+  // It may have missed something.
+  hear(null)
+  expect((await next).body['orders']).toMatchObject({ state: 'quiet' })
 })
 
 test('what another server has stored is over for a reader here as soon as its time is up', async () => {

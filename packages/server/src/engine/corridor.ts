@@ -77,6 +77,8 @@ export interface Committed {
   readonly events: readonly StoredEvent[]
   /** For live streams only. */
   readonly live: readonly NewEvent[]
+  /** Workers for which orders were stored. */
+  readonly orders: Unit['orders']
   readonly ranOut: Unit['ranOut']
   /** What was refused from the inbox, and whether more may lie there. */
   readonly refused: Unit['refused']
@@ -342,6 +344,7 @@ export class Corridor {
       transitions: unit.transitions,
       events,
       live: unit.live,
+      orders: unit.orders,
       ranOut: unit.ranOut,
       refused: unit.refused,
       moreInInbox: unit.moreInInbox,

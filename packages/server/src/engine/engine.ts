@@ -380,6 +380,7 @@ export class Engine {
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
     if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf))
+    for (const workerId of committed.orders) this.polls.tellOrders(workerId)
     if (this.rooms.size > 0) this.rooms.freed(committed.transitions.map(changeOf))
     if (committed.moreInInbox) this.#lookIntoInbox()
     this.#arm()
@@ -434,6 +435,7 @@ export class Engine {
       this.rooms.wakeEverybody()
     } else {
       this.#wakePolls(news.changes)
+      for (const workerId of news.orders) this.polls.tellOrders(workerId)
       this.rooms.freed(news.changes)
       if (this.#listeners.size > 0) this.#tell({ events: [], live: news.live, changes: news.changes, now: this.now() })
     }

@@ -2,13 +2,15 @@
  * EXCHANGE: all that a worker has to say and to ask, in one round trip and one transaction. Reports stand or fall alone
  * and come first, so that what they free can be handed out again; then the beat, then the fetch.
  *
- * A fetch waits for work only where nothing else is held back by it: neither answers to reports, nor orders to stop.
+ * A fetch waits for work only where nothing else is held back by it: neither answers to reports, nor orders to stop. With
+ * `listen` the call is held open for orders as well, however few jobs it asks for.
  */
 import { broken, type Job } from '@curfew/core'
 import { decideEach, needsOf, type Command, type Outcome } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import { claim, fetchJobs, type FetchRequest, type Handed } from './fetch.ts'
+import { claim, fetchJobs, type Claimed, type FetchRequest, type Handed, type Seen } from './fetch.ts'
 import { beat, type BeatAnswer, type BeatReport } from './heartbeat.ts'
+import { lookFor, waitForOrders, type Listening, type Orders } from './orders.ts'
 import { ack, nack, type Ack, type Nack } from './reports.ts'
 import { saveCheckpoint, type CheckpointCall, type Saved } from './signs.ts'
 import type { Unit } from './unit.ts'
@@ -21,6 +23,7 @@ export interface Exchange {
   readonly nacks: readonly Nack[]
   readonly beat: BeatReport | null
   readonly fetch: FetchRequest | null
+  readonly listen: Listening | null
 }
 
 /** Outcomes in the order of the reports. */
@@ -30,21 +33,27 @@ export interface Exchanged {
   readonly nacks: readonly Outcome<Job>[]
   readonly beat: BeatAnswer | null
   readonly handed: readonly Handed[]
+  /** Null: there is nothing to say, or it does not listen. */
+  readonly orders: Orders | null
 }
 
 /** `gone` is aborted when the asker hangs up. */
 export async function exchange(engine: Engine, asked: Exchange, gone: AbortSignal): Promise<Exchanged> {
-  const { fetch } = asked
+  const { fetch, listen } = asked
   const reports = asked.checkpoints.length + asked.acks.length + asked.nacks.length
   if (fetch === null || fetch.waitMs === 0 || reports > 0) return atOnce(engine, asked)
-  if (asked.beat === null) return { ...NOTHING, handed: await fetchJobs(engine, fetch, gone) }
+  if (asked.beat === null) {
+    if (listen === null) return { ...NOTHING, handed: await fetchJobs(engine, fetch, gone) }
+    return { ...NOTHING, ...(await waitForOrders(engine, fetch, listen, gone)) }
+  }
   const done = await atOnce(engine, { ...asked, fetch: null })
-  if (done.beat?.state !== 'running') return done
+  if (done.orders !== null || done.beat === null || (listen === null && done.beat.state !== 'running')) return done
+  if (listen !== null) return { ...done, ...(await waitForOrders(engine, fetch, listen, gone)) }
   const waitMs = done.beat.stop.length > 0 ? 0 : fetch.waitMs
   return { ...done, handed: await fetchJobs(engine, { ...fetch, waitMs }, gone) }
 }
 
-const NOTHING: Exchanged = { checkpoints: [], acks: [], nacks: [], beat: null, handed: [] }
+const NOTHING: Exchanged = { checkpoints: [], acks: [], nacks: [], beat: null, handed: [], orders: null }
 
 async function atOnce(engine: Engine, asked: Exchange): Promise<Exchanged> {
   const done = await engine.run(together(engine, asked))
@@ -66,8 +75,13 @@ function together(engine: Engine, asked: Exchange): Command<Exchanged> {
   const nacks = asked.nacks.map((report) => nack(engine, report))
   const life = signOfLife(asked.workerId)
   const beats = asked.beat === null ? null : beat(engine, asked.beat)
-  const claims = asked.fetch === null ? null : claim(engine, asked.fetch)
-  const parts = [...checkpoints, ...acks, ...nacks, life, beats, claims].filter((part) => part !== null)
+  const looks =
+    asked.listen !== null
+      ? lookFor(engine, asked.fetch, asked.listen, true)
+      : asked.fetch !== null
+        ? alone(claim(engine, asked.fetch))
+        : null
+  const parts = [...checkpoints, ...acks, ...nacks, life, beats, looks].filter((part) => part !== null)
   return {
     name: 'exchange',
     needs: needsOf(parts),
@@ -81,11 +95,16 @@ function together(engine: Engine, asked: Exchange): Command<Exchanged> {
       await certain(unit, life)
       const told = beats === null ? null : await certain(unit, beats)
       const runs = told === null || told.state === 'running'
-      const handed = claims === null || !runs ? null : await certain(unit, claims)
-      return { ...reported, beat: told, handed: handed?.handed ?? [] }
+      const found = looks === null || (!runs && asked.listen === null) ? null : await certain(unit, looks)
+      return { ...reported, beat: told, handed: found?.claimed?.handed ?? [], orders: found?.orders ?? null }
     },
   }
 }
+
+const alone = (claims: Command<Claimed | null>): Command<Seen> => ({
+  ...claims,
+  run: async (unit) => ({ claimed: await claims.run(unit), orders: null }),
+})
 
 /** Any call of a worker counts, even if all it brings is refused. */
 function signOfLife(workerId: string): Command<void> {

@@ -20,6 +20,7 @@ import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { follow } from './followers.ts'
 import { Gate, isLimited, LIMITERS, type TurnedAway } from './limiters.ts'
+import type { Orders } from './orders.ts'
 import { hasPools, turns } from './pools.ts'
 import type { Unit } from './unit.ts'
 import { livingWorker, seen, touch } from './workers.ts'
@@ -50,28 +51,53 @@ export interface Handed {
 /** `gone` is aborted when the asker hangs up. */
 export async function fetchJobs(engine: Engine, request: FetchRequest, gone: AbortSignal): Promise<readonly Handed[]> {
   if (request.waitMs === 0 || engine.closing.aborted) return claimAtOnce(engine, request)
-  const poll = engine.polls.enter(request.queues, request.workerId, request.tenant)
+  const look: Look = async () => ({ claimed: await engine.run(claim(engine, request)), orders: null })
+  return (await waitFor(engine, { ...request, listenSeq: null }, look, gone)).handed
+}
+
+/** What a look brings: jobs, or null for a worker that is not to be given any; and orders. */
+export interface Seen {
+  readonly claimed: Claimed | null
+  readonly orders: Orders | null
+}
+/** `dismissed`: only for orders. */
+export type Look = (dismissed: boolean) => Promise<Seen>
+
+type Held = Pick<FetchRequest, 'queues' | 'workerId' | 'tenant' | 'waitMs'> & { readonly listenSeq: number | null }
+
+/** Looks until there is something, or nothing to wait for any more. */
+export async function waitFor(
+  engine: Engine,
+  held: Held,
+  look: Look,
+  gone: AbortSignal,
+): Promise<{ readonly handed: readonly Handed[]; readonly orders: Orders | null }> {
+  const poll = engine.polls.enter(held)
+  const listens = held.listenSeq !== null
   let over = false
   const end = (): void => {
     over = true
-    poll.wake()
+    poll.nudge()
   }
-  const timer = engine.host.setTimer(request.waitMs, end)
+  const timer = engine.host.setTimer(held.waitMs, end)
   gone.addEventListener('abort', end, { once: true })
   try {
     for (;;) {
       if (gone.aborted) {
-        await engine.run(signOfLife(request.workerId))
-        return []
+        await engine.run(signOfLife(held.workerId))
+        return EMPTY
       }
-      if (poll.dismissed) return []
+      if (poll.superseded || (poll.dismissed && (!listens || engine.closing.aborted))) return EMPTY
+      if (poll.dismissed) return { ...EMPTY, orders: (await look(true)).orders }
       const { endings } = engine
-      const claimed = await engine.run(claim(engine, request))
-      if (claimed === null) return []
-      const { handed, turnedAway, hasMore } = claimed
+      const woken = poll.look()
+      const { claimed, orders } = await look(false)
+      if (claimed === null && woken) poll.owe()
+      if (claimed === null && !listens) return EMPTY
+      const { handed, turnedAway, hasMore } = claimed ?? NOT_SERVED
       // Who watched and got something does not know whether there is more: another looks.
       poll.watch(turnedAway ?? (handed.length > 0 && poll.watches !== null ? NOTHING_KNOWN : null))
-      if (handed.length > 0 || over) return handed
+      if (handed.length > 0 || orders !== null || over) return { handed, orders }
       // An end it has not seen may have come while it was looking.
       if (hasMore || (turnedAway?.awaitsEnd === true && engine.endings !== endings)) continue
       const opening = turnedAway?.opensAt == null ? null : engine.timerAt(turnedAway.opensAt, () => poll.wake())
@@ -85,6 +111,8 @@ export async function fetchJobs(engine: Engine, request: FetchRequest, gone: Abo
   }
 }
 
+const EMPTY = { handed: [], orders: null } as const
+const NOT_SERVED: Claimed = { handed: [], turnedAway: null, hasMore: false }
 const NOTHING_KNOWN: TurnedAway = { opensAt: null, awaitsEnd: false }
 /** So often a fetch that does not wait goes on behind jobs that limiters held back. */
 const MOST_TRIES = 20

@@ -201,7 +201,7 @@ function stopOthers(unit: Unit, worker: Worker, { jobIds, leases }: BeatReport):
 }
 
 /** Those of these notices that the worker still needs: not too old, and it has not finished the job itself since. */
-async function stopOrders(unit: Unit, worker: Worker, notices: readonly Notice[]): Promise<StopOrder[]> {
+export async function stopOrders(unit: Unit, worker: Worker, notices: readonly Notice[]): Promise<StopOrder[]> {
   if (notices.length === 0) return []
   const jobs = await unit.seeJobs(notices.map(({ jobId }) => jobId))
   const orders: StopOrder[] = []

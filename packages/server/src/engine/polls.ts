@@ -1,6 +1,9 @@
 /**
- * Long polls: fetches that wait for work. A poll is entered before its first claim is tried, so that a job committed in
- * between wakes it; the commit that makes jobs available wakes as many polls as there are jobs, oldest first.
+ * Long polls: calls that wait for work, and those that listen for orders too. A poll is entered before its first look, so
+ * that what is committed in between wakes it. The commit that makes jobs available wakes as many polls as there are jobs,
+ * oldest first; the commit that stores an order wakes the listening polls of its worker.
+ *
+ * Of the listening polls of a worker only the latest is open: an older one is superseded and answered.
  *
  * Jobs that a limiter holds back are available already, so nothing will tell of them. The poll that was turned away
  * watches the limiter, and when it leaves, another of the same queue is woken to look, and to watch in its place.
@@ -8,12 +11,19 @@
 import type { TurnedAway } from './limiters.ts'
 
 export interface Poll {
-  /** Resolves when there may be work, or when the poll should give up. */
+  /** Resolves when there may be work or an order, or when the poll should give up. */
   woken(): Promise<void>
+  /** Called before each look. True if jobs woke the poll: the look takes care of them, or `owe` says that it did not. */
+  look(): boolean
+  owe(): void
   readonly dismissed: boolean
+  /** A newer call of the same worker listens. */
+  readonly superseded: boolean
   /** What it waits for besides new jobs: a limiter turned it away. */
   readonly watches: TurnedAway | null
   watch(turnedAway: TurnedAway | null): void
+  /** Without a job: its time is over, or there is an order. */
+  nudge(): void
   wake(): void
   leave(): void
 }
@@ -22,17 +32,23 @@ class OpenPoll implements Poll {
   readonly queues: readonly string[]
   readonly workerId: string | null
   readonly tenant: string | null
+  /** The number of the call, if it listens for orders. */
+  readonly listenSeq: number | null
   dismissed = false
+  superseded = false
   watches: TurnedAway | null = null
   #awake = false
+  /** Jobs woke it, and it has not looked since. */
+  #owes = false
   #resolve: (() => void) | null = null
   readonly #polls: Polls
 
-  constructor(polls: Polls, queues: readonly string[], workerId: string | null, tenant: string | null) {
+  constructor(polls: Polls, { queues, workerId = null, tenant = null, listenSeq = null }: PollFacts) {
     this.#polls = polls
     this.queues = queues
     this.workerId = workerId
     this.tenant = tenant
+    this.listenSeq = listenSeq
   }
 
   get isAsleep(): boolean {
@@ -40,17 +56,21 @@ class OpenPoll implements Poll {
   }
 
   woken(): Promise<void> {
-    if (this.#awake) {
-      this.#awake = false
-      return Promise.resolve()
-    }
+    if (this.#awake) return Promise.resolve()
     return new Promise((resolve) => {
-      this.#resolve = () => {
-        this.#resolve = null
-        this.#awake = false
-        resolve()
-      }
+      this.#resolve = resolve
     })
+  }
+
+  look(): boolean {
+    const owed = this.#owes
+    this.#awake = false
+    this.#owes = false
+    return owed
+  }
+
+  owe(): void {
+    this.#owes = true
   }
 
   watch(turnedAway: TurnedAway | null): void {
@@ -58,40 +78,80 @@ class OpenPoll implements Poll {
   }
 
   wake(): void {
+    this.#owes = true
+    this.nudge()
+  }
+
+  nudge(): void {
     this.#awake = true
     this.#resolve?.()
+    this.#resolve = null
   }
 
   /** A wake this poll no longer needs is passed on: the job it told of is still there. So is what it watched. */
   leave(): void {
     this.#polls.remove(this)
-    if (this.#awake || this.watches !== null) for (const queue of this.queues) this.#polls.passOn(queue, this.watches)
+    if (this.#owes || this.watches !== null) for (const queue of this.queues) this.#polls.passOn(queue, this.watches)
   }
+}
+
+export interface PollFacts {
+  readonly queues: readonly string[]
+  readonly workerId?: string | null
+  readonly tenant?: string | null
+  /** The number of the call, if it listens for orders to its worker. */
+  readonly listenSeq?: number | null
 }
 
 export class Polls {
   readonly #open = new Set<OpenPoll>()
+  readonly #byWorker = new Map<string, Set<OpenPoll>>()
 
-  enter(queues: readonly string[], workerId: string | null, tenant: string | null = null): Poll {
-    const poll = new OpenPoll(this, queues, workerId, tenant)
+  enter(facts: PollFacts): Poll {
+    const poll = new OpenPoll(this, facts)
+    if (poll.listenSeq !== null) this.#supersede(poll, poll.listenSeq)
     this.#open.add(poll)
+    if (poll.workerId !== null) {
+      const others = this.#byWorker.get(poll.workerId)
+      if (others === undefined) this.#byWorker.set(poll.workerId, new Set([poll]))
+      else others.add(poll)
+    }
     return poll
+  }
+
+  #supersede(poll: OpenPoll, seq: number): void {
+    for (const other of this.#of(poll.workerId)) {
+      if (other.listenSeq === null || other.superseded) continue
+      const older = other.listenSeq <= seq ? other : poll
+      older.superseded = true
+      older.nudge()
+    }
+  }
+
+  #of(workerId: string | null): Iterable<OpenPoll> {
+    return (workerId === null ? undefined : this.#byWorker.get(workerId)) ?? []
   }
 
   remove(poll: OpenPoll): void {
     this.#open.delete(poll)
+    if (poll.workerId === null) return
+    const others = this.#byWorker.get(poll.workerId)
+    others?.delete(poll)
+    if (others?.size === 0) this.#byWorker.delete(poll.workerId)
   }
 
   isOpen(workerId: string): boolean {
-    for (const poll of this.#open) if (poll.workerId === workerId) return true
-    return false
+    return this.#byWorker.has(workerId)
   }
 
-  /** Those who wait here, each once. */
+  /** The workers that wait here, each once. */
   workers(): string[] {
-    const ids = new Set<string>()
-    for (const { workerId } of this.#open) if (workerId !== null) ids.add(workerId)
-    return [...ids]
+    return [...this.#byWorker.keys()]
+  }
+
+  /** There is an order to this worker. */
+  tellOrders(workerId: string): void {
+    for (const poll of this.#of(workerId)) if (poll.listenSeq !== null) poll.nudge()
   }
 
   /** There may be work anywhere. */
@@ -133,10 +193,9 @@ export class Polls {
 
   /** The worker was removed or quieted: its polls are answered empty. */
   dismiss(workerId: string): void {
-    for (const poll of this.#open) {
-      if (poll.workerId !== workerId) continue
+    for (const poll of this.#of(workerId)) {
       poll.dismissed = true
-      poll.wake()
+      poll.nudge()
     }
   }
 
@@ -144,7 +203,7 @@ export class Polls {
   dismissAll(): void {
     for (const poll of this.#open) {
       poll.dismissed = true
-      poll.wake()
+      poll.nudge()
     }
   }
 

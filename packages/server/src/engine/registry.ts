@@ -71,6 +71,7 @@ export async function deregister(engine: Engine, workerId: string): Promise<Depa
         ;(step.job.state === 'discarded' ? discarded : requeued).push(job.id)
       }
       unit.removeWorker(workerId)
+      unit.noteOrders(workerId)
       unit.emit(
         workerEvent('worker.stopped', workerId, unit.now, { requeued_jobs: requeued, discarded_jobs: discarded }),
       )
@@ -98,6 +99,7 @@ export async function direct(engine: Engine, workerId: string, word: DirectiveWo
       }
       const asked: Worker = { ...worker, directive: directiveFor(word, worker) }
       unit.putWorker(asked)
+      unit.noteOrders(workerId)
       return asked
     },
   })

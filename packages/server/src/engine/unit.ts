@@ -207,6 +207,7 @@ export class Unit {
   #notices: WorkerNotice[] = []
   #told: Changes['told'][number][] = []
   #untold: NewEvent[] = []
+  #ordered: string[] = []
   #undo: (() => void)[] = []
   #aliveAt: Instant | null = null
   #noted: Changes['outages'] = null
@@ -223,6 +224,8 @@ export class Unit {
   readonly transitions: Transition[] = []
   /** For those who listen now; not kept in the log. */
   readonly live: NewEvent[] = []
+  /** Workers for which orders were stored. */
+  readonly orders: string[] = []
   /** Deadlines of others than jobs that ran out, and how late that was decided. */
   readonly ranOut: { readonly kind: LimitKind; readonly overshootMs: Millis }[] = []
   /** What was refused from the inbox, and whether more may lie there. */
@@ -668,7 +671,14 @@ export class Unit {
     const holder = this.#workers.has(workerId) ? this.worker(workerId) : this.#seen.get(workerId)
     if (holder === null) return
     this.#push(this.#notices, [told])
+    this.noteOrders(workerId)
     this.#retell(workerId, (kept) => [...kept, notice])
+  }
+
+  /** There is something that this worker should hear at once. */
+  noteOrders(workerId: string): void {
+    this.#push(this.#ordered, [workerId])
+    this.#push(this.orders, [workerId])
   }
 
   #retell(workerId: string, change: (kept: readonly Notice[]) => readonly Notice[]): void {
@@ -810,6 +820,7 @@ export class Unit {
       told: this.#told,
       events: this.#events,
       live: this.#untold,
+      orders: this.#ordered,
       aliveAt: this.#aliveAt,
       outages: this.#noted,
       inbox: this.#inbox,
@@ -826,6 +837,7 @@ export class Unit {
     this.#notices = []
     this.#told = []
     this.#untold = []
+    this.#ordered = []
     this.#aliveAt = null
     this.#noted = null
     this.#inbox = []

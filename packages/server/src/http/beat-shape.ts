@@ -12,7 +12,7 @@ import {
   whole,
   WORKER_ID_SHAPE,
 } from '@curfew/core'
-import type { BeatAnswer, BeatReport } from '../engine/heartbeat.ts'
+import type { BeatAnswer, BeatReport, StopOrder } from '../engine/heartbeat.ts'
 import { VISIBILITY, visibilityOf } from './fetch-shape.ts'
 import { JOB_ID } from './report-shapes.ts'
 
@@ -78,11 +78,11 @@ export function beatView(answer: BeatAnswer): Record<string, unknown> {
     acknowledged: true,
     server_time: iso(answer.serverTime),
     jobs_extended: answer.extended,
-    x_cancel_jobs: answer.stop.map(({ jobId, reason, lease }) => ({
-      job_id: jobId,
-      reason,
-      ...(lease === null ? {} : { x_lease: lease }),
-    })),
+    x_cancel_jobs: answer.stop.map(stopView),
     x_reregister: answer.reregister,
   }
+}
+
+export function stopView({ jobId, reason, lease }: StopOrder): Record<string, unknown> {
+  return { job_id: jobId, reason, ...(lease === null ? {} : { x_lease: lease }) }
 }

@@ -1,13 +1,16 @@
 /** EXCHANGE: a worker's reports, its beat and its fetch in one round trip. */
 import {
+  badField,
   elapsed,
   elementsOf,
   iso,
   list,
   membersOf,
   object,
+  oneOf,
   whole,
   WORKER_ID_SHAPE,
+  WORKER_STATES,
   type Fence,
   type Instant,
   type Job,
@@ -15,8 +18,9 @@ import {
 } from '@curfew/core'
 import type { Outcome } from '../engine/corridor.ts'
 import { exchange, type Exchange } from '../engine/exchange.ts'
+import type { Listening, Orders } from '../engine/orders.ts'
 import type { Saved } from '../engine/signs.ts'
-import { beatReport, beatView, NAMELESS_BEAT_SHAPE } from './beat-shape.ts'
+import { beatReport, beatView, NAMELESS_BEAT_SHAPE, stopView } from './beat-shape.ts'
 import { errorView, statusOf } from './errors.ts'
 import { FETCH_FIELDS, fetchRequest, handedOut } from './fetch-shape.ts'
 import { arrayOf, objectOf } from './message.ts'
@@ -33,6 +37,7 @@ import {
 import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
 export const MOST_REPORTS = 1_000
+const MOST_HEARD = 10_000
 
 /** The worker is named once, for all of them. */
 const REPORT_FIELDS = { job_id: JOB_ID, attempt: whole(0), x_lease: whole(0) } as const
@@ -49,7 +54,15 @@ const EXCHANGE_SHAPE = object(
     acks: list(object({ ...REPORT_FIELDS, ...ACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
     nacks: list(object({ ...REPORT_FIELDS, ...NACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
     beat: NAMELESS_BEAT_SHAPE,
-    fetch: object(FETCH_FIELDS, { required: ['queues'] }),
+    fetch: object({ ...FETCH_FIELDS, count: whole(0, 1000) }, { required: ['queues'] }),
+    listen: object(
+      {
+        state: oneOf(...WORKER_STATES),
+        seq: whole(0),
+        heard: list(object({ job_id: JOB_ID, x_lease: whole(0) }, { required: ['job_id', 'x_lease'] }), 0, MOST_HEARD),
+      },
+      { required: ['state', 'seq'] },
+    ),
   },
   { required: ['worker_id'] },
 )
@@ -59,7 +72,8 @@ export const EXCHANGE_ROUTES: readonly Route[] = [
     method: 'POST',
     path: '/ojs/v1/workers/exchange',
     tag: 'workers',
-    summary: 'Checkpoints, ACKs, FAILs, a BEAT and a FETCH in one round trip; each report stands or falls alone',
+    summary:
+      'Checkpoints, ACKs, FAILs, a BEAT and a FETCH in one round trip; with listen, orders to the worker as well',
     body: { shape: EXCHANGE_SHAPE },
     handle: async (call) => {
       const askedAt = call.engine.now()
@@ -73,6 +87,7 @@ export const EXCHANGE_ROUTES: readonly Route[] = [
           acks: entries(asked.acks, done.acks, ackedView),
           nacks: entries(asked.nacks, done.nacks, nackedView),
           beat: done.beat === null ? undefined : JSON.stringify(beatView(done.beat)),
+          orders: done.orders === null ? undefined : JSON.stringify(ordersView(done.orders)),
           jobs: asked.fetch === null ? undefined : arrayOf(handedOut(done.handed, asked.fetch, answeredAt)),
           server_time: JSON.stringify(iso(answeredAt)),
           x_waited_ms: String(elapsed(askedAt, answeredAt)),
@@ -84,7 +99,9 @@ export const EXCHANGE_ROUTES: readonly Route[] = [
 
 function exchangeOf(call: Call): Exchange {
   const read = bodyOf(call, EXCHANGE_SHAPE)
-  const { worker_id: workerId } = read
+  const { worker_id: workerId, listen } = read
+  if (read.fetch?.count === 0 && listen === undefined)
+    throw badField('fetch.count', 'fetch.count must be a whole number from 1 to 1000; 0 is allowed only with listen.')
   const members = membersOf(call.text)
   /** Each entry with its text and its place. */
   const each = <Read extends ReportRead, Report>(
@@ -106,8 +123,24 @@ function exchangeOf(call: Call): Exchange {
     nacks: each('nacks', read.nacks, failureOf),
     beat: read.beat === undefined ? null : beatReport(workerId, read.beat),
     fetch: read.fetch === undefined ? null : fetchRequest(workerId, read.fetch, tenantOf(call)),
+    listen: listen === undefined ? null : listeningOf(workerId, listen),
   }
 }
+
+type ListenRead = NonNullable<ReturnType<typeof EXCHANGE_SHAPE.read>['listen']>
+
+const listeningOf = (workerId: string, { state, seq, heard = [] }: ListenRead): Listening => ({
+  workerId,
+  state,
+  seq,
+  heard: heard.map(({ job_id, x_lease }) => ({ jobId: job_id, lease: x_lease })),
+})
+
+const ordersView = ({ state, stop, reregister }: Orders): View => ({
+  state,
+  x_cancel_jobs: stop.map(stopView),
+  ...(reregister ? { x_reregister: true } : {}),
+})
 
 type View = Record<string, unknown>
 

@@ -73,6 +73,8 @@ export interface Changes {
   readonly events: readonly NewEvent[]
   /** For those who listen now, on this and other servers; not kept. */
   readonly live: readonly NewEvent[]
+  /** Workers that should hear of new orders at once; not kept. */
+  readonly orders: readonly string[]
   /** A sign of life; one that is earlier than what is kept changes nothing. */
   readonly aliveAt: Instant | null
   /** Rewrites the list of outages, if it is still what was seen. */
@@ -92,6 +94,7 @@ export const NO_CHANGES: Changes = {
   told: [],
   events: [],
   live: [],
+  orders: [],
   aliveAt: null,
   outages: null,
   inbox: [],
@@ -109,6 +112,7 @@ export function isNothing(changes: Changes): boolean {
       changes.told.length +
       changes.events.length +
       changes.live.length +
+      changes.orders.length +
       changes.inbox.length ===
       0 &&
     changes.aliveAt === null &&
@@ -379,6 +383,8 @@ export const NOTHING: Batch = {
 export interface News {
   readonly changes: readonly StateChange[]
   readonly live: readonly NewEvent[]
+  /** Workers for which orders were stored. */
+  readonly orders: readonly string[]
   /** The last place it took in the log, if any. */
   readonly lastEvent: number | null
   /** The nearest instant at which a row it wrote wants to be woken. */

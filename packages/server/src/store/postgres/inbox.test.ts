@@ -96,7 +96,7 @@ test('who follows hears of what was laid there when that is committed, and not w
     () => heard.length,
     (n) => n > 0,
   )
-  expect(heard).toEqual([{ changes: [], live: [], lastEvent: null, wakeAt: null, inbox: true }])
+  expect(heard).toEqual([{ changes: [], live: [], orders: [], lastEvent: null, wakeAt: null, inbox: true }])
   await client.end()
 })
 

@@ -26,8 +26,8 @@ describe('news', () => {
   test('come whole, in pieces that fit, whatever they tell', () => {
     const changes = fc.oneof(fc.array(anyChange), fc.array(anyChange, { minLength: 200, maxLength: 400 }))
     fc.assert(
-      fc.property(changes, fc.array(anyLive), (told, live) => {
-        const pieces = piecesOf('me', told, live, at(5))
+      fc.property(changes, fc.array(anyLive), fc.array(anyText), (told, live, orders) => {
+        const pieces = piecesOf('me', { changes: told, live, orders }, at(5))
         for (const piece of pieces) {
           expect(Buffer.byteLength(piece + LONGEST_END)).toBeLessThanOrEqual(PAYLOAD_BYTES)
           expect(newsFrom(piece + NO_LAST_EVENT, 'me')).toBeNull()
@@ -40,6 +40,7 @@ describe('news', () => {
             .sort(),
         ).toEqual(told.map(key).sort())
         expect(heard.flatMap((news) => news?.live ?? [])).toEqual(live)
+        expect(heard.flatMap((news) => news?.orders ?? [])).toEqual(orders)
         expect(new Set(heard.map((news) => news?.wakeAt))).toEqual(new Set([at(5)]))
       }),
       { numRuns: 50 },
@@ -55,30 +56,36 @@ describe('news', () => {
       to: 'active' as const,
       tenant: null,
     }))
-    expect(piecesOf('me', changes, [], null).length).toBeLessThanOrEqual(6)
+    expect(piecesOf('me', { changes, live: [], orders: [] }, null).length).toBeLessThanOrEqual(6)
   })
 
   test('are understood by servers of an earlier version, and theirs here', () => {
     const change = { id: 'a', queue: 'default', type: 'email.send', from: null, to: 'available' } as const
     const [piece = ''] = piecesOf(
       'me',
-      [
-        { ...change, tenant: 'acme' },
-        { ...change, tenant: null },
-      ],
-      [],
+      {
+        changes: [
+          { ...change, tenant: 'acme' },
+          { ...change, tenant: null },
+        ],
+        live: [],
+        orders: ['w'],
+      },
       null,
     )
-    const { c } = JSON.parse(piece + NO_LAST_EVENT) as { c: unknown[][] }
+    const { c, l, a, e } = JSON.parse(piece + NO_LAST_EVENT) as { c: unknown[][]; l: []; a: null; e: null }
+    expect([l, a, e]).toEqual([[], null, null])
     const earlier = ['default', 'email.send', null, 'available', ['a']]
     expect(c.map((group) => group.slice(0, 5))).toEqual([earlier, earlier])
     const theirs = `{"w":"other","a":null,"c":${JSON.stringify([earlier])},"l":[]${NO_LAST_EVENT}`
-    expect(newsFrom(theirs, 'me')?.changes).toEqual([{ ...change, tenant: null }])
+    expect(newsFrom(theirs, 'me')).toMatchObject({ changes: [{ ...change, tenant: null }], orders: [] })
   })
 
   test('leave out an event that would not fit, and say the rest', () => {
     const live = [anEvent({ data: { text: 'x'.repeat(8_000) } }), anEvent({ subject: 'small' })]
-    const heard = piecesOf('me', [], live, null).map((piece) => newsFrom(piece + NO_LAST_EVENT, 'you'))
-    expect(heard).toEqual([{ changes: [], live: [live[1]], lastEvent: null, wakeAt: null, inbox: false }])
+    const heard = piecesOf('me', { changes: [], live, orders: [] }, null).map((piece) =>
+      newsFrom(piece + NO_LAST_EVENT, 'you'),
+    )
+    expect(heard).toEqual([{ changes: [], live: [live[1]], orders: [], lastEvent: null, wakeAt: null, inbox: false }])
   })
 })

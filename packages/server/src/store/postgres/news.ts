@@ -23,6 +23,8 @@ interface Payload {
   readonly w: string
   readonly c: readonly Group[]
   readonly l: readonly NewEvent[]
+  /** Workers with new orders, if there are any. An older server does not look at it, and does not tell it. */
+  readonly o?: readonly string[]
   /** The nearest wake. */
   readonly a: Instant | null
   /** The last event. */
@@ -35,36 +37,38 @@ export const AFTER_LAST_EVENT = '}'
 
 export function piecesOf(
   who: string,
-  changes: readonly StateChange[],
-  live: readonly NewEvent[],
+  { changes, live, orders }: Pick<News, 'changes' | 'live' | 'orders'>,
   wakeAt: Instant | null,
 ): string[] {
   const pieces: string[] = []
   const head = `{"w":${JSON.stringify(who)},"a":${String(wakeAt)}`
   let groups: string[] = []
   let events: string[] = []
+  let workers: string[] = []
   let bytes = 0
   const end = (): void => {
-    pieces.push(`${head},"c":[${groups.join()}],"l":[${events.join()}]`)
+    const ordered = workers.length === 0 ? '' : `,"o":[${workers.join()}]`
+    pieces.push(`${head},"c":[${groups.join()}],"l":[${events.join()}]${ordered}`)
     groups = []
     events = []
+    workers = []
     bytes = 0
   }
-  const room = MOST_BYTES - Buffer.byteLength(head) - 20
-  const take = (into: 'groups' | 'events', text: string): void => {
+  const room = MOST_BYTES - Buffer.byteLength(head) - 27
+  const take = (into: () => string[], text: string): void => {
     const size = Buffer.byteLength(text) + 1
     if (bytes + size > room) end()
     bytes += size
-    if (into === 'groups') groups.push(text)
-    else events.push(text)
+    into().push(text)
   }
-  for (const text of groupTexts(changes, room)) take('groups', text)
+  for (const text of groupTexts(changes, room)) take(() => groups, text)
+  for (const workerId of orders) take(() => workers, JSON.stringify(workerId))
   for (const event of live) {
     const text = JSON.stringify(event)
     // One that is too large for the line is dropped: nobody may count on it.
-    if (Buffer.byteLength(text) < room) take('events', text)
+    if (Buffer.byteLength(text) < room) take(() => events, text)
   }
-  if (pieces.length === 0 || groups.length > 0 || events.length > 0) end()
+  if (pieces.length === 0 || bytes > 0) end()
   return pieces
 }
 
@@ -100,13 +104,20 @@ function* groupTexts(changes: readonly StateChange[], room: number): Generator<s
 
 /** What another server told; null if it was this one. */
 export function newsFrom(payload: string, me: string): News | null {
-  const { w, c, l, a, e } = JSON.parse(payload) as Payload
+  const { w, c, l, o = [], a, e } = JSON.parse(payload) as Payload
   if (w === me) return null
   const changes = c.flatMap(([queue, type, from, to, ids, tenant = null]) =>
     ids.map((id) => ({ id, queue, type, from, to, tenant })),
   )
-  return { changes, live: l, lastEvent: e, wakeAt: a, inbox: false }
+  return { changes, live: l, orders: o, lastEvent: e, wakeAt: a, inbox: false }
 }
 
 /** An application told of what it has laid into the inbox. */
-export const INBOX_NEWS: News = { changes: [], live: [], lastEvent: null, wakeAt: null, inbox: true }
+export const INBOX_NEWS: News = {
+  changes: [],
+  live: [],
+  orders: [],
+  lastEvent: null,
+  wakeAt: null,
+  inbox: true,
+}

@@ -41,16 +41,18 @@ export class Pending {
   readonly tally = new Tally()
   readonly events: Unplaced[] = []
   readonly live: NewEvent[] = []
+  readonly orders = new Set<string>()
   readonly changes: StateChange[] = []
   wakeAt: Instant | null = null
   removed = 0
 
   /** Nothing is left to be told. */
   get isEmpty(): boolean {
-    return this.events.length === 0 && this.live.length === 0 && this.changes.length === 0 && this.wakeAt === null
+    const count = this.events.length + this.live.length + this.orders.size + this.changes.length
+    return count === 0 && this.wakeAt === null
   }
 
-  add({ jobs, workers, docs, events, live }: Changes): void {
+  add({ jobs, workers, docs, events, live, orders }: Changes): void {
     for (const { before, after } of jobs) {
       this.tally.count(before, after)
       if (after === null) this.removed++
@@ -59,6 +61,7 @@ export class Pending {
     for (const { after } of [...workers, ...docs]) if (after !== null) this.#wake(after.wakeAt)
     for (const event of events) this.events.push(unplaced(event))
     this.live.push(...live)
+    for (const workerId of orders) this.orders.add(workerId)
     this.changes.push(...stateChangesOf(jobs))
   }
 
@@ -303,9 +306,9 @@ export async function saveRest(
 }
 
 function tell(send: Send, { me, channel }: Session, pending: Pending): void {
-  const { changes, live, wakeAt, events } = pending
+  const { changes, live, orders, wakeAt, events } = pending
   if (pending.isEmpty) return
-  const pieces = piecesOf(me, changes, live, wakeAt)
+  const pieces = piecesOf(me, { changes, live, orders: [...orders] }, wakeAt)
   for (const [index, piece] of pieces.entries()) {
     if (events.length === 0 || index < pieces.length - 1) void send(sql.NOTIFY, [channel, piece + NO_LAST_EVENT])
     else void send(sql.NOTIFY_WITH_LAST_EVENT, [channel, piece + BEFORE_LAST_EVENT, AFTER_LAST_EVENT])

@@ -443,14 +443,16 @@ describe('news', () => {
     const step = admitted({ scheduledAt: at(50) })
     const live: NewEvent = anEvent({ type: 'job.progress', subject: 'w\ud800', data: { text: 'a\u0000"' } })
     const workers = [{ before: null, after: aWorker({ wakeAt: at(40) }) }]
-    await saveIn(a, { ...changesOf(step), live: [live], workers })
+    await saveIn(a, { ...changesOf(step), live: [live], workers, orders: ['w\ud800', 'w\ud800'] })
     await until(
       () => theirs.length,
       (n) => n > 0,
     )
     const { id, queue, type } = step.job
     const told = { id, queue, type, from: null, to: 'scheduled', tenant: null }
-    expect(theirs).toEqual([{ changes: [told], live: [live], lastEvent: 1, wakeAt: at(40), inbox: false }])
+    expect(theirs).toEqual([
+      { changes: [told], live: [live], orders: ['w\ud800'], lastEvent: 1, wakeAt: at(40), inbox: false },
+    ])
     expect(mine).toEqual([])
   })
 

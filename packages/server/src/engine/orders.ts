@@ -1,0 +1,109 @@
+/**
+ * Orders: what a worker should stop, and the state it should be in, told in the answer to a call by which it listens.
+ *
+ * The commit that stores a notice or a directive wakes the open calls of the worker (`polls.ts`), on every server. A call
+ * looks once it is entered there, so that it misses nothing; what a worker has heard it says with its next call.
+ */
+import { desiredState, directiveAfter, workerEvent, type Worker, type WorkerState } from '@curfew/core'
+import { needsOf, type Command } from './corridor.ts'
+import type { Engine } from './engine.ts'
+import { claim, waitFor, type FetchRequest, type Handed, type Look, type Seen } from './fetch.ts'
+import { stopOrders, type StopOrder } from './heartbeat.ts'
+import type { Unit } from './unit.ts'
+import { armed, livingWorker, seen } from './workers.ts'
+
+export interface Listening {
+  readonly workerId: string
+  /** What the worker reported when it sent the call. */
+  readonly state: WorkerState
+  /** Grows with each call, and counts with the beats. */
+  readonly seq: number
+  /** Orders that the worker has received. */
+  readonly heard: readonly { readonly jobId: string; readonly lease: number }[]
+}
+
+export interface Orders {
+  readonly state: WorkerState
+  readonly stop: readonly StopOrder[]
+  readonly reregister: boolean
+}
+
+/** Holds the call until there are jobs or orders. */
+export function waitForOrders(
+  engine: Engine,
+  request: FetchRequest,
+  listening: Listening,
+  gone: AbortSignal,
+): Promise<{ readonly handed: readonly Handed[]; readonly orders: Orders | null }> {
+  const queues = isServed(listening, request) ? request.queues : []
+  // The worker's word is taken once: a look that comes later repeats what is old by then.
+  let isFirst = true
+  const look: Look = (dismissed) => {
+    const once = isFirst
+    isFirst = false
+    return engine.run(lookFor(engine, dismissed ? null : request, listening, once))
+  }
+  return waitFor(engine, { ...request, queues, listenSeq: listening.seq }, look, gone)
+}
+
+const isServed = ({ state }: Listening, { count }: FetchRequest): boolean => state === 'running' && count > 0
+
+/** Orders, and jobs for a worker that runs and shall go on running. `isFirst`: what it says of itself is new. */
+export function lookFor(
+  engine: Engine,
+  request: FetchRequest | null,
+  listening: Listening,
+  isFirst: boolean,
+): Command<Seen> {
+  const { workerId } = listening
+  const claims = request === null || !isServed(listening, request) ? null : claim(engine, request)
+  const listens: Command<unknown> = {
+    name: 'fetch',
+    needs: { workers: [workerId], notices: [workerId] },
+    run: () => {},
+  }
+  return {
+    name: 'fetch',
+    needs: needsOf(claims === null ? [listens] : [listens, claims]),
+    run: async (unit) => {
+      const orders = await hear(unit, listening, isFirst)
+      const claimed = claims === null || orders.state !== 'running' ? null : await claims.run(unit)
+      return { claimed, orders: hasNews(orders, listening) ? orders : null }
+    },
+  }
+}
+
+const hasNews = ({ state, stop, reregister }: Orders, said: Listening): boolean =>
+  state !== said.state || stop.length > 0 || reregister
+
+async function hear(unit: Unit, listening: Listening, isFirst: boolean): Promise<Orders> {
+  const before = livingWorker(unit, listening.workerId)
+  const worker = listener(unit, before, listening, isFirst)
+  unit.putWorker(worker)
+  if (worker.state === 'quiet' && before.state === 'running')
+    unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
+  forgetHeard(unit, listening)
+  return {
+    state: desiredState(worker.directive, listening.state),
+    stop: await stopOrders(unit, worker, unit.notices(worker.id)),
+    reregister: !before.known,
+  }
+}
+
+/** A worker that listens is judged by its silence, as one that beats; what it reports counts as in a beat. */
+function listener(unit: Unit, before: Worker, { state, seq }: Listening, isFirst: boolean): Worker {
+  const alive = seen(unit, before)
+  const directive = directiveAfter(before.directive, state)
+  const isNews = isFirst && (before.state !== state || before.directive !== directive)
+  const isLate = before.beatSeq !== null && seq < before.beatSeq
+  const worker: Worker =
+    isNews && !isLate ? { ...alive, state, directive, draining: before.draining && state === 'quiet' } : alive
+  return worker.known && worker.wakeAt !== null ? worker : armed(unit, { ...worker, known: true })
+}
+
+function forgetHeard(unit: Unit, { workerId, heard }: Listening): void {
+  if (heard.length === 0) return
+  const keys = new Set(heard.map(({ jobId, lease }) => `${jobId} ${String(lease)}`))
+  for (const notice of unit.notices(workerId))
+    if (keys.has(`${notice.jobId} ${String(notice.lease)}`)) unit.forgetNotices(workerId, notice)
+}
