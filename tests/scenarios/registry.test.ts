@@ -1,6 +1,6 @@
 /** Workers come and go: register, register again, deregister, and what happens to what they hold. */
 import { expect, test } from 'vitest'
-import { at, TestServer } from '../harness.ts'
+import { at, TestServer, type Reply } from '../harness.ts'
 
 const WHOLE = { worker_id: 'w', hostname: 'host', pid: 7, queues: ['a', 'b'], concurrency: 3 }
 
@@ -157,6 +157,150 @@ test('a deregistered worker’s late report is refused', async () => {
   const { id } = await server.start({}, { worker_id: 'w' })
   await server.post('/ojs/v1/workers/deregister', { worker_id: 'w' })
   expect((await server.ack(id, { worker_id: 'w' })).body.error.details.reason).toBe('not_active')
+})
+
+const leave = (server: TestServer, more: object = {}): Promise<Reply> =>
+  server.post('/ojs/v1/workers/deregister', { worker_id: 'w', ...more })
+
+test('jobs that a leaving worker never started are given back with their attempt; those it started are not', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const retry = { max_attempts: 1, on_exhaustion: 'dead_letter' }
+  const [fresh, started, again] = [
+    await server.start({ retry }, { worker_id: 'w' }),
+    await server.start({}, { worker_id: 'w' }),
+    await server.start({ retry, visibility_timeout: 10 }, { worker_id: 'w' }),
+  ]
+  const reply = await leave(server, { x_leases: { [started.id]: 1, [again.id]: 7 } })
+  expect(reply.body).toMatchObject({ discarded_jobs: [] })
+  expect([...(reply.body['requeued_jobs'] as string[])].sort()).toEqual([fresh.id, started.id, again.id].sort())
+  for (const { id } of [fresh, again]) {
+    expect(await server.job(id)).toMatchObject({ state: 'available', x_interruptions: 1 })
+    expect((await server.eventTypes(id)).slice(-2)).toEqual(['job.interrupted', 'job.enqueued'])
+  }
+  expect(await server.job(started.id)).toMatchObject({ state: 'available', error: { type: 'shutdown' } })
+  expect((await server.job(started.id)).x_interruptions ?? 0).toBe(0)
+})
+
+test.each([
+  ['x_leases.a', { x_leases: { a: -1 } }],
+  ['seq', { seq: 0.5 }],
+])('a deregistration with a bad %s is refused', async (field, more) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const reply = await leave(server, more)
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, field])
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
+})
+
+const listening = (server: TestServer, seq: number, wait_ms = 0): Promise<Reply> =>
+  server.post('/ojs/v1/workers/exchange', {
+    worker_id: 'w',
+    listen: { state: 'running', seq },
+    fetch: { queues: ['default'], wait_ms },
+  })
+
+const beating = (server: TestServer, seq: number): Promise<Reply> =>
+  server.post('/ojs/v1/workers/exchange', { worker_id: 'w', beat: { seq }, fetch: { queues: ['default'] } })
+
+/** How a call that is late is answered, and whether it got a job. */
+const LATE: [
+  string,
+  (server: TestServer, seq: number) => Promise<{ state: string; reregister: unknown; jobs: number }>,
+][] = [
+  [
+    'beat',
+    async (server, seq) => {
+      const { body } = await server.beat('w', [], { seq })
+      return { state: String(body['state']), reregister: body['x_reregister'], jobs: 0 }
+    },
+  ],
+  [
+    'beat in an exchange',
+    async (server, seq) => {
+      const { beat, jobs } = (await beating(server, seq)).body
+      return { state: String(beat.state), reregister: beat.x_reregister, jobs: jobs.length }
+    },
+  ],
+  [
+    'call that listens',
+    async (server, seq) => {
+      const { orders, jobs } = (await listening(server, seq)).body
+      return { state: String(orders?.state), reregister: orders?.x_reregister, jobs: jobs.length }
+    },
+  ],
+]
+
+const isUnknown = async (server: TestServer): Promise<void> => {
+  for (const path of ['', '/health']) expect((await server.get(`/ojs/v1/workers/w${path}`)).status).toBe(404)
+  expect((await server.get('/ojs/v1/workers')).body['workers']).toEqual([])
+  expect((await server.get('/ojs/v1/admin/workers')).body['summary']).toMatchObject({ total: 0 })
+  expect((await server.post('/ojs/v1/admin/workers/w/quiet')).status).toBe(404)
+  expect((await server.call('DELETE', '/ojs/v1/admin/workers/w')).status).toBe(404)
+  expect((await leave(server)).status).toBe(404)
+}
+
+test.each(LATE)('a %s from before the deregistration does not bring the worker back', async (_, late) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await server.beat('w', [], { seq: 5 })
+  await leave(server, { seq: 9 })
+  const id = await server.enqueue()
+  for (const ms of [0, 20_000, 600_000]) {
+    await server.advance(ms)
+    for (const seq of [6, 9]) expect(await late(server, seq)).toEqual({ state: 'terminate', reregister: true, jobs: 0 })
+    await isUnknown(server)
+  }
+  expect((await server.job(id)).state).toBe('available')
+  expect(await late(server, 10)).toMatchObject({ reregister: true })
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
+})
+
+test.each([
+  ['a deregistration', {}, { seq: 4 }],
+  ['a beat', { seq: 4 }, {}],
+])('%s without a number: a late beat is told from a new one by its time', async (_, leaving, beating) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await leave(server, leaving)
+  await server.advance(29_999)
+  expect((await server.beat('w', [], beating)).body).toMatchObject({
+    state: 'terminate',
+    directive: 'terminate',
+    jobs_extended: [],
+    x_cancel_jobs: [],
+    x_reregister: true,
+  })
+  await isUnknown(server)
+  await server.advance(1)
+  expect((await server.beat('w', [], beating)).body).toMatchObject({ state: 'running', x_reregister: true })
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
+})
+
+test('a worker that registers again is at work at once', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await leave(server, { seq: 9 })
+  await server.register('w')
+  const id = await server.enqueue()
+  expect((await server.beat('w', [], { seq: 1 })).body).toMatchObject({ state: 'running', x_reregister: false })
+  expect((await listening(server, 2)).body.jobs).toMatchObject([{ id }])
+})
+
+test('no worker dies of having left, and after an hour nothing is kept of it', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const call = listening(server, 1, 30_000)
+  await server.advance(1_000)
+  await leave(server, { seq: 2 })
+  expect((await call).body.jobs).toEqual([])
+  await server.beat('w', [], { seq: 1 })
+  await server.advance(120_000)
+  expect(await server.eventTypes('w')).toEqual(['worker.started', 'worker.stopped'])
+  expect(await server.store.worker('w')).not.toBeNull()
+  await server.advance(3_600_000)
+  expect(await server.store.worker('w')).toBeNull()
+  expect(await server.eventTypes('w')).toEqual(['worker.started', 'worker.stopped'])
 })
 
 test('deregistering somebody unknown or dead is not found', async () => {

@@ -3,6 +3,7 @@
  * of those jobs are derived from `beat` when they come due (`deadlines.ts`).
  */
 import type { Instant, Millis } from './clock.ts'
+import { after, isDue } from './deadlines.ts'
 import type { AskedLimits } from './limits.ts'
 
 export const WORKER_STATES = ['running', 'quiet', 'terminate'] as const
@@ -10,16 +11,16 @@ export type WorkerState = (typeof WORKER_STATES)[number]
 
 /**
  * What an operator asked of a worker. `resume`: the worker may have heard a `quiet` that is lifted, and has not reported
- * `running` since.
+ * `running` since. `left`: it deregistered; its row is kept only to tell calls that come late (`isGhost`).
  */
-export const DIRECTIVES = ['continue', 'resume', 'quiet', 'terminate'] as const
+export const DIRECTIVES = ['continue', 'resume', 'quiet', 'terminate', 'left'] as const
 export type Directive = (typeof DIRECTIVES)[number]
 
 /** The state a worker should be in, by what an operator asked of it and by what it reports itself. */
 export function desiredState(directive: Directive, reported: WorkerState): WorkerState {
   if (directive === 'continue') return reported
   if (directive === 'resume') return reported === 'quiet' ? 'running' : reported
-  return furtherState(directive, reported)
+  return furtherState(directive === 'left' ? 'terminate' : directive, reported)
 }
 
 /** The one further along running → quiet → terminate: a worker is never pushed back. */
@@ -34,6 +35,18 @@ export const directiveAfter = (directive: Directive, reported: WorkerState): Dir
 /** As operators see it. */
 export const shownDirective = (directive: Directive): Exclude<Directive, 'resume'> =>
   directive === 'resume' ? 'continue' : directive
+
+export const hasLeft = ({ directive }: Pick<Worker, 'directive'>): boolean => directive === 'left'
+
+/**
+ * Whether a call was sent before the worker deregistered: its number is not above that of the deregistration or, where
+ * one of both has none, it comes within the time after which a silent worker counts as dead.
+ */
+export function isGhost(worker: Worker, seq: number | null, workerTimeoutMs: Millis, now: Instant): boolean {
+  if (!hasLeft(worker) || worker.diedAt === null) return false
+  if (seq !== null && worker.beatSeq !== null) return seq <= worker.beatSeq
+  return !isDue(after(worker.diedAt, workerTimeoutMs), now)
+}
 
 /** The last beat: which jobs it listed, and whose stall clocks it resets. */
 export interface Beat {
@@ -78,6 +91,7 @@ export interface Worker {
   readonly beat: Beat | null
   readonly beatSeq: number | null
   readonly handlers: Readonly<Record<string, AskedLimits>>
+  /** When it was declared dead, or deregistered. */
   readonly diedAt: Instant | null
   readonly wakeAt: Instant | null
   readonly version: number

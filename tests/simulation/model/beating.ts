@@ -11,6 +11,10 @@ const TOLD_FOR_MS = 60_000
 type Stop = readonly [jobId: string, reason: string]
 
 export function beat(model: Model, body: BeatBody, answer: Answer | null): Expected {
+  if (isLate(model, body.worker_id)) {
+    if (answer?.status === 200) checkLateAnswer(body.worker_id, answer)
+    return OK
+  }
   const worker = model.living(body.worker_id)
   const late = body.seq !== undefined && worker.beatSeq !== null && body.seq < worker.beatSeq
   wind(worker.alive, model.now)
@@ -51,6 +55,18 @@ export function beat(model: Model, body: BeatBody, answer: Answer | null): Expec
   }
   if (answer?.status === 200) checkAnswer(worker, answer, extended, stops)
   return OK
+}
+
+/** A beat after a deregistration, which has no number here, is taken to be from before it. */
+function isLate(model: Model, workerId: string): boolean {
+  const leftAt = model.left.get(workerId)
+  return leftAt !== undefined && model.now - leftAt < model.settings.workerTimeoutMs
+}
+
+function checkLateAnswer(workerId: string, answer: Answer): void {
+  const { state, x_reregister, jobs_extended } = answer.body as Record<string, unknown>
+  const isRight = state === 'terminate' && x_reregister === true && JSON.stringify(jobs_extended) === '[]'
+  insist('answers', isRight, () => `a beat of ${workerId}, which has left, was answered ${String(state)}`)
 }
 
 function stopReason(

@@ -64,6 +64,8 @@ export class Model {
   readonly workers = new Map<string, ModelWorker>()
   /** Workers that were declared dead, and when. */
   readonly #dead = new Map<string, number>()
+  /** Workers that deregistered and did not come back, and when. */
+  readonly left = new Map<string, number>()
   readonly queues = new Map<string, Queue>()
   readonly types = new Map<string, TypePolicy>()
   readonly notices = new Map<string, Notice[]>()
@@ -259,6 +261,7 @@ export class Model {
   anew(id: string): ModelWorker {
     if (!this.#isRemembered(id)) this.notices.delete(id)
     this.#dead.delete(id)
+    this.left.delete(id)
     const worker: ModelWorker = {
       id,
       known: false,

@@ -25,6 +25,7 @@ export function deregister(model: Model, workerId: string, answer: Answer | null
   const held = model.heldBy(workerId)
   for (const job of held) endAttempt(job, { type: 'shutdown', names: [], lapsed: true }, model.moment())
   model.forget(workerId)
+  model.left.set(workerId, model.now)
   if (answer?.status === 200) {
     const { requeued_jobs, discarded_jobs } = answer.body as { requeued_jobs: string[]; discarded_jobs: string[] }
     const isGone = ({ state }: ModelJob): boolean => state === 'discarded'

@@ -32,7 +32,7 @@ import {
 import type { Command } from './corridor.ts'
 import type { Engine } from './engine.ts'
 import { TOLD_FOR_MS, type Unit } from './unit.ts'
-import { armed, livingWorker, seen } from './workers.ts'
+import { armed, isLateCall, livingWorker, seen } from './workers.ts'
 
 export interface BeatReport {
   readonly workerId: string
@@ -63,6 +63,8 @@ export interface BeatAnswer {
   readonly serverTime: Instant
 }
 
+const HAS_LEFT = { state: 'terminate', extended: [], stop: [], reregister: true } as const
+
 export async function heartbeat(engine: Engine, report: BeatReport): Promise<BeatAnswer> {
   const answer = await engine.run(beat(engine, report))
   // A worker that is not running must not be given jobs by a poll it left open.
@@ -75,6 +77,7 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
     name: 'heartbeat',
     needs: { workers: [report.workerId], jobs: report.jobIds, notices: [report.workerId] },
     run: async (unit) => {
+      if (isLateCall(unit, report.workerId, report.seq)) return { ...HAS_LEFT, serverTime: unit.now }
       const before = livingWorker(unit, report.workerId)
       const late = report.seq !== null && before.beatSeq !== null && report.seq < before.beatSeq
       if (!late) await keepWhatWasDropped(unit, before, report)

@@ -10,7 +10,7 @@ import type { Engine } from './engine.ts'
 import { claim, waitFor, type FetchRequest, type Handed, type Look, type Seen } from './fetch.ts'
 import { stopOrders, type StopOrder } from './heartbeat.ts'
 import type { Unit } from './unit.ts'
-import { armed, livingWorker, seen } from './workers.ts'
+import { armed, isLateCall, livingWorker, seen } from './workers.ts'
 
 export interface Listening {
   readonly workerId: string
@@ -76,7 +76,10 @@ export function lookFor(
 const hasNews = ({ state, stop, reregister }: Orders, said: Listening): boolean =>
   state !== said.state || stop.length > 0 || reregister
 
+const HAS_LEFT: Orders = { state: 'terminate', stop: [], reregister: true }
+
 async function hear(unit: Unit, listening: Listening, isFirst: boolean): Promise<Orders> {
+  if (isLateCall(unit, listening.workerId, listening.seq)) return HAS_LEFT
   const before = livingWorker(unit, listening.workerId)
   const worker = listener(unit, before, listening, isFirst)
   unit.putWorker(worker)

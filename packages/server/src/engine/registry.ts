@@ -1,6 +1,8 @@
 /** Workers come and go: register, deregister, and what an operator asks of them. */
 import {
   abandon,
+  hasLeft,
+  interrupt,
   notFound,
   OjsError,
   shownDirective,
@@ -8,6 +10,7 @@ import {
   type AskedLimits,
   type Directive,
   type Instant,
+  type ReportedError,
   type Worker,
 } from '@curfew/core'
 import type { Command } from './corridor.ts'
@@ -55,8 +58,23 @@ export interface Departure {
   readonly discarded: readonly string[]
 }
 
-/** A worker leaves; whatever it still holds is recovered at once, whatever clock it is under. */
-export async function deregister(engine: Engine, workerId: string): Promise<Departure> {
+export interface Leaving {
+  readonly workerId: string
+  /** The attempts it started and did not end; null: it does not say. */
+  readonly leases: Readonly<Record<string, number>> | null
+  readonly seq: number | null
+}
+
+const NEVER_STARTED: ReportedError = {
+  type: 'shutdown',
+  message: 'The worker deregistered before it started the job.',
+}
+
+/**
+ * A worker leaves; whatever it still holds is recovered at once, whatever clock it is under. Its row is kept for a while:
+ * a beat that was sent before must not bring it back.
+ */
+export async function deregister(engine: Engine, { workerId, leases, seq }: Leaving): Promise<Departure> {
   const departure = await engine.run<Departure>({
     name: 'deregister',
     needs: { workers: [workerId] },
@@ -66,11 +84,14 @@ export async function deregister(engine: Engine, workerId: string): Promise<Depa
       const requeued: string[] = []
       const discarded: string[] = []
       for (const job of await unit.heldBy(workerId)) {
-        const step = abandon(job, unit.moment)
+        const isStarted = leases === null || leases[job.id] === job.lease
+        const step = isStarted ? abandon(job, unit.moment) : interrupt(job, NEVER_STARTED, unit.moment)
         unit.apply(step)
         ;(step.job.state === 'discarded' ? discarded : requeued).push(job.id)
       }
-      unit.removeWorker(workerId)
+      unit.forgetNotices(workerId)
+      const left: Worker = { ...newWorker(unit, workerId), directive: 'left', beatSeq: seq, diedAt: unit.now }
+      unit.putWorker(armed(unit, left))
       unit.noteOrders(workerId)
       unit.emit(
         workerEvent('worker.stopped', workerId, unit.now, { requeued_jobs: requeued, discarded_jobs: discarded }),
@@ -120,7 +141,7 @@ export function forgetWorker(workerId: string): Command<void> {
     needs: { workers: [workerId] },
     run: async (unit) => {
       const worker = unit.worker(workerId)
-      if (worker === null) throw notFound('worker', workerId)
+      if (worker === null || hasLeft(worker)) throw notFound('worker', workerId)
       if (worker.diedAt === null && (worker.known || (await unit.heldBy(workerId)).length > 0)) {
         throw new OjsError('conflict', 'Only a stale worker can be removed; this one is alive or holds jobs.', {
           details: { worker_id: workerId },

@@ -1,5 +1,5 @@
 /** Workers as the engine meets them: found, created on first sight, and touched by whatever they say. */
-import { absorbBeat, workerWakeAt, type Worker } from '@curfew/core'
+import { absorbBeat, isGhost, workerWakeAt, type Worker } from '@curfew/core'
 import type { Unit } from './unit.ts'
 
 export function newWorker(unit: Unit, id: string): Worker {
@@ -34,6 +34,12 @@ export function newWorker(unit: Unit, id: string): Worker {
 export function livingWorker(unit: Unit, id: string): Worker {
   const worker = unit.worker(id)
   return worker?.diedAt === null ? worker : newWorker(unit, id)
+}
+
+/** The call was sent before its worker deregistered. It changes nothing. */
+export function isLateCall(unit: Unit, workerId: string, seq: number | null): boolean {
+  const worker = unit.worker(workerId)
+  return worker !== null && isGhost(worker, seq, unit.livenessWith(null).workerTimeoutMs, unit.now)
 }
 
 /** Any call of a worker is a sign of life. An earlier `wakeAt` stays: it will find the later sign when it comes. */

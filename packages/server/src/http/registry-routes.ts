@@ -1,6 +1,7 @@
 /** The registry: workers introduce themselves and leave; and for those who look, who is there and whether it lives. */
 import {
   anyObject,
+  hasLeft,
   iso,
   list,
   mapOf,
@@ -17,7 +18,7 @@ import {
   type AskedLimits,
   type Worker,
 } from '@curfew/core'
-import { deregister, register } from '../engine/registry.ts'
+import { deregister, register, type Leaving } from '../engine/registry.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Answer } from './message.ts'
 import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
@@ -35,7 +36,10 @@ const REGISTER_SHAPE = object(
   },
   { required: ['worker_id', 'hostname', 'pid', 'queues', 'concurrency'] },
 )
-const DEREGISTER_SHAPE = object({ worker_id: WORKER_ID_SHAPE }, { required: ['worker_id'] })
+const DEREGISTER_SHAPE = object(
+  { worker_id: WORKER_ID_SHAPE, x_leases: mapOf(whole(0)), seq: whole(0) },
+  { required: ['worker_id'] },
+)
 
 export const REGISTRY_ROUTES: readonly Route[] = [
   {
@@ -83,14 +87,17 @@ export const REGISTRY_ROUTES: readonly Route[] = [
     tag: 'workers',
     summary: 'A worker leaves; what it still holds is recovered at once',
     body: { shape: DEREGISTER_SHAPE },
-    handle: (call) => leave(call.engine, bodyOf(call, DEREGISTER_SHAPE).worker_id),
+    handle: (call) => {
+      const { worker_id: workerId, x_leases: leases = null, seq = null } = bodyOf(call, DEREGISTER_SHAPE)
+      return leave(call.engine, { workerId, leases, seq })
+    },
   },
   {
     method: 'DELETE',
     path: '/ojs/v1/workers/:id',
     tag: 'workers',
     summary: 'The same, by path',
-    handle: (call) => leave(call.engine, param(call, 'id')),
+    handle: (call) => leave(call.engine, { workerId: param(call, 'id'), leases: null, seq: null }),
   },
   {
     method: 'GET',
@@ -127,7 +134,7 @@ export const REGISTRY_ROUTES: readonly Route[] = [
     handle: async (call) => {
       const id = param(call, 'id')
       const worker = await call.engine.read((reads) => reads.worker(id))
-      if (worker === null) throw notFound('worker', id)
+      if (worker === null || hasLeft(worker)) throw notFound('worker', id)
       const alive = worker.diedAt === null
       return {
         status: alive ? 200 : 503,
@@ -144,8 +151,9 @@ export const REGISTRY_ROUTES: readonly Route[] = [
   },
 ]
 
-async function leave(engine: Engine, workerId: string): Promise<Answer> {
-  const { requeued, discarded } = await deregister(engine, workerId)
+async function leave(engine: Engine, leaving: Leaving): Promise<Answer> {
+  const { workerId } = leaving
+  const { requeued, discarded } = await deregister(engine, leaving)
   return {
     body: JSON.stringify({
       ok: true,
