@@ -29,6 +29,16 @@ const enqueue = (server: CurfewServer, more: object = {}) =>
 const fetchOne = (server: CurfewServer, more: object = {}) =>
   call(server, 'POST', '/ojs/v1/workers/fetch', { queues: ['default'], ...more })
 
+const register = (server: CurfewServer) =>
+  call(server, 'POST', '/ojs/v1/workers/register', {
+    worker_id: 'w1',
+    hostname: 'here',
+    pid: 1,
+    queues: ['default'],
+    concurrency: 1,
+    started_at: at(0),
+  })
+
 test('a server in memory answers through its handler, and two of them know nothing of each other', async () => {
   const [one, other] = [await opened(), await opened()]
   const { body } = await enqueue(one)
@@ -82,6 +92,40 @@ test('on a clock that is handed in, everything is decided by it', async () => {
   await idle()
   host.advance(1_000)
   expect((await poll).body).toMatchObject({ job: { id: job.id, attempt: 2 }, x_waited_ms: 1_000 })
+})
+
+test('it says for how long nothing but housekeeping will happen', async () => {
+  const host = new FakeClock()
+  const server = await opened({ host })
+  await idle()
+  expect(await server.idleMs()).toBe(Infinity)
+  expect((await register(server)).status).toBe(200)
+  // A worker that is silent is judged by it.
+  expect(await server.idleMs()).toBe(30_000)
+  const poll = fetchOne(server, { worker_id: 'w1', wait_ms: 20_000 })
+  await idle()
+  expect(await server.idleMs()).toBe(Infinity)
+  await enqueue(server, { queue: 'unserved' })
+  expect(await server.idleMs()).toBe(Infinity)
+  await call(server, 'POST', '/ojs/v1/cron', { name: 'c', cron: '@every 2h', job_template: { type: 'a', args: [] } })
+  expect(await server.idleMs()).toBe(7_200_000)
+  await enqueue(server, { scheduled_at: at(60_000) })
+  expect(await server.idleMs()).toBe(60_000)
+  const { job } = (await enqueue(server)).body
+  expect((await poll).body.job.id).toBe(job.id)
+  expect(await server.idleMs()).toBe(0)
+})
+
+test('it says that it is not idle while a worker that polls has to register again', async () => {
+  const host = new FakeClock()
+  const server = await opened({ host })
+  const poll = fetchOne(server, { worker_id: 'w1', wait_ms: 20_000 })
+  await idle()
+  expect(await server.idleMs()).toBe(0)
+  expect((await register(server)).status).toBe(200)
+  expect(await server.idleMs()).toBe(Infinity)
+  host.advance(20_000)
+  expect((await poll).body.jobs).toEqual([])
 })
 
 test.skipIf(inject('database') === undefined)('on PostgreSQL too', async () => {

@@ -46,6 +46,35 @@ test('the fake clock fires timers at their own instants, in order, those that ar
   expect(clock.nextTimerAt()).toBeNull()
 })
 
+test('the fake clock can leap over idle timers, which then fire one by one at the instant it leapt to', () => {
+  const clock = new FakeClock(0)
+  const fired: [string, Instant][] = []
+  const note = (name: string) => () => fired.push([name, clock.now()])
+  let isIdle = true
+  clock.setTimer(20, note('second'), () => isIdle)
+  clock.setTimer(10, note('first'), () => true)
+  clock.setTimer(90, note('busy'))
+  expect([clock.nextTimerAt(), clock.nextBusyTimerAt()]).toEqual([10, 90])
+  isIdle = false
+  expect(clock.nextBusyTimerAt()).toBe(20)
+  clock.leapTo(instant(80))
+  expect([clock.now(), fired]).toEqual([80, []])
+  expect([clock.fireNext(), clock.fireNext(), clock.fireNext()]).toEqual([true, true, false])
+  expect(fired).toEqual([
+    ['first', 80],
+    ['second', 80],
+  ])
+  clock.leapTo(instant(50))
+  expect([clock.now(), clock.nextBusyTimerAt()]).toEqual([80, 90])
+})
+
+test('a timer of the fake clock between two milliseconds is expected at the later one', () => {
+  const clock = new FakeClock(0)
+  clock.setTimer(1.5, () => {})
+  clock.advance(clock.nextTimerAt() ?? 0)
+  expect(clock.nextTimerAt()).toBeNull()
+})
+
 test('the same seed gives the same chance, always in [0, 1)', () => {
   const [one, two, other] = [seededRandom(7), seededRandom(7), seededRandom(8)]
   const first = Array.from({ length: 100 }, one)

@@ -44,12 +44,21 @@ export interface Timer {
   cancel(): void
 }
 
+/** Whether a timer is housekeeping only, as things stand when it is asked. */
+export type IsIdle = () => boolean
+
+export const ALWAYS_IDLE: IsIdle = () => true
+export const NEVER_IDLE: IsIdle = () => false
+
 /** What the machine offers: two clocks, timers, and "after what arrived in this turn". The one port for time. */
 export interface Host {
   wallMs(): number
   monotonicMs(): number
-  /** Calls `fire` once, after at least `ms`. */
-  setTimer(ms: number, fire: () => void): Timer
+  /**
+   * Calls `fire` once, after at least `ms`. A timer that is idle is housekeeping only: a clock that is turned by hand may
+   * fire it late, at an instant before which nothing else happens.
+   */
+  setTimer(ms: number, fire: () => void, isIdle?: IsIdle): Timer
   /** Calls `run` once everything that has already arrived in this turn has been read. */
   defer(run: () => void): void
 }

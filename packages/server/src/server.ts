@@ -55,6 +55,11 @@ export interface CurfewServer {
   readonly handler: Handler
   /** Opens a socket in front of the handler. */
   listen(at?: Address): Promise<{ readonly address: string }>
+  /**
+   * For how many milliseconds nothing but housekeeping will happen by itself, as far as is known now. The test kit asks, to
+   * turn its clock past such a time at once.
+   */
+  idleMs(): Promise<number>
   /** Ends waits and streams, finishes what is under way, closes the store. */
   close(): Promise<void>
 }
@@ -116,6 +121,7 @@ export async function serverOn(
       listeners.push(listener)
       return { address: `http://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}` }
     },
+    idleMs: () => engine.idleMs(),
     close: () => (closed ??= close()),
   }
 }

@@ -3,7 +3,9 @@
  * is the one place that logs, counts and tells others what was committed.
  */
 import {
+  ALWAYS_IDLE,
   clockFrom,
+  earliest,
   elapsed,
   instant,
   OjsError,
@@ -21,6 +23,7 @@ import {
   type Stopwatch,
   type Timer,
   type Transition,
+  type Worker,
 } from '@curfew/core'
 import {
   StoreUnavailable,
@@ -343,6 +346,26 @@ export class Engine {
     await this.journeys.walked()
   }
 
+  /**
+   * For how long nothing but housekeeping will happen by itself: no job is active, or available in a queue that a poll asks
+   * for; no job and no document is due; and every worker waits for work with a poll, which is a sign of its life. Infinity:
+   * nothing is to come at all.
+   */
+  async idleMs(): Promise<number> {
+    const isBusy = this.#trouble !== null || this.webhooks.isBusy || this.journeys.isBusy
+    if (this.#isShared || this.#closed || isBusy) return 0
+    return this.read(async (reads, now) => {
+      for (const [queue, { active, available }] of await reads.counts())
+        if (active > 0 || (available > 0 && this.polls.asksFor(queue))) return 0
+      let next = await reads.nextWorkAt()
+      for (const worker of await reads.workers()) {
+        if (!this.polls.isOpen(worker.id)) next = earliest(next, worker.wakeAt)
+        else if (!isInOrder(worker)) return 0
+      }
+      return next === null ? Infinity : Math.max(0, elapsed(now, next))
+    })
+  }
+
   /** Removes everything (test bench only). */
   async reset(): Promise<void> {
     await this.run({ name: 'reset', run: () => {} })
@@ -516,9 +539,8 @@ export class Engine {
     if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, next - now))
     if (this.#isShared || this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#watch.sleepMs(now))
     if (this.#trouble !== null) sleepMs = RETRY_TROUBLE_MS
-    this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => {
-      this.#wake()
-    })
+    // Idle, as far as `idleMs` reaches: it knows what this timer is for.
+    this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => this.#wake(), ALWAYS_IDLE)
   }
 
   #wake(): void {
@@ -550,6 +572,11 @@ async function latestInstant(store: Store, lastEvent: number): Promise<Instant> 
   const { aliveAt } = await store.life()
   const newest = await store.event(lastEvent)
   return instant(Math.max(aliveAt ?? 0, newest?.at ?? 0))
+}
+
+/** Its next beat will tell it nothing: neither to register again, nor to become quiet or to stop. */
+function isInOrder({ registered, state, directive }: Worker): boolean {
+  return registered && state === 'running' && directive === 'continue'
 }
 
 function changeOf({ before, job }: Transition): StateChange {

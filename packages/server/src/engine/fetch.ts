@@ -5,6 +5,7 @@
  * job ends. One such poll is enough for a queue; when it leaves, another takes over (`polls.ts`).
  */
 import {
+  ALWAYS_IDLE,
   desiredState,
   isDue,
   queueOrder,
@@ -79,7 +80,8 @@ export async function waitFor(
     over = true
     poll.nudge()
   }
-  const timer = engine.host.setTimer(held.waitMs, end)
+  // The end of an empty poll changes nothing: work that comes before it wakes the poll.
+  const timer = engine.host.setTimer(held.waitMs, end, ALWAYS_IDLE)
   gone.addEventListener('abort', end, { once: true })
   try {
     for (;;) {

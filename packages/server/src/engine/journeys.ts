@@ -74,6 +74,11 @@ export class Journeys {
     return this.#underway.size > 0
   }
 
+  /** A run is being taken on, or a call is being made for one. */
+  get isBusy(): boolean {
+    return this.#busy.size > 0
+  }
+
   /** Goes on with what was under way when the server went down. */
   open(): void {
     this.#track(this.#keepers.takeUp())

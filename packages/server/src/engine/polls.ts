@@ -144,6 +144,12 @@ export class Polls {
     return this.#byWorker.has(workerId)
   }
 
+  /** Whether any poll waits for jobs of this queue. */
+  asksFor(queue: string): boolean {
+    for (const poll of this.#open) if (poll.queues.includes(queue)) return true
+    return false
+  }
+
   /** The workers that wait here, each once. */
   workers(): string[] {
     return [...this.#byWorker.keys()]

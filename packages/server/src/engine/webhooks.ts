@@ -83,6 +83,11 @@ export class Webhooks {
     this.#deliver()
   }
 
+  /** The log is being read, or an endpoint is being called. */
+  get isBusy(): boolean {
+    return this.#pumping !== null || this.#underway.size > 0
+  }
+
   lookedUpTo(id: string): number {
     return this.#looked.get(id) ?? 0
   }

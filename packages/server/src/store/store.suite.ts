@@ -651,6 +651,15 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect([nextWakeAt, await store.nextWakeAt()]).toEqual([at(200), at(200)])
       })
 
+      test('of jobs and documents alone can be asked for', async () => {
+        await save(changes({ workers: [{ before: null, after: aWorker({ wakeAt: at(50) }) }] }))
+        expect(await store.nextWorkAt()).toBeNull()
+        await save(changes({ docs: [{ before: null, after: aDoc({ wakeAt: at(300) }) }] }))
+        expect(await store.nextWorkAt()).toBe(at(300))
+        await saved(admitted({ scheduledAt: at(100) }))
+        expect([await store.nextWorkAt(), await store.nextWakeAt()]).toEqual([at(100), at(50)])
+      })
+
       test('happens anew at the instant a job was re-armed to', async () => {
         const job = await savedOne(admitted({ scheduledAt: at(100) }))
         await savedOne({ before: job, job: { ...job, wakeAt: at(50) }, events: [] })

@@ -307,6 +307,8 @@ export interface Reads {
   /** First and last place in the log (0 and 0 when nothing was ever logged; first = last + 1 when all is pruned). */
   eventBounds(): Promise<{ first: number; last: number }>
   nextWakeAt(): Promise<Instant | null>
+  /** As `nextWakeAt`, without workers: the nearest instant at which a job or a document wants to be woken. */
+  nextWorkAt(): Promise<Instant | null>
   life(): Promise<Life>
 
   // ---- Everything, page by page, for a copy. Together with workers, queues, types, events and life that is all there is.

@@ -689,6 +689,16 @@ SELECT least(
 )`,
 )
 
+export const NEXT_WORK = statement(
+  'next_work',
+  `
+-- Finds the nearest instant at which something must happen to a job or a document.
+SELECT least(
+  (SELECT wake_at FROM jobs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+  (SELECT wake_at FROM docs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1)
+)`,
+)
+
 // ---- Counts and tombstones ----
 
 export const ADD_TO_COUNTS = statement(

@@ -277,6 +277,7 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['UPDATE_DOCS', 'docs_pkey'],
     ['DELETE_DOCS', 'docs_pkey'],
     ['NEXT_WAKE', 'jobs_wake', 'workers_wake', 'docs_wake'],
+    ['NEXT_WORK', 'jobs_wake', 'docs_wake'],
     ['FIND_QUEUES', 'queues_pkey'],
     ['UPDATE_QUEUES', 'queues_pkey'],
     ['FIND_TYPES', 'types_pkey'],

@@ -318,6 +318,11 @@ export class PostgresStore implements Store {
     return rows[0]?.[0] ?? null
   }
 
+  async nextWorkAt(): Promise<Instant | null> {
+    const { rows } = await this.#read<readonly [Instant | null]>(sql.NEXT_WORK)
+    return rows[0]?.[0] ?? null
+  }
+
   // ---- Documents ----
 
   async doc(kind: string, id: string): Promise<Doc | null> {

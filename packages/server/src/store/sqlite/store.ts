@@ -222,6 +222,10 @@ export class SqliteStore implements Store {
     return this.#read(nextWakeOf)
   }
 
+  async nextWorkAt(): Promise<Instant | null> {
+    return this.#read(nextWorkOf)
+  }
+
   // ---- Workers, queues, types ----
 
   workers(): Promise<Worker[]> {
@@ -490,8 +494,12 @@ function listFor(
   }
 }
 
-function nextWakeOf({ nextJobWake, nextWorkerWake, nextDocWake }: Statements): Instant | null {
-  return earliest(nextJobWake.get() ?? null, nextWorkerWake.get() ?? null, nextDocWake.get() ?? null)
+function nextWakeOf(statements: Statements): Instant | null {
+  return earliest(statements.nextWorkerWake.get() ?? null, nextWorkOf(statements))
+}
+
+function nextWorkOf({ nextJobWake, nextDocWake }: Statements): Instant | null {
+  return earliest(nextJobWake.get() ?? null, nextDocWake.get() ?? null)
 }
 
 function one<Row, Found>(row: Row | undefined, to: (row: Row) => Found): Found | null {
