@@ -2,7 +2,17 @@
  * The whole server in this process, on a clock that stands still until a test turns it: deadlines of hours pass in
  * milliseconds, each decided at its own instant. Kits share nothing, so tests may run side by side.
  */
-import { FakeClock, instant, parseDuration, seededRandom, type Host, type Random } from '@curfew/core'
+import {
+  FakeClock,
+  instant,
+  NEVER_IDLE,
+  parseDuration,
+  seededRandom,
+  type Host,
+  type Instant,
+  type IsIdle,
+  type Random,
+} from '@curfew/core'
 import { Client } from '../client.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
@@ -40,7 +50,13 @@ interface ServerModule {
     readonly random: Random
     readonly log: Log
     readonly settings: Readonly<Record<string, string | number | boolean>>
-  }) => Promise<InProcessServer & { close(): Promise<void> }>
+  }) => Promise<TestedServer>
+}
+
+interface TestedServer extends InProcessServer {
+  /** For how long nothing but housekeeping will happen by itself. */
+  idleMs(): Promise<number>
+  close(): Promise<void>
 }
 
 /** `drain` gives up on a job that is still open after this long. */
@@ -48,14 +64,62 @@ const LONGEST_DRAIN_MS = 366 * 86_400_000
 /** Jobs that only wait for a worker would have been taken long before. */
 const STUCK_MS = 5 * 60_000
 const LONGEST_STEP_MS = 60_000
+/** A leap ends so long before the next event: everything is in its usual course again when it comes. */
+const LEAP_LEAD_MS = 2_000
+/** Shorter times are played. */
+const SHORTEST_LEAP_MS = 10_000
 
-export async function openTestKit(options: TestKitOptions = {}): Promise<TestKit> {
+interface KitParts {
+  readonly clock: FakeClock
+  readonly server: TestedServer
+  readonly newRandom: () => Random
+  readonly log: Log
+  readonly leaps: boolean
+  readonly onCall: () => void
+}
+
+/** For the tests of the kit itself. */
+interface OwnOptions {
+  /** False: every beat and every empty poll is played. */
+  readonly leaps?: boolean
+  /** Hears of every call to the server, and of every answer. */
+  readonly onCall?: () => void
+}
+
+export function openTestKit(options: TestKitOptions = {}): Promise<TestKit> {
+  return openKit(options)
+}
+
+/** @internal */
+export async function openKit(options: TestKitOptions, own: OwnOptions = {}): Promise<TestKit> {
   const { openServer } = await serverModule()
   const clock = new FakeClock(options.startAt?.getTime())
   const log = options.log ?? silentLog
-  const random = seededRandom(options.seed ?? 1)
-  const server = await openServer({ data: ':memory:', host: clock, random, log, settings: options.settings ?? {} })
-  return new TestKit(clock, server, random, log)
+  const newRandom = randomsFrom(options.seed ?? 1, clock)
+  const { settings = {} } = options
+  const server = await openServer({ data: ':memory:', host: clock, random: newRandom(), log, settings })
+  const { leaps = true, onCall = () => {} } = own
+  return new TestKit({ clock, server, newRandom, log, leaps, onCall })
+}
+
+/**
+ * One for the server, one for the client and one for each worker. What each draws follows from the instant, and not from
+ * how much was drawn before: skipped beats must not change how long a job waits for its next attempt.
+ */
+function randomsFrom(seed: number, clock: FakeClock): () => Random {
+  const seeds = seededRandom(seed)
+  return () => {
+    const ownSeed = Math.floor(seeds() * 2 ** 32)
+    let at = clock.now()
+    let random = seededRandom(ownSeed + at)
+    return () => {
+      if (at !== clock.now()) {
+        at = clock.now()
+        random = seededRandom(ownSeed + at)
+      }
+      return random()
+    }
+  }
 }
 
 async function serverModule(): Promise<ServerModule> {
@@ -78,31 +142,38 @@ function isIdle({ state, x_limits: limits, expires_at: expires }: JobView): bool
 export class TestKit {
   readonly client: Client
   readonly #clock: FakeClock
-  readonly #server: InProcessServer & { close(): Promise<void> }
-  readonly #random: Random
+  readonly #server: TestedServer
+  readonly #newRandom: () => Random
   readonly #log: Log
+  readonly #leaps: boolean
+  readonly #onCall: () => void
+  readonly #clientParty: Party
   readonly #parties = new Map<Worker, Party>()
   /** Whose attempt a signal belongs to: a handler sleeps on its worker's clock. */
   readonly #owners = new WeakMap<AbortSignal, Party>()
   readonly #dead = new Set<Worker>()
   #calls = 0
 
-  constructor(clock: FakeClock, server: InProcessServer & { close(): Promise<void> }, random: Random, log: Log) {
+  /** @internal */
+  constructor({ clock, server, newRandom, log, leaps, onCall }: KitParts) {
     this.#clock = clock
     this.#server = server
-    this.#random = random
+    this.#newRandom = newRandom
     this.#log = log
-    this.client = new Client({ server: this.#party(), host: clock, random })
+    this.#leaps = leaps
+    this.#onCall = onCall
+    this.#clientParty = this.#party(NEVER_IDLE)
+    this.client = new Client({ server: this.#clientParty, host: clock, random: newRandom() })
   }
 
   /** A worker on this server and this clock; isolated handlers run inline here. Give it handlers, then start it. */
   worker(settings: WorkerSettings = {}): Worker {
-    const party = this.#party()
+    const party = this.#party(() => worker.active === 0 && worker.state === 'running')
     const worker = new Worker({
       ...settings,
       server: party,
       host: party,
-      random: this.#random,
+      random: this.#newRandom(),
       log: this.#log,
       isolation: 'inline',
     })
@@ -122,12 +193,40 @@ export class TestKit {
   async advance(by: Duration): Promise<void> {
     const target = instant(this.#clock.now() + toMillis(by, 'advance'))
     await this.settle()
-    for (let next = this.#clock.nextTimerAt(); next !== null && next <= target; next = this.#clock.nextTimerAt()) {
+    for (let next = await this.#nextStop(target); next <= target; next = await this.#nextStop(target)) {
       this.#clock.advance(Math.max(0, next - this.#clock.now()))
       await this.settle()
     }
     this.#clock.advance(Math.max(0, target - this.#clock.now()))
     await this.settle()
+  }
+
+  /** When the next timer fires, once the time before it is skipped as far as it may be; Infinity: none is set. */
+  async #nextStop(target: Instant): Promise<number> {
+    const landingAt = this.#leaps ? await this.#landingAt(target) : null
+    if (landingAt !== null) await this.#leapTo(landingAt)
+    return this.#clock.nextTimerAt() ?? Infinity
+  }
+
+  /** Up to where nothing but housekeeping would happen, less the lead; null: it is not worth a leap. */
+  async #landingAt(target: Instant): Promise<Instant | null> {
+    const now = this.#clock.now()
+    const isWorthIt = (ms: number): boolean => ms >= SHORTEST_LEAP_MS + LEAP_LEAD_MS
+    const quietMs = Math.min(target, this.#clock.nextBusyTimerAt() ?? Infinity) - now
+    if (!isWorthIt(quietMs) || [this.#clientParty, ...this.#parties.values()].some(({ isWaiting }) => isWaiting))
+      return null
+    const calls = this.#calls
+    const leapMs = Math.min(quietMs, await this.#server.idleMs())
+    return isWorthIt(leapMs) && calls === this.#calls ? instant(now + leapMs - LEAP_LEAD_MS) : null
+  }
+
+  /**
+   * Whatever is housekeeping and would have happened on the way happens once, in its order, and each is answered before the
+   * next: a poll ends before its caller's patience does, a beat goes out before the fence would fall.
+   */
+  async #leapTo(at: Instant): Promise<void> {
+    this.#clock.leapTo(at)
+    while (this.#clock.fireNext()) await this.settle()
   }
 
   /** Lets everything that is under way come to rest, without turning the clock. */
@@ -143,10 +242,11 @@ export class TestKit {
   sleep(duration: Duration, signal?: AbortSignal): Promise<void> {
     const host = (signal === undefined ? undefined : this.#owners.get(signal)) ?? this.#clock
     return new Promise((resolve, reject) => {
-      const timer = host.setTimer(toMillis(duration, 'sleep'), () => {
+      const wake = (): void => {
         signal?.removeEventListener('abort', give)
         resolve()
-      })
+      }
+      const timer = host.setTimer(toMillis(duration, 'sleep'), wake, NEVER_IDLE)
       const give = (): void => {
         timer.cancel()
         reject(signal?.reason as Error)
@@ -234,10 +334,12 @@ export class TestKit {
     await closing
   }
 
-  #party(): Party {
-    return new Party(this.#clock, this.#server, () => {
+  #party(isIdle: IsIdle): Party {
+    const onCall = (): void => {
       this.#calls += 1
-    })
+      this.#onCall()
+    }
+    return new Party(this.#clock, this.#server, onCall, isIdle)
   }
 
   #partyOf(worker: Worker): Party {

@@ -2,27 +2,45 @@
  * One worker as the test kit sees it: its own view of the common clock, and its own line to the server. It can be put to
  * sleep, cut off, or killed, as a process can; what it waits for then comes late, or never.
  */
-import type { FakeClock, Host, Timer } from '@curfew/core'
+import type { FakeClock, Host, IsIdle, Timer } from '@curfew/core'
 import { NetworkError } from '../errors.ts'
 import type { InProcessServer, TransportRequest, TransportResponse } from '../transport.ts'
+
+/** A call that waits for work. */
+const POLL = /^\/ojs\/v1\/workers\/(exchange|fetch)$/
 
 export class Party implements Host, InProcessServer {
   readonly #clock: FakeClock
   readonly #server: InProcessServer
   readonly #onCall: () => void
+  readonly #isIdle: IsIdle
   #skewMs = 0
   #isAsleep = false
   #isDead = false
   #isCutOff = false
-  /** How to hang up on each open call. */
-  readonly #lines = new Set<() => void>()
+  /** How to hang up on each open call, and what it asks for. */
+  readonly #lines = new Map<() => void, string>()
   /** What happens when it wakes up, in its order. */
   #missed: (() => void)[] = []
 
-  constructor(clock: FakeClock, server: InProcessServer, onCall: () => void) {
+  /** `isIdle`: it runs nothing, and only waits for work. */
+  constructor(clock: FakeClock, server: InProcessServer, onCall: () => void, isIdle: IsIdle) {
     this.#clock = clock
     this.#server = server
     this.#onCall = onCall
+    this.#isIdle = isIdle
+  }
+
+  /** Its timers are housekeeping only: a worker that polls for work and does nothing else, or one that is dead. */
+  readonly isAtRest: IsIdle = () => {
+    if (this.#isDead) return true
+    if (this.#isAsleep || this.#isCutOff || this.#lines.size === 0 || !this.#isIdle()) return false
+    return [...this.#lines.values()].every((url) => POLL.test(url))
+  }
+
+  /** Something is between it and the server that time alone will change, and not by its timers alone. */
+  get isWaiting(): boolean {
+    return !this.isAtRest() && (this.#isAsleep || this.#isCutOff || this.#lines.size > 0)
   }
 
   // ---- Its clock ----
@@ -35,13 +53,14 @@ export class Party implements Host, InProcessServer {
     return this.#clock.monotonicMs()
   }
 
-  setTimer(ms: number, fire: () => void): Timer {
+  setTimer(ms: number, fire: () => void, isIdle = this.isAtRest): Timer {
     let isCancelled = false
-    const timer = this.#clock.setTimer(ms, () => {
+    const late = (): void => {
       this.#whenAwake(() => {
         if (!isCancelled) fire()
       })
-    })
+    }
+    const timer = this.#clock.setTimer(ms, late, isIdle)
     return {
       cancel: () => {
         isCancelled = true
@@ -89,7 +108,7 @@ export class Party implements Host, InProcessServer {
         reject(cutOff())
       }
       request.signal.addEventListener('abort', leave, { once: true })
-      this.#lines.add(hangUp)
+      this.#lines.set(hangUp, request.url)
       this.#server
         .handler({ ...request, signal: controller.signal })
         .then(resolve, reject)
@@ -113,7 +132,7 @@ export class Party implements Host, InProcessServer {
 
   cutOff(): void {
     this.#isCutOff = true
-    for (const hangUp of [...this.#lines]) hangUp()
+    for (const hangUp of [...this.#lines.keys()]) hangUp()
   }
 
   heal(): void {
@@ -124,7 +143,7 @@ export class Party implements Host, InProcessServer {
   die(): void {
     this.#isDead = true
     this.#missed = []
-    for (const hangUp of [...this.#lines]) hangUp()
+    for (const hangUp of [...this.#lines.keys()]) hangUp()
   }
 
   skew(byMs: number): void {
