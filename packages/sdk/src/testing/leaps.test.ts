@@ -6,7 +6,7 @@ import type { EnqueueOptions } from '../enqueue-options.ts'
 import { state } from '../journey-states.ts'
 import { journey } from '../journey.ts'
 import type { JobView } from '../wire.ts'
-import type { Worker } from '../worker.ts'
+import type { Worker } from '../worker/worker.ts'
 import { openKit, openTestKit, type TestKit } from './kit.ts'
 
 interface Task {
