@@ -108,6 +108,36 @@ describe('one attempt', () => {
     expect(await late.ending).toEqual({ kind: 'abandoned' })
   })
 
+  test('tells its handler how long the grace is, and what is left of it once it has begun', () => {
+    const { clock, attempt } = stage()
+    expect(attempt.context.graceRemaining()).toBe(500)
+    clock.advance(1_200)
+    expect(attempt.context.graceRemaining()).toBe(300)
+    attempt.stop({ why: 'shutdown' }, later(clock, 100))
+    expect(attempt.context.graceRemaining()).toBe(100)
+    attempt.stop({ why: 'shutdown' }, later(clock, 200))
+    expect(attempt.context.graceRemaining()).toBe(100)
+  })
+
+  test('that is cancelled early, lost, stalled or over has the grace it really has', async () => {
+    const cancelled = stage()
+    cancelled.attempt.stop({ why: 'cancelled' }, later(cancelled.clock, 200))
+    expect(cancelled.attempt.context.graceRemaining()).toBe(200)
+    cancelled.attempt.stop({ why: 'lost' }, later(cancelled.clock, 200))
+    expect(cancelled.attempt.context.graceRemaining()).toBe(0)
+
+    const stalled = stage({}, true)
+    let atAbort: number | null = null
+    stalled.signal.addEventListener('abort', () => (atAbort = stalled.attempt.context.graceRemaining()))
+    stalled.clock.advance(400)
+    expect(atAbort).toBe(0)
+
+    const over = stage()
+    over.settle({ kind: 'returned', result: 1 })
+    await over.ending
+    expect(over.attempt.context.graceRemaining()).toBe(0)
+  })
+
   test('in an isolate is stopped there, and its end is waited for', async () => {
     const orders: [Stop, number][] = []
     const { clock, ending, settle } = stage({ stopIsolate: (stop, killAt) => void orders.push([stop, killAt]) })

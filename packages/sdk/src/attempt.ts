@@ -62,6 +62,8 @@ export class Attempt {
   #isLost = false
   #isOver = false
   #giveUpAt: Instant
+  /** When the handler is given up or killed. */
+  #endsAt: Instant
   #timer: Timer | null = null
   #signAt: Instant
   #giveUp: () => void = () => {}
@@ -74,11 +76,13 @@ export class Attempt {
     this.#ports = ports
     this.#signAt = monotonicNow(ports.host)
     this.#giveUpAt = ports.stopIsolate === null ? terms.hardAt : after(terms.hardAt, KILL_PATIENCE_MS)
+    this.#endsAt = instant(facts.hardAt)
     this.#checkpoints = new LatestWins((state) => ports.saveCheckpoint(hold, state))
     this.#progress = new LatestWins((progress) => ports.saveProgress(hold, progress))
     this.context = createContext(facts, this.#controller.signal, {
       host: ports.host,
       call: (call) => this.perform(call),
+      endsAt: () => (this.#isLost || this.#isOver ? -Infinity : this.#endsAt),
     })
   }
 
@@ -109,6 +113,7 @@ export class Attempt {
     if (stop.why === 'lost') this.#isLost = true
     if (this.#isOver) return
     const until = earliest(giveUpAt, this.terms.hardAt) ?? giveUpAt
+    this.#endsAt = earliest(this.#endsAt, until) ?? until
     if (this.#ports.stopIsolate === null) this.#giveUpAt = earliest(this.#giveUpAt, until) ?? until
     else {
       this.#giveUpAt = earliest(this.#giveUpAt, after(until, KILL_PATIENCE_MS)) ?? until
@@ -187,8 +192,8 @@ export class Attempt {
   /** It did not prove its life in time: the server has given it up by now. */
   #stall(now: Instant): void {
     const limitMs = this.terms.stallMs ?? millis(0)
-    this.stop({ why: 'deadline', kind: 'stalled', limitMs, source: 'server' }, after(now, this.terms.graceMs))
     this.#isLost = true
+    this.stop({ why: 'deadline', kind: 'stalled', limitMs, source: 'server' }, after(now, this.terms.graceMs))
   }
 
   #tellOfLateEnding(ending: AnyEnding): void {

@@ -78,7 +78,11 @@ class HostedAttempt {
     const loaded = await this.#home.loaded
     if (!loaded.ok) return
     const { signal } = this.#aborter
-    const ctx = createContext(this.#facts, signal, { host: this.#home.host, call: (call) => this.#call(call) })
+    const ctx = createContext(this.#facts, signal, {
+      host: this.#home.host,
+      call: (call) => this.#call(call),
+      endsAt: () => (this.#isOver ? -Infinity : this.#facts.hardAt),
+    })
     let outcome: Outcome
     try {
       // Loading or waiting may have taken all the time there was: nothing starts with an empty budget.
