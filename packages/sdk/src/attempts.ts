@@ -117,7 +117,8 @@ export class Attempts {
       jobId: job.id,
       type: job.type,
       queue: job.queue,
-      attempt: job.attempt,
+      // A hand-back does not use up a try, so it does not count as one for the handler either.
+      attempt: Math.max(1, job.attempt - (job.x_interruptions ?? 0)),
       maxAttempts: job.max_attempts ?? null,
       args: job.args,
       input: job.args,
@@ -213,11 +214,19 @@ export class Attempts {
 
     const ending = await attempt.live(async (context) => {
       let forced: Ending | null = null
+      let startMs: { startMs?: number } = {}
       try {
         const value = await compose(middleware, context, async () => {
           if (isolated === null) return runHere(handler, context)
           const { sent } = await inputFor(handler.job, context.args)
-          const ended = await this.#runThere(key, handler, { ...attempt.facts, input: sent }, isolated.promise)
+          const ended = await this.#runThere(
+            key,
+            handler,
+            { ...attempt.facts, input: sent },
+            terms.hardAt,
+            isolated.promise,
+          )
+          if ('startMs' in ended && ended.startMs !== undefined) startMs = { startMs: ended.startMs }
           if (ended.kind === 'returned') return checkOutput(handler.job, ended.result)
           if (ended.kind !== 'threw') forced = ended
           throw endingError(ended)
@@ -226,7 +235,7 @@ export class Attempts {
         return { kind: 'returned', result: jsonCopy(value, 'The result') }
       } catch (error) {
         // What was killed stays killed, whatever the middleware makes of it.
-        return forced ?? { kind: 'threw', error: errorData(error) }
+        return forced ?? { kind: 'threw', error: errorData(error), ...startMs }
       }
     })
 
@@ -245,7 +254,13 @@ export class Attempts {
     this.#ports.onFree()
   }
 
-  #runThere(key: string, handler: Registered, facts: AttemptFacts, ended: Promise<Ending>): Promise<Ending> {
+  #runThere(
+    key: string,
+    handler: Registered,
+    facts: AttemptFacts,
+    serverEndsAt: number,
+    ended: Promise<Ending>,
+  ): Promise<Ending> {
     if (handler.isolation === 'inline' || handler.module === null) throw new Error('a handler without an isolate')
     this.#ports.order({
       op: 'run',
@@ -255,6 +270,7 @@ export class Attempts {
         module: handler.module,
         exportName: handler.exportName,
         memoryMb: handler.memoryMb,
+        serverEndsAt,
         facts,
       },
     })
@@ -275,5 +291,7 @@ async function runHere({ job, run, module, exportName }: Registered, context: Co
 
 function endingError(ending: Exclude<Ending, { kind: 'returned' }>): Error {
   if (ending.kind === 'killed') return new LostLeaseError('The handler was killed.')
+  if (ending.kind === 'not_begun')
+    return new LostLeaseError('The isolate was still starting; the handler had not begun.')
   return errorFromData(ending.error)
 }

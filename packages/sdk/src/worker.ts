@@ -22,6 +22,7 @@ import {
   type Timer,
 } from '@curfew/core'
 import { Attempts } from './attempts.ts'
+import { checkHandlers } from './check-handlers.ts'
 import { Backoff } from './backoff.ts'
 import { Client } from './client.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
@@ -36,6 +37,8 @@ import { guardHere, guardInThread, type GuardHandle } from './guard/start.ts'
 import { afterEverySleep } from './host.ts'
 import { makeHandler, type HandlerOptions, type Registered } from './handlers.ts'
 import { entryUrl } from './isolate/entry.ts'
+import type { IsolateKind } from './isolate/isolate.ts'
+import type { ErrorData } from './isolate/protocol.ts'
 import { Lanes } from './lanes.ts'
 import type { AttemptLimits } from './limits.ts'
 import { stderrLog, type Log } from './log.ts'
@@ -81,6 +84,11 @@ const CLEAN_UP_MS = millis(2_000)
 const LAST_WORDS_MS = 5_000
 /** Refusals of a result that leave the job as it was. */
 const TOO_LARGE: readonly string[] = ['result_too_large', 'payload_too_large']
+const GUARD_GONE: ErrorData = {
+  name: 'IsolateError',
+  code: 'guard_gone',
+  message: 'The thread that watches over isolates ended by itself. Start the worker again.',
+}
 const USUAL_INTERVAL_S = 5
 const USUAL_TIMEOUT_S = 30
 
@@ -100,6 +108,8 @@ export class Worker {
   #facts: WorkerFacts
   #lanes: Lanes | null = null
   #guard: GuardHandle | null = null
+  readonly #checking = new Map<number, (error: ErrorData | null) => void>()
+  #checks = 0
   #isThreaded = false
   #fences = false
   #state: WorkerState = 'running'
@@ -263,7 +273,14 @@ export class Worker {
     if (supports === null) return
     this.#fences = supports.limits
     this.#guard = this.#startGuard()
-    this.#warmIsolates()
+    try {
+      await checkHandlers(this.#handlers.values(), (kind) => this.#checkIsolate(kind))
+    } catch (error) {
+      // A stop ends the checks, too.
+      if (this.#stopping !== null) return
+      await this.#guard.close()
+      throw error
+    }
     const courier = this.#courier(supports)
     this.#lanes = new Lanes({
       host: this.#host,
@@ -328,12 +345,18 @@ export class Worker {
     return guardHere({ host: this.#host, log: this.#log, facts: this.#facts, fences: this.#fences, beat }, tell)
   }
 
-  /** The first job of a kind should not pay for the start of its isolate. */
-  #warmIsolates(): void {
-    for (const { isolation, module, exportName, memoryMb } of this.#handlers.values()) {
-      if (isolation === 'inline' || module === null) continue
-      this.#guard?.order({ op: 'warm', kind: { isolation, module, exportName, memoryMb } })
-    }
+  /** Also keeps the isolate warm: the first job of a kind should not pay for its start. */
+  #checkIsolate(kind: IsolateKind): Promise<ErrorData | null> {
+    const id = (this.#checks += 1)
+    return new Promise((resolve) => {
+      this.#checking.set(id, resolve)
+      this.#guard?.order({ op: 'check', id, kind })
+    })
+  }
+
+  #checked(id: number, error: ErrorData | null): void {
+    this.#checking.get(id)?.(error)
+    this.#checking.delete(id)
   }
 
   async #register(): Promise<void> {
@@ -433,11 +456,15 @@ export class Worker {
       case 'fence':
         this.#fence()
         return
+      case 'checked':
+        this.#checked(news.id, news.error)
+        return
       case 'call':
       case 'ended':
         this.#attempts.hear(news)
         return
       case 'gone':
+        for (const id of [...this.#checking.keys()]) this.#checked(id, GUARD_GONE)
         void this.#replaceGuard()
         return
       case 'closed':
@@ -451,7 +478,9 @@ export class Worker {
     await this.#sleep(GUARD_REST_MS)
     if (this.#stopping !== null) return
     this.#guard = this.#startGuard()
-    this.#warmIsolates()
+    checkHandlers(this.#handlers.values(), (kind) => this.#checkIsolate(kind)).catch((error: unknown) => {
+      this.#log.warn({ reason: String(error) }, 'isolates could not be started in advance')
+    })
     this.#guard.order({ op: 'state', state: this.#state })
     this.#tellGuard(this.#contactAt)
   }

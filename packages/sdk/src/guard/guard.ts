@@ -6,7 +6,8 @@
  * worker; where there is no network to block on, it runs in the worker's own thread.
  */
 import { after, earliest, instant, isDue, millis, type Host, type Instant, type Millis, type Timer } from '@curfew/core'
-import { Isolates } from '../isolate/isolates.ts'
+import type { StartIsolate } from '../isolate/isolate.ts'
+import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
 import type { Stop } from '../isolate/protocol.ts'
 import type { Log } from '../log.ts'
 import { fenceAt, monotonicNow } from '../terms.ts'
@@ -21,6 +22,8 @@ export interface GuardPorts {
   readonly fences: boolean
   readonly beat: (body: Record<string, unknown>, timeoutMs: number) => Promise<BeatAnswer>
   readonly tell: (news: GuardNews) => void
+  /** Tests hand in another. */
+  readonly startIsolate?: StartIsolate
 }
 
 /** A beat that is not answered by the time of the next one is given up, but not sooner than this. */
@@ -36,6 +39,8 @@ export class Guard {
   /** When an attempt's life was last vouched for. */
   readonly #vouchedAt = new Map<string, Instant>()
   readonly #inIsolates = new Set<string>()
+  /** Where handlers are stuck, until a beat has carried it. */
+  readonly #stacks = new Map<string, readonly string[]>()
   #state: WorkerState = 'running'
   #intervalMs: Millis | null = null
   #timeoutMs: Millis | null = null
@@ -51,18 +56,22 @@ export class Guard {
   constructor(ports: GuardPorts) {
     this.#ports = ports
     this.#contactAt = this.#beatAt = this.#now()
-    this.#isolates = new Isolates({
+    const options: IsolatesOptions = {
       host: ports.host,
       log: ports.log,
       most: ports.facts.concurrency,
       onCall: (key, id, call) => {
         ports.tell({ op: 'call', key, id, call })
       },
+      onStack: (key, stack) => {
+        this.#handOnStack(key, stack)
+      },
       onEnded: (key, ending) => {
         this.#inIsolates.delete(key)
         ports.tell({ op: 'ended', key, ending })
       },
-    })
+    }
+    this.#isolates = new Isolates(options, ports.startIsolate)
   }
 
   obey(order: GuardOrder): void {
@@ -85,6 +94,7 @@ export class Guard {
       case 'end':
         this.#watched.delete(order.key)
         this.#signs.delete(order.key)
+        this.#stacks.delete(order.key)
         this.#vouchedAt.delete(order.key)
         return
       case 'sign':
@@ -98,8 +108,10 @@ export class Guard {
         }
         this.#heard(instant(order.askedAt))
         return
-      case 'warm':
-        this.#isolates.warm(order.kind)
+      case 'check':
+        void this.#isolates.check(order.kind).then((error) => {
+          this.#ports.tell({ op: 'checked', id: order.id, error })
+        })
         return
       case 'run':
         this.#inIsolates.add(order.task.key)
@@ -142,6 +154,13 @@ export class Guard {
     return dueAt
   }
 
+  /** While the attempt is valid: the server keeps it, and stores it with the failure when it ends the attempt itself. */
+  #handOnStack(key: string, stack: readonly string[]): void {
+    if (!this.#ports.fences || !this.#watched.has(key)) return
+    this.#stacks.set(key, stack)
+    this.#beatNow()
+  }
+
   #beatNow(): void {
     if (this.#closed || this.#intervalMs === null) return
     if (this.#isBeating) this.#beatsAgain = true
@@ -153,14 +172,24 @@ export class Guard {
     const askedAt = this.#now()
     this.#beatAt = askedAt
     const signs = new Set(this.#signs)
+    const stacks = new Map(this.#stacks)
     this.#signs.clear()
     for (const key of signs) this.#vouchedAt.set(key, askedAt)
     this.#armBeat()
     try {
       const answer = await this.#ports.beat(
-        beatBody(this.#ports.facts, this.#state, [...this.#watched.values()], signs, askedAt, this.#ports.fences),
+        beatBody(
+          this.#ports.facts,
+          this.#state,
+          [...this.#watched.values()],
+          signs,
+          askedAt,
+          this.#ports.fences,
+          stacks,
+        ),
         Math.max(SHORTEST_PATIENCE_MS, this.#intervalMs ?? 0),
       )
+      for (const key of stacks.keys()) this.#stacks.delete(key)
       if (this.#closed) return
       this.#heard(askedAt)
       this.#stopIsolates(answer)

@@ -51,8 +51,8 @@ export type GuardOrder =
   | { readonly op: 'sign'; readonly key: string }
   /** Another call of this worker was answered; it was sent at `askedAt`. */
   | { readonly op: 'contact'; readonly askedAt: number; readonly beat: boolean }
-  /** There will be tasks of this kind. */
-  | { readonly op: 'warm'; readonly kind: IsolateKind }
+  /** Can handlers of this kind run? Answered by `checked`. */
+  | { readonly op: 'check'; readonly id: number; readonly kind: IsolateKind }
   | { readonly op: 'run'; readonly task: IsolateTask }
   | { readonly op: 'reply'; readonly key: string; readonly id: number; readonly answer: Answer }
   | { readonly op: 'stop'; readonly key: string; readonly stop: Stop; readonly killAt: number }
@@ -75,6 +75,8 @@ export type GuardNews =
   | { readonly op: 'silence'; readonly message: string }
   /** No good call for so long that the server may count on nothing here any more. */
   | { readonly op: 'fence' }
+  /** The answer to a `check`: null when the module was loaded and has the handler. */
+  | { readonly op: 'checked'; readonly id: number; readonly error: ErrorData | null }
   | { readonly op: 'call'; readonly key: string; readonly id: number; readonly call: Call }
   | { readonly op: 'ended'; readonly key: string; readonly ending: Ending }
   | { readonly op: 'closed' }

@@ -65,8 +65,8 @@ function unloadable(module: string, error: unknown): ErrorData {
     code: isMissing ? 'module_not_found' : 'module_failed',
     message: isMissing
       ? `The module of the handler, ${module}, or one it imports is not there: ${message}. Give it as ` +
-        `new URL('./handler.js', import.meta.url), and deploy it with the worker.`
-      : `The module of the handler, ${module}, could not be loaded: ${name}: ${message}`,
+        `new URL('./handler.ts', import.meta.url), and deploy it with the worker.`
+      : `The module of the handler, ${module}, could not be loaded: ${name}: ${message}. Correct the module.`,
     ...(stack === undefined ? {} : { stack }),
   }
 }
@@ -78,7 +78,7 @@ function noHandler(module: string, exportName: string, found: unknown, names: re
     code: 'export_not_found',
     message:
       found === undefined
-        ? `${module} has no export "${exportName}". ${exported}`
-        : `The export "${exportName}" of ${module} is no handler: export a function, or what defineHandler gives.`,
+        ? `${module} has no export "${exportName}". ${exported} Give the name of the handler's export as exportName.`
+        : `The export "${exportName}" of ${module} is not a handler: export a function, or what defineHandler gives.`,
   }
 }
