@@ -84,7 +84,7 @@ describe.each(BOTH)('in a %s', (isolation) => {
     expect(startOf(ending)).toBeGreaterThanOrEqual(700)
   })
 
-  test('a handler that spins from its first line is killed, and how long its isolate took to start is told', async () => {
+  test('a handler that spins from its first line is killed, and its ending says how long its isolate took to start', async () => {
     const ending = await new Stage().run('spin', { isolation, softMs: 3_000 }).ended
     expect(ending).toMatchObject({ kind: 'killed', stop: softStop })
     expect(startOf(ending)).toBeGreaterThan(0)

@@ -39,7 +39,7 @@ export class Guard {
   /** When an attempt's life was last vouched for. */
   readonly #vouchedAt = new Map<string, Instant>()
   readonly #inIsolates = new Set<string>()
-  /** Where handlers are stuck, until a beat has carried it. */
+  /** Where handlers are stuck, for the next beat. Sent once: their attempts are over before another one. */
   readonly #stacks = new Map<string, readonly string[]>()
   #state: WorkerState = 'running'
   #intervalMs: Millis | null = null
@@ -173,6 +173,7 @@ export class Guard {
     this.#beatAt = askedAt
     const signs = new Set(this.#signs)
     const stacks = new Map(this.#stacks)
+    this.#stacks.clear()
     this.#signs.clear()
     for (const key of signs) this.#vouchedAt.set(key, askedAt)
     this.#armBeat()
@@ -189,7 +190,6 @@ export class Guard {
         ),
         Math.max(SHORTEST_PATIENCE_MS, this.#intervalMs ?? 0),
       )
-      for (const key of stacks.keys()) this.#stacks.delete(key)
       if (this.#closed) return
       this.#heard(askedAt)
       this.#stopIsolates(answer)
