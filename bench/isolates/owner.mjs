@@ -34,6 +34,7 @@ export class Owner {
         this.isolates.reply(key, id, { ok: true, value: null })
         this.#called.get(key)?.()
       },
+      onStack() {},
       onEnded: (key, ending) => {
         this.#ended.get(key)?.(ending)
         this.#ended.delete(key)
@@ -54,6 +55,7 @@ export class Owner {
       module: new URL('./handlers.mjs', import.meta.url).href,
       exportName,
       memoryMb: null,
+      serverEndsAt: Infinity,
       facts: {
         jobId: key,
         type: 'bench.job',

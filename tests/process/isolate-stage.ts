@@ -28,6 +28,8 @@ export interface RunOptions {
   /** From now to the soft deadline; long enough to never come unless it is said. */
   readonly softMs?: number
   readonly graceMs?: number
+  /** From the kill to when the server would decide by itself. */
+  readonly leadMs?: number
 }
 
 const stages: Stage[] = []
@@ -50,6 +52,9 @@ export class Stage {
         attempt?.calls.push(call)
         this.isolates.reply(key, id, attempt?.answer(call) ?? { ok: true, value: null })
       },
+      onStack: (key, stack) => {
+        this.#runs.get(key)?.stacks.push({ at: now(), stack })
+      },
       onEnded: (key, ending) => {
         this.#runs.get(key)?.end(ending)
       },
@@ -66,9 +71,10 @@ export class Stage {
     this.isolates.run({
       key,
       isolation,
-      module: module.includes(':') ? module : new URL(`./handlers/${module}`, import.meta.url).href,
+      module: moduleUrl(module),
       exportName,
       memoryMb,
+      serverEndsAt: attempt.hardAt + (options.leadMs ?? 250),
       facts: {
         jobId: 'job-1',
         type: 'test.job',
@@ -90,8 +96,14 @@ export class Stage {
   }
 }
 
+export function moduleUrl(module: string): string {
+  return module.includes(':') ? module : new URL(`./handlers/${module}`, import.meta.url).href
+}
+
 export class Attempt {
   readonly calls: Call[] = []
+  /** What was handed on while it was valid. */
+  readonly stacks: { readonly at: number; readonly stack: readonly string[] }[] = []
   readonly ended: Promise<Ending>
   /** When it was told that it had ended. */
   endedAt = 0

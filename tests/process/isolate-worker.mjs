@@ -33,6 +33,7 @@ const isolates = new Isolates({
     isolates.reply(key, id, { ok: true, value: null })
     onCall(key)
   },
+  onStack() {},
   onEnded(key, ending) {
     // Not over the main thread, which may be busy.
     writeSync(1, `ended ${ending.kind} ${ending.stop?.why ?? ''}\n`)
@@ -51,6 +52,7 @@ function run(key, exportName, hardMs = 600_000, isolation = 'process') {
     module: new URL('./handlers/handlers.mjs', import.meta.url).href,
     exportName,
     memoryMb: null,
+    serverEndsAt: softAt + 250,
     facts: {
       jobId: key,
       type: 'test.job',

@@ -28,8 +28,8 @@ describe.each(BOTH)('in a %s', (isolation) => {
     const stage = new Stage(1)
     expect(await stage.run('countStarts', { isolation }).result()).toBe(1)
     expect(await stage.run('countStarts', { isolation, softMs: 0, graceMs: 30_000 }).ended).toMatchObject({
-      kind: 'threw',
-      error: { name: 'DeadlineError' },
+      kind: 'not_begun',
+      stop: softStop,
     })
     expect(await stage.run('countStarts', { isolation }).result()).toBe(2)
   })
@@ -73,8 +73,49 @@ describe.each(BOTH)('in a %s', (isolation) => {
   test('a module that never finishes loading is killed all the same', async () => {
     const attempt = new Stage().run('handler', { isolation, module: 'busy-module.mjs', softMs: 2_000 })
     const ending = await attempt.ended
-    expect(ending).toMatchObject({ kind: 'killed', stop: softStop })
+    expect(ending).toMatchObject({ kind: 'not_begun', stop: softStop })
     expect(stackOf(ending)[0]).toContain('busyWhileLoading')
+  })
+
+  test('an isolate that was still loading at the soft deadline says so, though it is ready in the grace', async () => {
+    const attempt = new Stage().run('handler', { isolation, module: 'slow-module.mjs', softMs: 700, graceMs: 30_000 })
+    const ending = await attempt.ended
+    expect(ending).toMatchObject({ kind: 'not_begun', stop: softStop })
+    expect(startOf(ending)).toBeGreaterThanOrEqual(700)
+  })
+
+  test('a handler that spins from its first line is killed, and its ending says how long its isolate took to start', async () => {
+    const ending = await new Stage().run('spin', { isolation, softMs: 3_000 }).ended
+    expect(ending).toMatchObject({ kind: 'killed', stop: softStop })
+    expect(startOf(ending)).toBeGreaterThan(0)
+    expect(startOf(ending)).toBeLessThan(3_000)
+  })
+
+  test('without a grace the stack is handed on before the attempt is over', async () => {
+    const attempt = new Stage().run('reportAndSpin', { isolation, softMs: 3_000, leadMs: 0 })
+    expect(await attempt.ended).toMatchObject({ kind: 'killed' })
+    expect(attempt.stacks).toEqual([{ at: expect.any(Number), stack: stackOf(await attempt.ended) }])
+    expect(attempt.stacks[0]?.stack[0]).toMatch(/^at spinForever /)
+    expect(attempt.stacks[0]?.at).toBeLessThan(attempt.hardAt)
+  })
+
+  test('a handler cleans up within the grace that is left, also when a stop moves its end nearer', async () => {
+    const stage = new Stage()
+    const [late, stopped, lost] = [
+      stage.run('cleanUp', { isolation, softMs: 2_000, graceMs: 20_000 }),
+      stage.run('cleanUp', { isolation, graceMs: 30_000 }),
+      stage.run('cleanUp', { isolation, graceMs: 30_000 }),
+    ]
+    expect(await late.result()).toMatchObject({ before: 20_000, cleaned: true, kind: 'budget' })
+    await stopped.running()
+    stage.isolates.stop(stopped.key, { why: 'cancelled' }, now() + 10_000)
+    const seen = await stopped.result<{ left: number }>()
+    expect(seen).toMatchObject({ before: 30_000, cleaned: true, kind: 'budget' })
+    expect(seen.left).toBeGreaterThan(0)
+    expect(seen.left).toBeLessThanOrEqual(10_000)
+    await lost.running()
+    stage.isolates.stop(lost.key, { why: 'lost' }, now() + 10_000)
+    expect(await lost.result()).toMatchObject({ left: 0, cleaned: 'lost_lease' })
   })
 
   test('a handler that waits for ever is killed too, and has no stack', async () => {
@@ -82,7 +123,7 @@ describe.each(BOTH)('in a %s', (isolation) => {
     const attempt = stage.run('ignoreSignal', { isolation })
     await attempt.running()
     stage.isolates.stop(attempt.key, { why: 'shutdown' }, now() + 200)
-    expect(await attempt.ended).toEqual({ kind: 'killed', stop: { why: 'shutdown' }, stack: null })
+    expect(await attempt.ended).toMatchObject({ kind: 'killed', stop: { why: 'shutdown' }, stack: null })
   })
 
   test('stop kills at the instant it names', async () => {
@@ -200,6 +241,10 @@ describe('without their worker', () => {
   })
 })
 
+function startOf(ending: Ending): number {
+  return 'startMs' in ending ? (ending.startMs ?? 0) : 0
+}
+
 function stackOf(ending: Ending): readonly string[] {
-  return (ending.kind === 'killed' ? ending.stack : null) ?? []
+  return ('stack' in ending ? ending.stack : null) ?? []
 }

@@ -1,6 +1,7 @@
 /** Handlers written in TypeScript, without a build step: on Node 20 through a loader, on later ones as Node has it. */
 import { describe, expect, test } from 'vitest'
-import { BOTH, now, Stage } from './isolate-stage.ts'
+import { makeHandler } from '../../packages/sdk/src/handlers.ts'
+import { BOTH, moduleUrl, now, Stage } from './isolate-stage.ts'
 
 describe.each(BOTH)('in a %s', (isolation) => {
   const module = 'typed.ts'
@@ -23,6 +24,20 @@ describe.each(BOTH)('in a %s', (isolation) => {
     await attempt.running()
     stage.isolates.stop(attempt.key, { why: 'cancelled' }, now() + 30_000)
     expect(await attempt.result()).toBe(true)
+  })
+
+  test.each([
+    ['typed.js', 'typed.ts', 'transcode', { codec: 'av1' }],
+    ['erasable.js', 'erasable.ts', 'handler', 'v1 vp9'],
+    ['handlers.mts', 'handlers.mjs', 'returnDate', { at: '1970-01-01T00:00:00.000Z' }],
+  ])('a module that is named %s and is there as %s runs', async (named, there, exportName, result) => {
+    const options = { isolation, module: new URL(moduleUrl(named)), exportName }
+    const found = makeHandler('test.job', options, null, {}).module ?? ''
+    expect(found).toBe(moduleUrl(there))
+    const attempt = new Stage().run(exportName, { isolation, module: found, args: ['v1', '720p'] })
+    const got = await attempt.result()
+    if (typeof result === 'string') expect(got).toBe(result)
+    else expect(got).toMatchObject(result)
   })
 
   test('its errors name the lines of the source', async () => {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { BOTH, isAlive, Stage, type Place } from './isolate-stage.ts'
+import { BOTH, isAlive, moduleUrl, Stage, type Place } from './isolate-stage.ts'
 import { until, within } from './server-process.ts'
 
 describe.each(BOTH)('in a %s', (isolation) => {
@@ -106,7 +106,7 @@ describe.each(BOTH)('in a %s', (isolation) => {
     ['throwOutside', 'uncaught_error', 'nobody catches this'],
     ['rejectOutside', 'uncaught_error', 'nobody awaits this'],
     ['missing', 'export_not_found', 'has no export "missing"'],
-    ['notAHandler', 'export_not_found', 'is no handler'],
+    ['notAHandler', 'export_not_found', 'is not a handler'],
   ])(
     'a handler that ends its isolate (%s) is a death that says why, and the next one runs',
     async (name, code, words) => {
@@ -128,6 +128,30 @@ describe.each(BOTH)('in a %s', (isolation) => {
       kind: 'died',
       error: { code, message: expect.stringContaining(words) },
     })
+  })
+
+  const kindOf = (exportName: string, module = 'handlers.mjs') =>
+    ({ isolation, module: moduleUrl(module), exportName, memoryMb: null }) as const
+
+  test('a check loads the module, and the first handler runs where it was loaded', async () => {
+    const stage = new Stage(1)
+    expect(await stage.isolates.check(kindOf('whereAmI'))).toBeNull()
+    expect(await stage.run('whereAmI', { isolation }).result()).toMatchObject({ used: 1 })
+  })
+
+  test('checks of two exports of one module are two answers, also where there is room for one isolate only', async () => {
+    const { isolates } = new Stage(1)
+    const answers = await Promise.all(['add', 'missing', 'whereAmI'].map((name) => isolates.check(kindOf(name))))
+    expect(answers).toMatchObject([null, { code: 'export_not_found' }, null])
+  })
+
+  test.each([
+    ['missing.mjs', 'module_not_found'],
+    ['broken.mjs', 'module_not_found'],
+    ['data:text/javascript,process.exit(3)', 'isolate_exited'],
+    ['data:text/javascript,export const handler = (', 'module_failed'],
+  ])('a check of a module that cannot be loaded (%s) tells why', async (module, code) => {
+    expect(await new Stage().isolates.check(kindOf('handler', module))).toMatchObject({ code })
   })
 
   test.each(['fillWithArrays', 'fillWithObjects'])(
@@ -160,6 +184,20 @@ describe.each(BOTH)('in a %s', (isolation) => {
     expect(new Set(places.map(({ pid, threadId }) => `${String(pid)} ${String(threadId)}`)).size).toBeLessThanOrEqual(2)
     // Another kind needs one of the two rooms.
     expect(await stage.run('add', { isolation, args: [1, 1] }).result()).toBe(2)
+  })
+})
+
+test('a check of a module that never finishes loading fails within its bound, and tells where it is stuck', async () => {
+  const { isolates } = new Stage()
+  const kind = {
+    isolation: 'process',
+    module: moduleUrl('busy-module.mjs'),
+    exportName: 'handler',
+    memoryMb: null,
+  } as const
+  expect(await isolates.check(kind)).toMatchObject({
+    code: 'isolate_start_timeout',
+    stack: expect.stringContaining('busyWhileLoading'),
   })
 })
 

@@ -48,9 +48,32 @@ function stage(more: Partial<AttemptPorts> = {}): Stage {
 describe('the handler side of an attempt', () => {
   test('its signal keeps the first reason to stop', () => {
     const { clock, attempt, signal } = stage()
-    attempt.abort(SOFT, after(clock.now(), millis(500)))
-    attempt.abort({ why: 'shutdown' }, after(clock.now(), millis(100)))
+    attempt.abort(SOFT, after(clock.now(), millis(500)), false)
+    attempt.abort({ why: 'shutdown' }, after(clock.now(), millis(100)), false)
     expect(signal.reason).toMatchObject({ code: 'deadline' })
+  })
+
+  test('tells its handler how long the grace is, and what is left of it once it has begun', () => {
+    const { clock, attempt } = stage()
+    expect(attempt.context.graceRemaining()).toBe(500)
+    clock.advance(1_200)
+    attempt.abort(SOFT, after(clock.now(), millis(300)), false)
+    expect(attempt.context.graceRemaining()).toBe(300)
+    attempt.abort({ why: 'shutdown' }, after(clock.now(), millis(100)), false)
+    expect(attempt.context.graceRemaining()).toBe(100)
+    attempt.abort({ why: 'shutdown' }, after(clock.now(), millis(200)), false)
+    expect(attempt.context.graceRemaining()).toBe(100)
+  })
+
+  test('that is lost or over has no grace', () => {
+    const lost = stage()
+    let atAbort: number | null = null
+    lost.signal.addEventListener('abort', () => (atAbort = lost.attempt.context.graceRemaining()))
+    lost.attempt.abort({ why: 'lost' }, after(lost.clock.now(), millis(200)), true)
+    expect(atAbort).toBe(0)
+    const over = stage()
+    over.attempt.close()
+    expect(over.attempt.context.graceRemaining()).toBe(0)
   })
 
   test('a heartbeat is carried by the next beat; progress and checkpoints are signs of their own', async () => {

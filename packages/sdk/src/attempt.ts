@@ -52,8 +52,8 @@ export class Attempt {
   }
 
   /** Aborts the signal; the first reason is the one it gives. The handler is waited for until `endsAt`. */
-  abort(stop: Stop, endsAt: Instant): void {
-    this.#endsAt = Math.min(this.#endsAt, endsAt)
+  abort(stop: Stop, endsAt: Instant, isLost: boolean): void {
+    this.#endsAt = isLost ? -Infinity : Math.min(this.#endsAt, endsAt)
     if (!this.#controller.signal.aborted) this.#controller.abort(stopError(stop))
   }
 

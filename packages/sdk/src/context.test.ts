@@ -2,10 +2,11 @@ import { FakeClock } from '@curfew/core'
 import { describe, expect, test, vi } from 'vitest'
 import { createContext, type Context } from './context.ts'
 import { defineJob } from './define-job.ts'
-import { CancelledError, DeadlineError, InputError, RequestError } from './errors.ts'
+import { CancelledError, DeadlineError, InputError, LostLeaseError, RequestError } from './errors.ts'
 import type { AttemptFacts, Call } from './isolate/protocol.ts'
 
 const SOFT_MS = 10_000
+const GRACE_MS = 1_000
 
 function attempt(answer: (call: Call) => unknown = () => null) {
   const clock = new FakeClock(1_000_000)
@@ -25,16 +26,23 @@ function attempt(answer: (call: Call) => unknown = () => null) {
     parentResults: [],
     softAt: clock.monotonicMs() + SOFT_MS,
     softStop: { why: 'deadline', kind: 'execution', limitMs: SOFT_MS, source: 'handler' },
-    hardAt: clock.monotonicMs() + SOFT_MS + 1_000,
+    hardAt: clock.monotonicMs() + SOFT_MS + GRACE_MS,
   }
+  const end = { at: facts.hardAt }
   const ctx: Context = createContext(facts, aborter.signal, {
     host: clock,
+    endsAt: () => end.at,
     async call(call) {
       calls.push(call)
       return answer(call)
     },
   })
-  return { clock, aborter, ctx, calls }
+  /** As a cancel, a shutdown or the soft deadline does it. */
+  const stop = (reason: Error, endsInMs = Infinity): void => {
+    end.at = Math.min(end.at, clock.monotonicMs() + endsInMs)
+    aborter.abort(reason)
+  }
+  return { clock, aborter, ctx, calls, stop }
 }
 
 /** Settles only by its signal. */
@@ -52,6 +60,102 @@ describe('remaining', () => {
     expect(ctx.remaining()).toBe(9_999)
     clock.advance(SOFT_MS * 2)
     expect(ctx.remaining()).toBe(0)
+  })
+})
+
+describe('graceRemaining', () => {
+  test('is the length of the grace until the attempt is stopped', () => {
+    const { clock, ctx } = attempt()
+    expect(ctx.graceRemaining()).toBe(GRACE_MS)
+    clock.advance(SOFT_MS)
+    expect(ctx.graceRemaining()).toBe(GRACE_MS)
+  })
+
+  test('is what is left after the soft deadline, in whole milliseconds, whether or not the signal was heard', () => {
+    const { clock, ctx, stop } = attempt()
+    clock.advance(SOFT_MS + 400.4)
+    expect(ctx.graceRemaining()).toBe(599)
+    stop(new DeadlineError('execution', SOFT_MS, 'handler'))
+    expect(ctx.graceRemaining()).toBe(599)
+    clock.advance(GRACE_MS)
+    expect(ctx.graceRemaining()).toBe(0)
+  })
+
+  test('is what is left after a stop that came before the deadline, and shrinks when the end moves nearer', () => {
+    const { clock, ctx, stop } = attempt()
+    stop(new CancelledError(), 800)
+    expect(ctx.graceRemaining()).toBe(800)
+    clock.advance(100)
+    stop(new CancelledError(), 200)
+    expect(ctx.graceRemaining()).toBe(200)
+  })
+
+  test('is nothing when the attempt is lost', () => {
+    const { ctx, stop } = attempt()
+    stop(new LostLeaseError(), -Infinity)
+    expect(ctx.graceRemaining()).toBe(0)
+  })
+})
+
+describe('withBudget in the grace', () => {
+  const reason = new DeadlineError('execution', SOFT_MS, 'handler')
+
+  test('runs with a signal of its own, which is aborted when the budget is over', async () => {
+    const { clock, ctx, stop } = attempt()
+    clock.advance(SOFT_MS)
+    stop(reason)
+    expect(await ctx.withBudget('500ms', (signal) => signal.aborted)).toBe(false)
+    const done = ctx.withBudget('500ms', forever)
+    clock.advance(499)
+    expect(ctx.graceRemaining()).toBe(501)
+    clock.advance(1)
+    await expect(done).rejects.toMatchObject({ name: 'DeadlineError', kind: 'budget', limitMs: 500 })
+  })
+
+  test('ends with the grace when that is shorter, and says so', async () => {
+    const { clock, ctx, stop } = attempt()
+    clock.advance(SOFT_MS + 400)
+    stop(reason)
+    const done = ctx.withBudget('5s', forever)
+    clock.advance(600)
+    await expect(done).rejects.toMatchObject({ name: 'DeadlineError', kind: 'grace', limitMs: 600 })
+    expect(clock.nextTimerAt()).toBeNull()
+  })
+
+  test('ends sooner when the end of the attempt moves nearer', async () => {
+    const { clock, ctx, stop } = attempt()
+    clock.advance(SOFT_MS)
+    stop(reason)
+    const done = ctx.withBudget('5s', forever)
+    let isOver = false
+    done.catch(() => (isOver = true))
+    clock.advance(100)
+    stop(reason, 300)
+    clock.advance(299)
+    await Promise.resolve()
+    expect(isOver).toBe(false)
+    clock.advance(1)
+    await expect(done).rejects.toMatchObject({ kind: 'grace' })
+  })
+
+  test('starts nothing when no grace is left, and rejects with the reason of the stop', async () => {
+    const { clock, ctx, stop } = attempt()
+    clock.advance(SOFT_MS + GRACE_MS)
+    stop(reason)
+    let ran = 0
+    await expect(ctx.withBudget('5s', () => (ran += 1))).rejects.toBe(reason)
+    expect(ran).toBe(0)
+  })
+
+  test('refuses what comes late because it let no timer fire', async () => {
+    const { clock, ctx, stop } = attempt()
+    clock.advance(SOFT_MS)
+    stop(reason)
+    const busy = ctx.withBudget('5s', () => {
+      Object.assign(clock, { monotonicMs: () => 1_000_000 + SOFT_MS + GRACE_MS })
+      return 'late'
+    })
+    await expect(busy).rejects.toMatchObject({ kind: 'grace' })
   })
 })
 
@@ -89,12 +193,10 @@ describe('withBudget', () => {
   })
 
   test('starts nothing when nothing is left', async () => {
-    const { clock, aborter, ctx } = attempt()
+    const { clock, ctx } = attempt()
     let ran = 0
     clock.advance(SOFT_MS)
     await expect(ctx.withBudget('5s', () => (ran += 1))).rejects.toMatchObject({ kind: 'execution' })
-    aborter.abort(new CancelledError())
-    await expect(ctx.withBudget('5s', () => (ran += 1))).rejects.toBeInstanceOf(CancelledError)
     expect(ran).toBe(0)
   })
 

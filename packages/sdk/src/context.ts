@@ -5,7 +5,7 @@
  * A promise of a call may be left alone: when it fails nobody is told, but the process does not fall over it either.
  * Who needs to know awaits it.
  */
-import type { Host } from '@curfew/core'
+import type { Host, Timer } from '@curfew/core'
 import { encodeInput, type AnyJob, type SentBy } from './define-job.ts'
 import { toMillis, type Duration } from './durations.ts'
 import type { EnqueueOptions } from './enqueue-options.ts'
@@ -39,8 +39,16 @@ export interface Context {
   /** Whole milliseconds to the nearest deadline, never negative. */
   remaining(): number
   /**
+   * Whole milliseconds for clean-up. Until the handler is asked to stop: the length of the grace that will follow. After
+   * that: what is left until the attempt is ended by force. 0 when it is over, or lost.
+   */
+  graceRemaining(): number
+  /**
    * Runs under the smaller of `duration` and what is left. The signal is aborted when that is over, and the promise
    * rejects with its reason, whether or not `run` listens: a DeadlineError of kind `budget`, or the attempt's own.
+   *
+   * After the handler was asked to stop, what is left is `graceRemaining()`: `run` gets a signal that is not aborted
+   * yet, and the kind is `grace` when it was the grace that ran out.
    */
   withBudget<T>(duration: Duration, run: (signal: AbortSignal) => T | Promise<T>): Promise<T>
   /** From 0 to 1. A sign of life, too. */
@@ -57,13 +65,24 @@ export interface ContextPorts {
   /** Rejects when the worker or the server refuses, and when the attempt is over. */
   call(call: Call): Promise<unknown>
   readonly host: Host
-  /** When the attempt is ended by force, on the monotonic clock; it may move nearer. */
-  endsAt?(): number
+  /**
+   * When the attempt is ended by force, on the monotonic clock. May move nearer: by a cancel, by a shutdown. -Infinity
+   * when it is over, or lost.
+   */
+  endsAt(): number
 }
+
+/** While a budget runs in the grace, the end of the attempt is read again this often: it may have moved nearer. */
+const REREAD_MS = 50
 
 export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: ContextPorts): Context {
   const { host } = ports
   const remaining = (): number => Math.max(0, Math.floor(facts.softAt - host.monotonicMs()))
+  const graceRemaining = (): number => {
+    const [now, endsAt] = [host.monotonicMs(), ports.endsAt()]
+    if (endsAt === Infinity) return Infinity
+    return Math.max(0, Math.floor(endsAt - (signal.aborted ? now : Math.max(now, facts.softAt))))
+  }
 
   return {
     jobId: facts.jobId,
@@ -78,12 +97,27 @@ export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: C
     parentResults: facts.parentResults,
     signal,
     remaining,
+    graceRemaining,
 
     async withBudget(duration, run) {
       const limitMs = toMillis(duration, 'withBudget')
-      if (signal.aborted) throw signal.reason
+      if (signal.aborted) {
+        if (graceRemaining() === 0) throw signal.reason
+        const budget = new Budget(host, limitMs)
+        budget.endWith(() => ports.endsAt())
+        return budget.run(run)
+      }
       if (remaining() === 0) throw stopError(facts.softStop)
-      return underBudget(limitMs, run, signal, host)
+      const budget = new Budget(host, limitMs)
+      const follow = (): void => {
+        budget.abort(signal.reason)
+      }
+      signal.addEventListener('abort', follow, { once: true })
+      try {
+        return await budget.run(run)
+      } finally {
+        signal.removeEventListener('abort', follow)
+      }
     },
 
     progress(value, message, data) {
@@ -130,37 +164,66 @@ export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: C
   }
 }
 
-async function underBudget<T>(
-  limitMs: number,
-  run: (signal: AbortSignal) => T | Promise<T>,
-  attempt: AbortSignal,
-  host: Host,
-): Promise<T> {
-  const own = new AbortController()
-  const endsAt = host.monotonicMs() + limitMs
-  const isOver = (): void => {
-    own.abort(new DeadlineError('budget', limitMs, 'withBudget'))
+/** The time of one `withBudget`. */
+class Budget {
+  readonly #host: Host
+  readonly #own = new AbortController()
+  readonly #startedAt: number
+  #endsAt: number
+  #reason: Error
+  #timer: Timer
+  #reread: Timer | null = null
+
+  constructor(host: Host, limitMs: number) {
+    this.#host = host
+    this.#startedAt = host.monotonicMs()
+    this.#endsAt = this.#startedAt + limitMs
+    this.#reason = new DeadlineError('budget', limitMs, 'withBudget')
+    this.#timer = this.#arm()
   }
-  const timer = timerAt(host, endsAt, isOver)
-  const follow = (): void => {
-    own.abort(attempt.reason)
-  }
-  attempt.addEventListener('abort', follow, { once: true })
-  try {
-    const stopped = new Promise<never>((_, reject) => {
-      own.signal.addEventListener('abort', () => {
-        // The reason is always one of our own errors.
-        reject(own.signal.reason as Error)
-      })
+
+  /** Ends it with the grace, if that is nearer; the end of the grace may move nearer while it runs. */
+  endWith(graceEndsAt: () => number): void {
+    const endsAt = graceEndsAt()
+    if (endsAt < this.#endsAt) {
+      this.#endsAt = endsAt
+      this.#reason = new DeadlineError('grace', Math.max(0, Math.floor(endsAt - this.#startedAt)), 'gracePeriod')
+      this.#timer.cancel()
+      this.#timer = this.#arm()
+    }
+    this.#reread = this.#host.setTimer(REREAD_MS, () => {
+      this.endWith(graceEndsAt)
     })
-    const result = await Promise.race([(async () => run(own.signal))(), stopped])
-    // A busy `run` lets no timer fire: late is late all the same.
-    if (host.monotonicMs() >= endsAt) isOver()
-    if (own.signal.aborted) throw own.signal.reason
-    return result
-  } finally {
-    timer.cancel()
-    attempt.removeEventListener('abort', follow)
+  }
+
+  abort(reason: unknown): void {
+    this.#own.abort(reason)
+  }
+
+  async run<T>(run: (signal: AbortSignal) => T | Promise<T>): Promise<T> {
+    const { signal } = this.#own
+    try {
+      const stopped = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => {
+          // The reason is always one of our own errors.
+          reject(signal.reason as Error)
+        })
+      })
+      const result = await Promise.race([(async () => run(signal))(), stopped])
+      // A busy `run` lets no timer fire: late is late all the same.
+      if (this.#host.monotonicMs() >= this.#endsAt) this.abort(this.#reason)
+      if (signal.aborted) throw signal.reason
+      return result
+    } finally {
+      this.#timer.cancel()
+      this.#reread?.cancel()
+    }
+  }
+
+  #arm(): Timer {
+    return timerAt(this.#host, this.#endsAt, () => {
+      this.abort(this.#reason)
+    })
   }
 }
 

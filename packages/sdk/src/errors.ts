@@ -172,7 +172,8 @@ export class ApiFailedError extends RequestError {
 
 // ---- Why a handler is stopped: the reason on its signal ----
 
-export type DeadlineKind = 'execution' | 'total' | 'stalled' | 'budget'
+/** `budget`: a `withBudget` was over. `grace`: so was the grace, in which a `withBudget` ran. */
+export type DeadlineKind = 'execution' | 'total' | 'stalled' | 'budget' | 'grace'
 
 export class StopError extends CurfewError {}
 

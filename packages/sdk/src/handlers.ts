@@ -1,17 +1,20 @@
 /** What a worker can do: for each type of job a handler, with its limits and the walls it runs within. */
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { AnyHandlerFunction } from './define-handler.ts'
 import { defineJob, type AnyJob } from './define-job.ts'
 import { InputError } from './errors.ts'
 import type { Isolation } from './isolate/protocol.ts'
 import { handlerLimits, type AttemptLimits } from './limits.ts'
+import { moduleFile } from './module-file.ts'
 
 export interface HandlerOptions extends AttemptLimits {
   /** `inline` (the default) can only be asked to stop; `thread` and `process` can be killed, and need `module`. */
   readonly isolation?: 'inline' | Isolation
   /** `manual`: only `ctx.heartbeat()`, progress and checkpoints prove that the handler lives. */
   readonly heartbeat?: 'auto' | 'manual'
-  /** The handler's module, as `new URL('./transcode.ts', import.meta.url)`; JavaScript or TypeScript. */
+  /**
+   * The handler's module, as `new URL('./transcode.ts', import.meta.url)`; JavaScript or TypeScript. When that file is
+   * missing, its counterpart (`./transcode.js`) is taken: the same name works before and after compilation.
+   */
   readonly module?: URL | string
   /** The name of the export in `module`; `default` unless told. */
   readonly exportName?: string
@@ -68,7 +71,7 @@ export function makeHandler(
     isManual: heartbeat === 'manual',
     run,
     isolation,
-    module: module === undefined ? null : moduleUrl(module),
+    module: module === undefined ? null : moduleFile(module),
     exportName,
     memoryMb: memory ?? null,
   }
@@ -87,9 +90,4 @@ function attemptLimits({ timeout, gracePeriod, heartbeatTimeout, onTimeout }: Ha
     ...(heartbeatTimeout === undefined ? {} : { heartbeatTimeout }),
     ...(onTimeout === undefined ? {} : { onTimeout }),
   }
-}
-
-function moduleUrl(module: URL | string): string {
-  if (module instanceof URL) return module.href
-  return module.startsWith('file:') ? pathToFileURL(fileURLToPath(module)).href : pathToFileURL(module).href
 }

@@ -62,6 +62,32 @@ describe('how an ending is reported', () => {
     expect(report(DEADLINE, KILLED)).toMatchObject({ error: { backtrace: ['at spin (spin.ts:4:3)'] } })
   })
 
+  test('an isolate that was still starting at the deadline is reported as that, and not as a handler that was killed', () => {
+    const ending: AnyEnding = { kind: 'not_begun', stop: DEADLINE, stack: ['at load (m.ts:1:1)'], startMs: 1_600 }
+    expect(report(DEADLINE, ending)).toMatchObject({
+      requeue: false,
+      error: {
+        type: 'timeout',
+        message: 'Timed out after 1.5s (the isolate was still starting; the handler had not begun).',
+        details: { ended: 'not_begun', isolate_start_ms: 1_600 },
+        backtrace: ['at load (m.ts:1:1)'],
+      },
+    })
+    expect(report({ why: 'shutdown' }, ending)).toMatchObject({ requeue: true })
+    expect(report({ why: 'lost' }, ending)).toMatchObject({ requeue: true })
+    expect(report({ why: 'cancelled' }, ending)).toBeNull()
+  })
+
+  test.each([
+    ['killed', KILLED],
+    ['threw', THREW],
+    ['died', { ...THREW, kind: 'died' }],
+  ] as [string, AnyEnding][])('a timeout tells how long the isolate took to start: %s', (_kind, ending) => {
+    const started = { ...ending, startMs: 240 } as AnyEnding
+    expect(report(DEADLINE, started)).toMatchObject({ error: { details: { isolate_start_ms: 240 } } })
+    expect(report(DEADLINE, ending)).not.toHaveProperty('error.details.isolate_start_ms')
+  })
+
   test('what a shutdown cut off is handed back once it has stopped for certain', () => {
     expect(report({ why: 'shutdown' }, ABANDONED)).toBeNull()
     for (const ending of [THREW, KILLED])

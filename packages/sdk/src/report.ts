@@ -53,7 +53,7 @@ export function reportOf(hold: Hold, terms: Terms, stop: Stop | null, ending: An
     const message = 'The worker shut down before the job was done.'
     return { kind: 'nack', hold, requeue: true, error: { type: 'shutdown', code: 'shutdown', message } }
   }
-  if (ending.kind === 'abandoned' || ending.kind === 'killed') return null
+  if (ending.kind === 'abandoned' || ending.kind === 'killed' || ending.kind === 'not_begun') return null
   return { kind: 'nack', hold, requeue: false, error: wireError(ending.error) }
 }
 
@@ -70,7 +70,8 @@ function lostReport(hold: Hold, ending: AnyEnding): Report | null {
 function timeoutError(stop: Stop & { why: 'deadline' }, terms: Terms, ending: AnyEnding, now: Instant): WireError {
   const elapsedMs = elapsed(terms.startedAt, now)
   const thrown = ending.kind === 'threw' || ending.kind === 'died' ? ending.error : null
-  const stack = ending.kind === 'killed' ? ending.stack : (thrown?.stack?.split('\n') ?? null)
+  const stack = 'stack' in ending ? ending.stack : (thrown?.stack?.split('\n') ?? null)
+  const startMs = 'startMs' in ending ? ending.startMs : undefined
   return {
     type: stop.kind === 'total' ? 'total_timeout' : stop.kind === 'stalled' ? 'stalled' : 'timeout',
     code: 'timeout',
@@ -81,6 +82,8 @@ function timeoutError(stop: Stop & { why: 'deadline' }, terms: Terms, ending: An
     details: {
       ended: ending.kind,
       source: stop.source,
+      // The time of the attempt that the handler did not have.
+      ...(startMs === undefined ? {} : { isolate_start_ms: startMs }),
       ...(thrown === null ? {} : { thrown: { name: thrown.name, message: thrown.message } }),
     },
     ...(stack === null ? {} : { backtrace: stack }),
@@ -92,6 +95,7 @@ const HOW: Readonly<Record<AnyEnding['kind'], string>> = {
   threw: 'the handler stopped by itself',
   died: 'its isolate ended',
   killed: 'the handler was killed',
+  not_begun: 'the isolate was still starting; the handler had not begun',
   abandoned: 'the handler did not stop, and runs in the worker itself: it cannot be killed',
 }
 

@@ -67,6 +67,17 @@ export async function waitForSignal(ctx) {
   }
 }
 
+/** Cleans up in the grace, with budgets. */
+export async function cleanUp(ctx) {
+  const before = ctx.graceRemaining()
+  await ctx.progress(0)
+  if (!ctx.signal.aborted) await once(ctx.signal, 'abort')
+  const left = ctx.graceRemaining()
+  const cleaned = await ctx.withBudget('5s', (signal) => !signal.aborted).catch((error) => error.code)
+  const kind = await ctx.withBudget('20ms', () => new Promise(() => {})).catch((error) => error.kind)
+  return { before, left, cleaned, kind }
+}
+
 /** Cleans up for longer than it may. */
 export async function ignoreSignal(ctx) {
   await ctx.progress(0, 'here', here)

@@ -5,7 +5,7 @@ import type { BeatAnswer, LastCall, Watched, WorkerFacts, WorkerState } from './
 
 /**
  * `fences`: the server understands leases, and signs apart from the list. Elsewhere a handler that must prove its life
- * by itself and did not is left out of the list.
+ * by itself and did not is left out of the list. `stacks`: where the handlers of these attempts are stuck, by key.
  */
 export function beatBody(
   facts: WorkerFacts,
@@ -14,6 +14,7 @@ export function beatBody(
   signs: ReadonlySet<string>,
   now: Instant,
   fences: boolean,
+  stacks: ReadonlyMap<string, readonly string[]> = new Map(),
 ): Record<string, unknown> {
   const isProven = ({ manual, key }: Watched): boolean => !manual || signs.has(key)
   const listed = fences ? watched : watched.filter(isProven)
@@ -22,11 +23,16 @@ export function beatBody(
   if (!fences) return common
   const leases: Record<string, number> = {}
   for (const { jobId, lease } of listed) if (lease !== null) leases[jobId] = lease
+  const stuck = listed.flatMap(({ key, jobId }) => {
+    const stack = stacks.get(key)
+    return stack === undefined ? [] : [[jobId, stack] as const]
+  })
   return {
     ...common,
     // Beats come from two threads; both read the same clock.
     seq: Math.floor(now),
     x_leases: leases,
+    ...(stuck.length > 0 ? { x_stacks: Object.fromEntries(stuck) } : {}),
     ...(listed.some(({ manual }) => manual) ? { x_beats: listed.filter(isProven).map(({ jobId }) => jobId) } : {}),
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
+import type { Isolate, IsolateKind, IsolateSetting } from '../isolate/isolate.ts'
 import { Guard } from './guard.ts'
 import type { BeatAnswer, GuardNews, Watched } from './protocol.ts'
 
@@ -13,10 +14,39 @@ const FACTS = {
   started_at: 'then',
 }
 
+/** A process that is stuck as soon as its handler has begun. */
+class StuckIsolate implements Isolate {
+  constructor(readonly setting: IsolateSetting) {}
+
+  send(message: Parameters<Isolate['send']>[0]): void {
+    if (message.t === 'run')
+      this.setting.onMessage({ t: 'began', key: message.key, at: this.setting.host.monotonicMs() })
+  }
+
+  guard(): void {}
+
+  async stack(): Promise<readonly string[]> {
+    return ['at spin (handler.js:4:3)']
+  }
+
+  warn(): void {}
+
+  end(): void {
+    this.setting.onGone({ how: 'exit', code: 0 })
+  }
+
+  kill(): void {
+    this.setting.onGone({ how: 'signal', signal: 'SIGKILL' })
+  }
+}
+
+const KIND: IsolateKind = { isolation: 'process', module: 'file:///h.js', exportName: 'default', memoryMb: null }
+
 class Stage {
   readonly clock = new FakeClock()
   readonly beats: Record<string, unknown>[] = []
   readonly news: GuardNews[] = []
+  readonly isolates: StuckIsolate[] = []
   isAway = false
   /** Beats are answered when it opens. */
   gate: Promise<void> = Promise.resolve()
@@ -38,6 +68,11 @@ class Stage {
       },
       call: async () => {},
       tell: (news) => void this.news.push(news),
+      startIsolate: (_kind, setting) => {
+        const isolate = new StuckIsolate(setting)
+        this.isolates.push(isolate)
+        return isolate
+      },
     })
     this.guard.obey({ op: 'registered', intervalMs: 5_000, timeoutMs: 30_000, askedAt: this.clock.now() })
   }
@@ -65,6 +100,31 @@ class Stage {
       ...more,
     }
     this.guard.obey({ op: 'begin', attempt })
+  }
+
+  /** Runs the attempt in an isolate; the server ends it `leadMs` after the kill. */
+  run(key: string, { softMs, graceMs = 0, leadMs = 0 }: { softMs: number; graceMs?: number; leadMs?: number }): void {
+    const softStop = { why: 'deadline', kind: 'execution', limitMs: softMs, source: 'type' } as const
+    const softAt = this.clock.now() + softMs
+    const hardAt = softAt + graceMs
+    this.begin(key, { hardAt, graceMs, softStop })
+    const facts = {
+      jobId: key,
+      type: 't',
+      queue: 'q',
+      attempt: 1,
+      maxAttempts: 3,
+      args: [],
+      input: [],
+      meta: {},
+      lastCheckpoint: null,
+      workflowId: null,
+      parentResults: [],
+      softAt,
+      softStop,
+      hardAt,
+    }
+    this.guard.obey({ op: 'run', task: { key, ...KIND, serverEndsAt: hardAt + leadMs, facts } })
   }
 
   get fences(): number {
@@ -223,6 +283,52 @@ describe('the guard of a worker', () => {
     await stage.advance(20_000)
     expect(stage.beats).toHaveLength(4)
     expect(stage.news.filter(({ op }) => op === 'beat-failed')).toHaveLength(4)
+  })
+
+  test('sends the stack of a stuck handler at once when the server would decide before its report', async () => {
+    const stage = new Stage()
+    stage.run('a', { softMs: 1_000 })
+    await stage.advance(900)
+    expect(stage.beats).toMatchObject([{ active_job_ids: ['a'], x_stacks: { a: ['at spin (handler.js:4:3)'] } }])
+    stage.begin('b')
+    await stage.advance(6_000)
+    expect(stage.beats).toHaveLength(2)
+    expect(stage.beats[1]).not.toHaveProperty('x_stacks')
+  })
+
+  test('sends a stack once: the attempt is over before another beat, and a server that refuses it must hear the next', async () => {
+    const stage = new Stage()
+    stage.isAway = true
+    stage.run('a', { softMs: 4_900 })
+    await stage.advance(15_000)
+    expect(stage.beats.filter((beat) => 'x_stacks' in beat)).toHaveLength(1)
+    expect(stage.beats.length).toBeGreaterThan(2)
+  })
+
+  test('keeps a stack to itself when the kill leads, or when the server knows no such field', async () => {
+    const leading = new Stage()
+    leading.run('a', { softMs: 1_000, graceMs: 2_000, leadMs: 100 })
+    const plain = new Stage(false)
+    plain.run('a', { softMs: 1_000 })
+    for (const stage of [leading, plain]) {
+      await stage.advance(5_000)
+      expect(stage.beats).toHaveLength(1)
+      expect(stage.beats[0]).not.toHaveProperty('x_stacks')
+    }
+  })
+
+  test('answers whether the module of a handler can be loaded', async () => {
+    const stage = new Stage()
+    stage.guard.obey({ op: 'check', id: 1, kind: KIND })
+    stage.guard.obey({ op: 'check', id: 2, kind: { ...KIND, exportName: 'other' } })
+    const error = { name: 'IsolateError', code: 'export_not_found', message: 'no export' }
+    stage.isolates[0]?.setting.onMessage({ t: 'ready' })
+    stage.isolates[1]?.setting.onMessage({ t: 'unfit', error })
+    await stage.advance(100)
+    expect(stage.news).toEqual([
+      { op: 'checked', id: 1, error: null },
+      { op: 'checked', id: 2, error },
+    ])
   })
 
   test('is silent when it is closed, and leaves no timer', async () => {

@@ -6,7 +6,8 @@
  * worker; where there is no network to block on, it runs in the worker's own thread.
  */
 import { after, earliest, instant, isDue, millis, type Host, type Instant, type Millis, type Timer } from '@curfew/core'
-import { Isolates } from '../isolate/isolates.ts'
+import type { StartIsolate } from '../isolate/isolate.ts'
+import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
 import type { Stop } from '../isolate/protocol.ts'
 import type { Log } from '../log.ts'
 import { fenceAt, monotonicNow } from '../terms.ts'
@@ -23,6 +24,8 @@ export interface GuardPorts {
   /** Makes one call, once. */
   readonly call: (call: LastCall) => Promise<void>
   readonly tell: (news: GuardNews) => void
+  /** Tests hand in another. */
+  readonly startIsolate?: StartIsolate
 }
 
 /** A beat that is not answered by the time of the next one is given up, but not sooner than this. */
@@ -46,6 +49,8 @@ export class Guard {
   readonly #inIsolates = new Set<string>()
   /** Clocks of attempts that are too short for the usual interval, by attempt. */
   readonly #shortClocks = new Map<string, number>()
+  /** Where handlers are stuck, for the next beat. Sent once: their attempts are over before another one. */
+  readonly #stacks = new Map<string, readonly string[]>()
   #state: WorkerState = 'running'
   #epoch = 0
   #intervalMs: Millis | null = null
@@ -65,18 +70,22 @@ export class Guard {
   constructor(ports: GuardPorts) {
     this.#ports = ports
     this.#contactAt = this.#beatAt = this.#now()
-    this.#isolates = new Isolates({
+    const options: IsolatesOptions = {
       host: ports.host,
       log: ports.log,
       most: ports.facts.concurrency,
       onCall: (key, id, call) => {
         ports.tell({ op: 'call', key, id, call })
       },
+      onStack: (key, stack) => {
+        this.#handOnStack(key, stack)
+      },
       onEnded: (key, ending) => {
         this.#inIsolates.delete(key)
         ports.tell({ op: 'ended', key, ending })
       },
-    })
+    }
+    this.#isolates = new Isolates(options, ports.startIsolate)
   }
 
   obey(order: GuardOrder): void {
@@ -99,6 +108,7 @@ export class Guard {
       case 'end':
         this.#watched.delete(order.key)
         this.#signs.delete(order.key)
+        this.#stacks.delete(order.key)
         this.#vouchedAt.delete(order.key)
         this.#shortClocks.delete(order.key)
         return
@@ -119,8 +129,10 @@ export class Guard {
       case 'contact':
         this.#heard(instant(order.askedAt))
         return
-      case 'warm':
-        this.#isolates.warm(order.kind)
+      case 'check':
+        void this.#isolates.check(order.kind).then((error) => {
+          this.#ports.tell({ op: 'checked', id: order.id, error })
+        })
         return
       case 'run':
         this.#inIsolates.add(order.task.key)
@@ -180,6 +192,13 @@ export class Guard {
     return dueAt
   }
 
+  /** While the attempt is valid: the server keeps it, and stores it with the failure when it ends the attempt itself. */
+  #handOnStack(key: string, stack: readonly string[]): void {
+    if (!this.#ports.fences || !this.#watched.has(key)) return
+    this.#stacks.set(key, stack)
+    this.#beatNow()
+  }
+
   #beatNow(): void {
     if (this.#closed || this.#isSilent || this.#intervalMs === null) return
     void this.#beat()
@@ -196,12 +215,22 @@ export class Guard {
     }
     this.#unanswered += 1
     const signs = new Set(this.#signs)
+    const stacks = new Map(this.#stacks)
+    this.#stacks.clear()
     this.#signs.clear()
     for (const key of signs) this.#vouchedAt.set(key, askedAt)
     this.#armBeat()
     try {
       const answer = await this.#ports.beat(
-        beatBody(this.#ports.facts, this.#state, [...this.#watched.values()], signs, askedAt, this.#ports.fences),
+        beatBody(
+          this.#ports.facts,
+          this.#state,
+          [...this.#watched.values()],
+          signs,
+          askedAt,
+          this.#ports.fences,
+          stacks,
+        ),
         Math.max(MIN_PATIENCE_MS, this.#intervalMs ?? 0),
       )
       if (this.#closed) return

@@ -60,8 +60,8 @@ export type GuardOrder =
   | { readonly op: 'silence' }
   /** The worker's thread stands still and the process ends: say its last words for it, then set `done`. */
   | { readonly op: 'leave'; readonly calls: readonly LastCall[]; readonly done: Int32Array }
-  /** There will be tasks of this kind. */
-  | { readonly op: 'warm'; readonly kind: IsolateKind }
+  /** Can handlers of this kind run? Answered by `checked`. */
+  | { readonly op: 'check'; readonly id: number; readonly kind: IsolateKind }
   | { readonly op: 'run'; readonly task: IsolateTask }
   | { readonly op: 'reply'; readonly key: string; readonly id: number; readonly answer: Answer }
   | { readonly op: 'stop'; readonly key: string; readonly stop: Stop; readonly killAt: number }
@@ -94,6 +94,8 @@ export type GuardNews =
   | { readonly op: 'silenced' }
   /** No good call for so long that the server may count on nothing here any more. */
   | { readonly op: 'fence' }
+  /** The answer to a `check`: null when the module was loaded and has the handler. */
+  | { readonly op: 'checked'; readonly id: number; readonly error: ErrorData | null }
   | { readonly op: 'call'; readonly key: string; readonly id: number; readonly call: Call }
   | { readonly op: 'ended'; readonly key: string; readonly ending: Ending }
   | { readonly op: 'closed' }

@@ -30,7 +30,7 @@ export interface HandlerHost {
 export function hostHandler(home: HandlerHost): (message: ToIsolate) => void {
   let current: HostedAttempt | null = null
   void home.loaded.then((loaded) => {
-    if (!loaded.ok) home.send({ t: 'unfit', error: loaded.error })
+    home.send(loaded.ok ? { t: 'ready' } : { t: 'unfit', error: loaded.error })
   })
   return (message) => {
     switch (message.t) {
@@ -39,7 +39,7 @@ export function hostHandler(home: HandlerHost): (message: ToIsolate) => void {
         void current.run()
         return
       case 'abort':
-        if (current?.key === message.key) current.abort(message.stop)
+        if (current?.key === message.key) current.stopAt(message.stop, message.killAt)
         return
       case 'reply':
         if (current?.key === message.key) current.settle(message.id, message.answer)
@@ -63,12 +63,14 @@ class HostedAttempt {
   readonly #softly: Timer
   readonly #waiting = new Map<number, Waiting>()
   #calls = 0
+  #endsAt: number
   #isOver = false
 
   constructor(home: HandlerHost, key: string, facts: AttemptFacts) {
     this.key = key
     this.#home = home
     this.#facts = facts
+    this.#endsAt = facts.hardAt
     this.#softly = timerAt(home.host, facts.softAt, () => {
       this.abort(facts.softStop)
     })
@@ -78,13 +80,17 @@ class HostedAttempt {
     const loaded = await this.#home.loaded
     if (!loaded.ok) return
     const { signal } = this.#aborter
-    const ctx = createContext(this.#facts, signal, { host: this.#home.host, call: (call) => this.#call(call) })
+    const ctx = createContext(this.#facts, signal, {
+      host: this.#home.host,
+      call: (call) => this.#call(call),
+      endsAt: () => (this.#isOver ? -Infinity : this.#endsAt),
+    })
     let outcome: Outcome
     try {
       // Loading or waiting may have taken all the time there was: nothing starts with an empty budget.
       if (this.#home.host.monotonicMs() >= this.#facts.softAt) this.abort(this.#facts.softStop)
       if (signal.aborted) throw signal.reason
-      this.#home.send({ t: 'began', key: this.key })
+      this.#home.send({ t: 'began', key: this.key, at: this.#home.host.monotonicMs() })
       outcome = {
         ok: true,
         json: jsonText(await runHandler(loaded.handler, ctx, this.#facts.input), 'The result of the handler'),
@@ -95,6 +101,12 @@ class HostedAttempt {
     this.#finish()
     const { host, isClean, send } = this.#home
     send({ t: 'done', key: this.key, at: host.monotonicMs(), outcome, clean: isClean() })
+  }
+
+  /** It is asked to stop now, and killed at that instant. */
+  stopAt(stop: Stop, killAt: number): void {
+    this.#endsAt = isLost(stop) ? -Infinity : Math.min(this.#endsAt, killAt)
+    this.abort(stop)
   }
 
   abort(stop: Stop): void {
@@ -123,6 +135,11 @@ class HostedAttempt {
     for (const { reject } of this.#waiting.values()) reject(tooLate(this.#facts))
     this.#waiting.clear()
   }
+}
+
+/** The server no longer counts on the attempt: the job may be running elsewhere. */
+function isLost(stop: Stop): boolean {
+  return stop.why === 'lost' || (stop.why === 'deadline' && stop.kind === 'stalled')
 }
 
 function tooLate({ type, jobId, attempt }: AttemptFacts): CurfewError {

@@ -11,6 +11,7 @@ const softStop: Stop = { why: 'deadline', kind: 'execution', limitMs: 1_000, sou
 /** An isolate that does what the test says. */
 class FakeIsolate implements Isolate {
   readonly heard: (ToIsolate['t'] | 'warn' | 'kill' | 'look')[] = []
+  readonly sent: ToIsolate[] = []
   guarded: { hardAt: number; leaseAt: number } | null = null
   stackSeen: readonly string[] | null = ['at stuck (handler.js:1:1)']
   #key = ''
@@ -18,11 +19,16 @@ class FakeIsolate implements Isolate {
   constructor(
     readonly kind: IsolateKind,
     readonly setting: IsolateSetting,
+    /** Whether its handlers begin at once. */
+    readonly begins: boolean,
   ) {}
 
   send(message: ToIsolate): void {
     this.heard.push(message.t)
-    if (message.t === 'run') this.#key = message.key
+    this.sent.push(message)
+    if (message.t !== 'run') return
+    this.#key = message.key
+    if (this.begins) this.begin(this.setting.host.monotonicMs())
   }
 
   guard(until: { hardAt: number; leaseAt: number } | null): void {
@@ -50,8 +56,8 @@ class FakeIsolate implements Isolate {
     this.setting.onMessage(message)
   }
 
-  begin(): void {
-    this.say({ t: 'began', key: this.#key })
+  begin(at: number): void {
+    this.say({ t: 'began', key: this.#key, at })
   }
 
   done(at: number, clean = true): void {
@@ -63,31 +69,38 @@ class FakeIsolate implements Isolate {
   }
 }
 
-function world(most = 2) {
+function world(most = 2, { begins = true } = {}) {
   const clock = new FakeClock(0)
   const started: FakeIsolate[] = []
   const ended: Record<string, Ending> = {}
   const complaints: string[] = []
   const calls: string[] = []
+  const stacks: Record<string, readonly string[]> = {}
   const isolates = new Isolates(
     {
       host: clock,
       most,
       log: { ...silentLog, error: (_fields, message) => void complaints.push(message) },
       onCall: (key, id) => void calls.push(`${key} ${String(id)}`),
+      onStack: (key, stack) => {
+        stacks[key] = stack
+      },
       onEnded: (key, ending) => {
         expect(ended).not.toHaveProperty(key)
         ended[key] = ending
       },
     },
     (kind, setting) => {
-      const isolate = new FakeIsolate(kind, setting)
+      const isolate = new FakeIsolate(kind, setting, begins)
       started.push(isolate)
       return isolate
     },
   )
-  const run = (key: string, changes: Partial<IsolateTask> & { softMs?: number; graceMs?: number } = {}): void => {
-    const { softMs = 1_000, graceMs = 400, ...task } = changes
+  const run = (
+    key: string,
+    changes: Partial<IsolateTask> & { softMs?: number; graceMs?: number; leadMs?: number } = {},
+  ): void => {
+    const { softMs = 1_000, graceMs = 400, leadMs = 250, ...task } = changes
     const softAt = clock.monotonicMs() + softMs
     isolates.run({
       key,
@@ -95,6 +108,7 @@ function world(most = 2) {
       module: 'file:///handler.js',
       exportName: 'default',
       memoryMb: null,
+      serverEndsAt: softAt + graceMs + leadMs,
       facts: {
         jobId: key,
         type: 'test.job',
@@ -119,7 +133,7 @@ function world(most = 2) {
     if (isolate === undefined) throw new Error(`only ${String(started.length)} isolates were started`)
     return isolate
   }
-  return { clock, isolates, started, ended, complaints, calls, run, at }
+  return { clock, isolates, started, ended, complaints, calls, stacks, run, at }
 }
 
 /** Lets promises that are settled be heard. */
@@ -194,20 +208,20 @@ describe('finding an isolate', () => {
   })
 
   test('a task whose warm isolate is gone before its handler began gets another', () => {
-    const { run, at, ended } = world()
+    const { run, at, ended } = world(2, { begins: false })
     run('a')
-    at(0).begin()
+    at(0).begin(1)
     at(0).done(5)
     run('b')
     at(0).go({ how: 'exit', code: 1 })
     expect(ended).not.toHaveProperty('b')
-    at(1).begin()
+    at(1).begin(6)
     at(1).done(9)
     expect(ended['b']).toMatchObject({ kind: 'returned' })
   })
 
   test('a fresh isolate that dies before the handler began is a death', () => {
-    const { run, at, ended } = world()
+    const { run, at, ended } = world(2, { begins: false })
     run('a')
     at(0).go({ how: 'exit', code: 3 })
     expect(ended['a']).toMatchObject({ kind: 'died', error: { code: 'isolate_exited' } })
@@ -217,7 +231,14 @@ describe('finding an isolate', () => {
     const clock = new FakeClock(0)
     const ended: Ending[] = []
     const isolates = new Isolates(
-      { host: clock, most: 1, log: silentLog, onCall: () => {}, onEnded: (_key, ending) => void ended.push(ending) },
+      {
+        host: clock,
+        most: 1,
+        log: silentLog,
+        onCall: () => {},
+        onStack: () => {},
+        onEnded: (_key, ending) => void ended.push(ending),
+      },
       () => {
         throw new Error('no threads left')
       },
@@ -229,6 +250,7 @@ describe('finding an isolate', () => {
       module: 'file:///h.js',
       exportName: 'default',
       memoryMb: null,
+      serverEndsAt: 20,
       facts,
     }
     isolates.run(task)
@@ -245,7 +267,7 @@ describe('deadlines', () => {
     run('a', { softMs: 5_000 })
     run('b')
     clock.advance(1_000)
-    expect(ended['b']).toEqual({ kind: 'killed', stop: softStop, stack: null })
+    expect(ended['b']).toEqual({ kind: 'not_begun', stop: softStop, stack: null, startMs: 1_000 })
     at(0).done(1_000)
     expect(at(0).heard).toEqual(['run'])
   })
@@ -313,6 +335,7 @@ describe('deadlines', () => {
     clock.advance(100)
     isolates.stop('a', { why: 'cancelled' }, 300)
     expect(at(0).heard).toEqual(['run', 'abort'])
+    expect(at(0).sent.at(-1)).toEqual({ t: 'abort', key: 'a', stop: { why: 'cancelled' }, killAt: 300 })
     expect(at(0).guarded).toMatchObject({ hardAt: 300 })
     clock.advance(200)
     expect(at(0).heard.at(-1)).toBe('kill')
@@ -324,6 +347,7 @@ describe('deadlines', () => {
     const { clock, isolates, run, at } = world()
     run('a')
     isolates.stop('a', { why: 'shutdown' }, 60_000)
+    expect(at(0).sent.at(-1)).toMatchObject({ t: 'abort', killAt: 1_400 })
     clock.advance(1_400)
     expect(at(0).heard.at(-1)).toBe('kill')
   })
@@ -343,7 +367,7 @@ describe('deadlines', () => {
     run('a')
     run('b')
     isolates.stop('b', { why: 'cancelled' }, 5_000)
-    expect(ended['b']).toEqual({ kind: 'killed', stop: { why: 'cancelled' }, stack: null })
+    expect(ended['b']).toEqual({ kind: 'not_begun', stop: { why: 'cancelled' }, stack: null, startMs: 0 })
     expect(started).toHaveLength(1)
   })
 
@@ -356,6 +380,204 @@ describe('deadlines', () => {
     expect(ended['a']).toMatchObject({ kind: 'killed' })
     expect(started).toHaveLength(2)
     expect(complaints[0]).toContain('blocked in native code')
+  })
+})
+
+describe('an isolate that takes its time to start', () => {
+  test('is said to have been starting when it is killed before its handler began', async () => {
+    const { clock, run, at, ended } = world(1, { begins: false })
+    run('a')
+    clock.advance(1_250)
+    await turn()
+    clock.advance(150)
+    at(0).go({ how: 'signal', signal: 'SIGKILL' })
+    expect(ended['a']).toEqual({
+      kind: 'not_begun',
+      stop: softStop,
+      stack: ['at stuck (handler.js:1:1)'],
+      startMs: 1_400,
+    })
+  })
+
+  test('is said to have been starting when it was ready only after the soft deadline', () => {
+    const { clock, run, at, ended } = world(1, { begins: false })
+    run('a')
+    clock.advance(1_100)
+    const error = { name: 'DeadlineError', message: 'Time is up' }
+    at(0).say({ t: 'done', key: 'a', at: 1_100, outcome: { ok: false, error }, clean: true })
+    expect(ended['a']).toEqual({ kind: 'not_begun', stop: softStop, stack: null, startMs: 1_100 })
+  })
+
+  test('tells in every ending but a result how long that was', async () => {
+    const { clock, run, at, ended } = world(3, { begins: false })
+    for (const key of ['killed', 'threw', 'died']) run(key)
+    for (const index of [0, 1, 2]) at(index).begin(240.9)
+    clock.advance(1_000)
+    const error = { name: 'Error', message: 'no' }
+    at(1).say({ t: 'done', key: 'threw', at: 1_000, outcome: { ok: false, error }, clean: true })
+    at(2).go({ how: 'exit', code: 1 })
+    clock.advance(400)
+    at(0).go()
+    expect(ended).toMatchObject({
+      killed: { kind: 'killed', startMs: 240 },
+      threw: { kind: 'threw', error, startMs: 240 },
+      died: { kind: 'died', startMs: 240 },
+    })
+  })
+
+  test('is not spoken of when the handler began at once', () => {
+    const { clock, run, at, ended } = world()
+    run('a')
+    clock.advance(1_400)
+    at(0).go()
+    expect(ended['a']).toEqual({ kind: 'killed', stop: softStop, stack: null })
+  })
+})
+
+describe('a stack for the server', () => {
+  test.each([0, 49])('is handed on before the kill when the lead of the kill is %i ms', async (leadMs) => {
+    const { clock, run, stacks } = world()
+    run('a', { graceMs: 0, leadMs })
+    clock.advance(849)
+    await turn()
+    expect(stacks).toEqual({})
+    clock.advance(1)
+    await turn()
+    expect(stacks).toEqual({ a: ['at stuck (handler.js:1:1)'] })
+  })
+
+  test('is looked for at half of the time when less is left than the look is early', async () => {
+    const { clock, run, stacks } = world()
+    run('a', { softMs: 80, graceMs: 0, leadMs: 0 })
+    clock.advance(39)
+    await turn()
+    expect(stacks).toEqual({})
+    clock.advance(1)
+    await turn()
+    expect(stacks).toHaveProperty('a')
+  })
+
+  test('stays here when the kill is early enough for the report to arrive', async () => {
+    const { clock, run, at, stacks, ended } = world()
+    run('a', { leadMs: 50 })
+    clock.advance(1_399)
+    await turn()
+    clock.advance(1)
+    at(0).go()
+    expect(stacks).toEqual({})
+    expect(ended['a']).toMatchObject({ stack: ['at stuck (handler.js:1:1)'] })
+  })
+
+  test('is not handed on when there was none, or when the task ended meanwhile', async () => {
+    const { clock, run, at, stacks } = world()
+    run('a', { graceMs: 0, leadMs: 0 })
+    run('b', { graceMs: 0, leadMs: 0 })
+    at(0).stackSeen = null
+    clock.advance(850)
+    at(1).done(850)
+    await turn()
+    expect(stacks).toEqual({})
+  })
+})
+
+describe('a check', () => {
+  const kind: IsolateKind = { isolation: 'process', module: 'file:///h.js', exportName: 'default', memoryMb: null }
+  const kindOf = (exportName: string): IsolateKind => ({ ...kind, exportName })
+
+  test('succeeds when the module is loaded, and its isolate stays warm for the first task', async () => {
+    const { isolates, run, at, started } = world()
+    const checked = isolates.check(kind)
+    at(0).say({ t: 'ready' })
+    expect(await checked).toBeNull()
+    run('a', { module: kind.module })
+    expect(started).toHaveLength(1)
+    expect(at(0).heard).toEqual(['run'])
+  })
+
+  test('fails with the error of a module that is not fit, and its isolate goes', async () => {
+    const { isolates, at } = world()
+    const checked = isolates.check(kind)
+    const error = { name: 'IsolateError', code: 'export_not_found', message: 'no such export' }
+    at(0).say({ t: 'unfit', error })
+    expect(await checked).toEqual(error)
+    expect(at(0).heard).toEqual(['kill'])
+    at(0).go()
+  })
+
+  test('fails when its isolate dies, or cannot be started', async () => {
+    const { isolates, at } = world()
+    const checked = isolates.check(kind)
+    at(0).go({ how: 'exit', code: 3 })
+    expect(await checked).toMatchObject({ code: 'isolate_exited' })
+  })
+
+  test('fails after ten seconds, with the place where the module is stuck, and leaves no timer', async () => {
+    const { clock, isolates, at } = world()
+    const checked = isolates.check(kind)
+    clock.advance(9_999)
+    await turn()
+    expect(at(0).heard).toEqual(['look'])
+    clock.advance(1)
+    expect(at(0).heard).toEqual(['look', 'kill'])
+    expect(await checked).toMatchObject({
+      code: 'isolate_start_timeout',
+      message: expect.stringContaining('file:///h.js'),
+      stack: expect.stringContaining('at stuck (handler.js:1:1)'),
+    })
+    at(0).go()
+    expect(clock.nextTimerAt()).toBeNull()
+  })
+
+  test('waits for room, and an isolate that is loaded makes room for the next check', async () => {
+    const { isolates, at, started } = world(1)
+    const checked = ['a', 'b'].map((name) => isolates.check(kindOf(name)))
+    expect(started).toHaveLength(1)
+    at(0).say({ t: 'ready' })
+    expect(await checked[0]).toBeNull()
+    expect(at(0).heard).toEqual(['end'])
+    at(0).go({ how: 'exit', code: 0 })
+    at(1).say({ t: 'ready' })
+    expect(await checked[1]).toBeNull()
+    expect(at(1).heard).toEqual([])
+  })
+
+  test('starts only a few isolates at the same time: each would slow the others down', async () => {
+    const { isolates, at, started } = world(10)
+    const checked = Array.from({ length: 6 }, (_, index) => isolates.check(kindOf(String(index))))
+    expect(started).toHaveLength(4)
+    for (let index = 0; index < 6; index += 1) at(index).say({ t: 'ready' })
+    expect(await Promise.all(checked)).toEqual([null, null, null, null, null, null])
+    expect(started.every(({ heard }) => heard.length === 0)).toBe(true)
+  })
+
+  test('is answered at once when an isolate of its kind is idle', async () => {
+    const { isolates, run, at, started } = world()
+    run('a')
+    at(0).done(5)
+    expect(await isolates.check({ ...kind, module: 'file:///handler.js' })).toBeNull()
+    expect(started).toHaveLength(1)
+  })
+
+  test('comes after tasks', () => {
+    const { isolates, run, at } = world(1)
+    run('a')
+    void isolates.check(kindOf('other'))
+    run('b')
+    at(0).done(5)
+    expect(at(0).heard).toEqual(['run', 'run'])
+  })
+
+  test('ends with close, under way or not', async () => {
+    const { clock, isolates, at, started } = world(1)
+    const checked = ['a', 'b'].map((name) => isolates.check(kindOf(name)))
+    const closed = isolates.close()
+    expect(await Promise.all(checked)).toMatchObject([{ code: 'isolates_closed' }, { code: 'isolates_closed' }])
+    expect(at(0).heard).toEqual(['kill'])
+    at(0).go()
+    await closed
+    expect(started).toHaveLength(1)
+    expect(await isolates.check(kind)).toMatchObject({ code: 'isolates_closed' })
+    expect(clock.nextTimerAt()).toBeNull()
   })
 })
 
@@ -428,7 +650,7 @@ describe('close', () => {
     void isolates.close().then(() => (isClosed = true))
     expect(at(0).heard.at(-1)).toBe('kill')
     expect(at(1).heard.at(-1)).toBe('end')
-    expect(ended).toMatchObject({ c: { kind: 'killed', stop: { why: 'shutdown' } }, d: { kind: 'killed' } })
+    expect(ended).toMatchObject({ c: { kind: 'not_begun', stop: { why: 'shutdown' } }, d: { kind: 'not_begun' } })
     at(0).go()
     await turn()
     expect(isClosed).toBe(false)

@@ -12,6 +12,7 @@
 import type { Host } from '@curfew/core'
 import { errorData } from '../error-data.ts'
 import type { Log } from '../log.ts'
+import { Check } from './check.ts'
 import { deathOf } from './deaths.ts'
 import { sameKind, type Gone, type Isolate, type IsolateKind, type StartIsolate } from './isolate.ts'
 import type { Answer, FromIsolate, Outcome } from './messages.ts'
@@ -26,18 +27,24 @@ export interface IsolatesOptions {
   readonly log: Log
   /** A handler asks for something; answer with `reply`. */
   onCall(key: string, id: number, call: Call): void
+  /** Where a task is stuck that will be killed so late that a report after the kill would be refused. */
+  onStack(key: string, stack: readonly string[]): void
   onEnded(key: string, ending: Ending): void
 }
 
+/** Isolates that are started for a check at the same time: more of them would only slow each other down. */
+const MAX_CHECKS_AT_ONCE = 4
+
 /**
- * An isolate with what is known of it. `idle`: may take a task. `leaving`: it was told to go, or killed. `isWarm`: a
- * handler has run there before.
+ * An isolate with what is known of it. `checking`: its module is being loaded, for a check. `idle`: may take a task.
+ * `leaving`: it was told to go, or killed. `isWarm`: a handler has run there before.
  */
 interface Held {
   readonly kind: IsolateKind
   readonly isolate: Isolate
-  state: 'busy' | 'idle' | 'leaving'
+  state: 'checking' | 'busy' | 'idle' | 'leaving'
   run: Run | null
+  check: Check | null
   crash: ErrorData | null
   isWarm: boolean
 }
@@ -47,6 +54,7 @@ export class Isolates {
   readonly #start: StartIsolate
   readonly #held = new Set<Held>()
   readonly #waiting = new Set<Run>()
+  readonly #checks = new Set<Check>()
   readonly #runs = new Map<string, Held | null>()
   readonly #actions: RunActions
   #leaseAt = Infinity
@@ -65,6 +73,8 @@ export class Isolates {
         if (held?.state !== 'busy') return
         void held.isolate.stack().then((stack) => {
           run.stack = stack
+          const isRunning = held.run === run && held.state === 'busy'
+          if (stack !== null && isRunning && run.isReportTooLate) this.#options.onStack(run.key, stack)
         })
       },
       onWarn: (run) => {
@@ -84,15 +94,18 @@ export class Isolates {
     this.#place()
   }
 
-  /** Starts an isolate before there is a task for it, while there is room: the first task need not wait for that. */
-  warm(kind: IsolateKind): void {
-    if (this.#closed !== null || this.#held.size >= this.#options.most) return
-    try {
-      this.#openAny(kind)
-    } catch (error) {
-      // Whoever needs one will be told.
-      this.#options.log.warn({ err: String(error), module: kind.module }, 'an isolate could not be started in advance')
-    }
+  /**
+   * Whether handlers of this kind can run: starts an isolate and waits until its module is loaded. Gives the error, or
+   * null. The isolate stays warm for the first task while there is room.
+   */
+  check(kind: IsolateKind): Promise<ErrorData | null> {
+    if (this.#closed !== null) return Promise.resolve(CLOSED)
+    // It could not be idle if its module had not been loaded.
+    if (this.#idle((other) => sameKind(other, kind)) !== null) return Promise.resolve(null)
+    return new Promise((resolve) => {
+      this.#checks.add(new Check(kind, this.#options.host, resolve))
+      this.#place()
+    })
   }
 
   /** An answer that comes too late is nobody's. */
@@ -106,7 +119,7 @@ export class Isolates {
     if (held === undefined) return
     if (held?.run) {
       held.run.stopAt(stop, killAt)
-      held.isolate.send({ t: 'abort', key, stop })
+      held.isolate.send({ t: 'abort', key, stop, killAt: held.run.killAt })
       this.#guard(held)
       return
     }
@@ -139,8 +152,12 @@ export class Isolates {
       run.stopAt(stop, -Infinity)
       this.#dropWaiting(run)
     }
+    for (const check of this.#checks) check.settle(CLOSED)
+    this.#checks.clear()
     for (const held of this.#held) {
+      held.check?.settle(CLOSED)
       if (held.state === 'idle') this.#letGo(held)
+      else if (held.state === 'checking') this.#kill(held)
       else if (held.state === 'busy') {
         held.run?.stopAt(stop, -Infinity)
         this.#kill(held)
@@ -166,14 +183,23 @@ export class Isolates {
       const held = this.#open(run)
       if (held !== null) this.#begin(held, run)
     }
-    // Who still waits gets the room of an idle one, as soon as that is gone.
-    let leaving = 0
-    for (const { state } of this.#held) if (state === 'leaving') leaving += 1
-    for (let lacking = this.#waiting.size - leaving; lacking > 0; lacking -= 1) {
+    for (const check of this.#checks) {
+      if (this.#held.size >= this.#options.most || this.#count('checking') >= MAX_CHECKS_AT_ONCE) break
+      this.#beginCheck(check)
+    }
+    // What still waits gets the room of an idle one, as soon as that is gone.
+    const checks = Math.min(this.#checks.size, MAX_CHECKS_AT_ONCE - this.#count('checking'))
+    for (let lacking = this.#waiting.size + checks - this.#count('leaving'); lacking > 0; lacking -= 1) {
       const other = this.#idle(() => true)
       if (other === null) break
       this.#letGo(other)
     }
+  }
+
+  #count(state: Held['state']): number {
+    let count = 0
+    for (const held of this.#held) if (held.state === state) count += 1
+    return count
   }
 
   #idle(fits: (kind: IsolateKind) => boolean): Held | null {
@@ -189,12 +215,25 @@ export class Isolates {
       return this.#openAny(kind)
     } catch (error) {
       this.#waiting.delete(run)
-      this.#end(run, {
-        kind: 'died',
-        error: deathOf(kind, { how: 'unstarted', error: errorData(error) }, null),
-      })
+      this.#end(run, { kind: 'died', error: unstarted(kind, error) })
       return null
     }
+  }
+
+  #beginCheck(check: Check): void {
+    this.#checks.delete(check)
+    let held: Held
+    try {
+      held = this.#openAny(check.kind)
+    } catch (error) {
+      check.settle(unstarted(check.kind, error))
+      return
+    }
+    held.state = 'checking'
+    held.check = check
+    check.begin(held.isolate, () => {
+      this.#kill(held)
+    })
   }
 
   #openAny(kind: IsolateKind): Held {
@@ -207,7 +246,7 @@ export class Isolates {
         this.#bury(held, gone)
       },
     })
-    const held: Held = { kind, isolate, state: 'idle', run: null, crash: null, isWarm: false }
+    const held: Held = { kind, isolate, state: 'idle', run: null, check: null, crash: null, isWarm: false }
     this.#held.add(held)
     return held
   }
@@ -232,13 +271,21 @@ export class Isolates {
   #hear(held: Held, message: FromIsolate): void {
     const { run } = held
     switch (message.t) {
+      case 'ready':
+        held.check?.settle(null)
+        held.check = null
+        if (held.state !== 'checking') return
+        held.state = 'idle'
+        this.#place()
+        return
       case 'began':
-        if (run?.key === message.key) run.hasBegun = true
+        if (run?.key === message.key) run.beganAt = message.at
         return
       case 'crash':
         held.crash = message.error
         return
       case 'unfit':
+        held.check?.settle(message.error)
         if (run !== null) run.ending = { kind: 'died', error: message.error }
         this.#kill(held)
         return
@@ -248,8 +295,8 @@ export class Isolates {
       case 'done':
         // Settled after its deadline: too late, and the kill is on its way.
         if (run?.key !== message.key || message.at > run.killAt) return
-        if (held.state === 'leaving') run.ending = endingOf(message.outcome)
-        else this.#release(held, run, endingOf(message.outcome), message.clean)
+        if (held.state === 'leaving') run.ending = endingOf(run, message.outcome)
+        else this.#release(held, run, endingOf(run, message.outcome), message.clean)
     }
   }
 
@@ -280,9 +327,10 @@ export class Isolates {
     this.#held.delete(held)
     const { run, state, isWarm } = held
     if (gone.how === 'stuck') this.#complain(held.kind)
+    held.check?.settle(deathOf(held.kind, gone, held.crash))
     if (run !== null) {
       // Gone over what the handler before has left: this one has not run a line, and may try another.
-      if (state === 'busy' && isWarm && !run.hasBegun && gone.how !== 'switch') this.#wait(run)
+      if (state === 'busy' && isWarm && run.beganAt === null && gone.how !== 'switch') this.#wait(run)
       else this.#end(run, run.ending ?? this.#endOf(held, run, gone))
     }
     this.#place()
@@ -291,8 +339,8 @@ export class Isolates {
 
   #endOf({ state, kind, crash }: Held, run: Run, gone: Gone): Ending {
     if (gone.how === 'switch' && gone.why === 'lease') run.lose(this.#leaseAt)
-    if (state === 'leaving' || gone.how === 'switch') return { kind: 'killed', stop: run.reason, stack: run.stack }
-    return { kind: 'died', error: deathOf(kind, gone, crash) }
+    if (state === 'leaving' || gone.how === 'switch') return killed(run)
+    return { kind: 'died', error: deathOf(kind, gone, crash), ...startOf(run) }
   }
 
   #complain({ isolation, module }: IsolateKind): void {
@@ -303,7 +351,7 @@ export class Isolates {
 
   #dropWaiting(run: Run): void {
     this.#waiting.delete(run)
-    this.#end(run, { kind: 'killed', stop: run.reason, stack: null })
+    this.#end(run, killed(run))
   }
 
   #end(run: Run, ending: Ending): void {
@@ -313,8 +361,33 @@ export class Isolates {
   }
 }
 
-function endingOf(outcome: Outcome): Ending {
-  if (!outcome.ok) return { kind: 'threw', error: outcome.error }
+/** A check of isolates that are closed has no answer. */
+const CLOSED: ErrorData = {
+  name: 'IsolateError',
+  code: 'isolates_closed',
+  message: 'The worker was stopped before the module was loaded.',
+}
+
+function unstarted(kind: IsolateKind, error: unknown): ErrorData {
+  return deathOf(kind, { how: 'unstarted', error: errorData(error) }, null)
+}
+
+function endingOf(run: Run, outcome: Outcome): Ending {
+  if (!outcome.ok) {
+    // All that it can have thrown before it began is the reason to stop.
+    if (run.beganAt === null) return killed(run)
+    return { kind: 'threw', error: outcome.error, ...startOf(run) }
+  }
   const { json } = outcome
   return { kind: 'returned', result: json === undefined ? undefined : (JSON.parse(json) as unknown) }
+}
+
+function killed(run: Run): Ending {
+  const { reason: stop, stack, startMs } = run
+  if (run.beganAt === null) return { kind: 'not_begun', stop, stack, startMs }
+  return { kind: 'killed', stop, stack, ...startOf(run) }
+}
+
+function startOf({ beganAt, startMs }: Run): { startMs?: number } {
+  return beganAt === null || startMs === 0 ? {} : { startMs }
 }

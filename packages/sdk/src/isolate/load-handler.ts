@@ -3,7 +3,7 @@
  *
  * TypeScript needs no build step: where Node strips types itself, it is asked first. Where it does not (Node 20), or
  * where it is stricter than the compiler (enums, `./y.js` that means `./y.ts`, types imported without `type`), jiti
- * compiles the module, without writing anything to the disk.
+ * compiles the module, without writing anything to the disk. JSX is compiled by jiti, too: Node does not know it.
  */
 import { isHandler, type Handler, type HandlerFunction } from '../define-handler.ts'
 import { errorData } from '../error-data.ts'
@@ -25,7 +25,9 @@ export async function loadHandler(module: string, exportName: string): Promise<L
 }
 
 async function importModule(module: string): Promise<Record<string, unknown>> {
-  if (!/\.[cm]?tsx?$/.test(new URL(module).pathname)) return importNatively(module)
+  const { pathname } = new URL(module)
+  if (/\.[jt]sx$/.test(pathname)) return importByJiti(module)
+  if (!/\.[cm]?ts$/.test(pathname)) return importNatively(module)
   // Not in the types of Node 20.
   const { typescript } = process.features as { readonly typescript?: string | false }
   if (typescript === undefined || typescript === false) return importByJiti(module)
@@ -47,7 +49,13 @@ async function importNatively(module: string): Promise<Record<string, unknown>> 
 async function importByJiti(module: string): Promise<Record<string, unknown>> {
   const { createJiti } = await import('jiti')
   // No cache on the disk: it would lie where others may write.
-  const jiti = createJiti(module, { fsCache: false, interopDefault: false, tryNative: false })
+  const jiti = createJiti(module, {
+    fsCache: false,
+    interopDefault: false,
+    tryNative: false,
+    jsx: true,
+    extensions: ['.js', '.mjs', '.cjs', '.jsx', '.ts', '.mts', '.cts', '.tsx'],
+  })
   return jiti.import<Record<string, unknown>>(module)
 }
 
@@ -65,8 +73,8 @@ function unloadable(module: string, error: unknown): ErrorData {
     code: isMissing ? 'module_not_found' : 'module_failed',
     message: isMissing
       ? `The module of the handler, ${module}, or one it imports is not there: ${message}. Give it as ` +
-        `new URL('./handler.js', import.meta.url), and deploy it with the worker.`
-      : `The module of the handler, ${module}, could not be loaded: ${name}: ${message}`,
+        `new URL('./handler.ts', import.meta.url), and deploy it with the worker.`
+      : `The module of the handler, ${module}, could not be loaded: ${name}: ${message}. Correct the module.`,
     ...(stack === undefined ? {} : { stack }),
   }
 }
@@ -78,7 +86,7 @@ function noHandler(module: string, exportName: string, found: unknown, names: re
     code: 'export_not_found',
     message:
       found === undefined
-        ? `${module} has no export "${exportName}". ${exported}`
-        : `The export "${exportName}" of ${module} is no handler: export a function, or what defineHandler gives.`,
+        ? `${module} has no export "${exportName}". ${exported} Give the name of the handler's export as exportName.`
+        : `The export "${exportName}" of ${module} is not a handler: export a function, or what defineHandler gives.`,
   }
 }

@@ -8,7 +8,8 @@ export type Answer = { readonly ok: true; readonly value: unknown } | { readonly
 
 export type ToIsolate =
   | { readonly t: 'run'; readonly key: string; readonly facts: AttemptFacts }
-  | { readonly t: 'abort'; readonly key: string; readonly stop: Stop }
+  /** `killAt`: when it will be ended by force. */
+  | { readonly t: 'abort'; readonly key: string; readonly stop: Stop; readonly killAt: number }
   | { readonly t: 'reply'; readonly key: string; readonly id: number; readonly answer: Answer }
   /** Nothing runs and nothing will: go, in your own way. */
   | { readonly t: 'end' }
@@ -18,8 +19,10 @@ export type Outcome =
   { readonly ok: true; readonly json: string | undefined } | { readonly ok: false; readonly error: ErrorData }
 
 export type FromIsolate =
+  /** The module is loaded and has the export: a handler can run here. */
+  | { readonly t: 'ready' }
   /** The next thing to run is the handler's. */
-  | { readonly t: 'began'; readonly key: string }
+  | { readonly t: 'began'; readonly key: string; readonly at: number }
   | { readonly t: 'call'; readonly key: string; readonly id: number; readonly call: Call }
   /** `at`: when it was settled. What was settled after the hard deadline does not count, however soon it is read. */
   | {

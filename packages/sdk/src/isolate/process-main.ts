@@ -51,6 +51,10 @@ readLines(new Socket({ fd: FD.toHandler, readable: true, writable: false }), (li
 
 /** JSON has no Infinity: an instant that never comes arrives as null. */
 function withInstants(message: ToIsolate): ToIsolate {
+  if (message.t === 'abort') {
+    const { killAt } = message as { killAt: number | null }
+    return { ...message, killAt: killAt ?? Infinity }
+  }
   if (message.t !== 'run') return message
   const { softAt, hardAt } = message.facts as { softAt: number | null; hardAt: number | null }
   return { ...message, facts: { ...message.facts, softAt: softAt ?? Infinity, hardAt: hardAt ?? Infinity } }

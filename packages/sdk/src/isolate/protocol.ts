@@ -50,6 +50,8 @@ export interface IsolateTask {
   readonly module: string
   readonly exportName: string
   readonly memoryMb: number | null
+  /** When the server ends the attempt by itself; a report that arrives later is refused. */
+  readonly serverEndsAt: number
   readonly facts: AttemptFacts
 }
 
@@ -77,10 +79,26 @@ export interface ErrorData {
   readonly status?: number
 }
 
+/**
+ * `startMs`: whole milliseconds of the attempt that went into starting its isolate, from the order to run until the
+ * handler began; left out when there were none.
+ */
 export type Ending =
   | { readonly kind: 'returned'; readonly result: unknown }
-  | { readonly kind: 'threw'; readonly error: ErrorData }
+  | { readonly kind: 'threw'; readonly error: ErrorData; readonly startMs?: number }
   /** Ended by force. `stack` is where it was stuck, as far as it could be seen. */
-  | { readonly kind: 'killed'; readonly stop: Stop; readonly stack: readonly string[] | null }
+  | {
+      readonly kind: 'killed'
+      readonly stop: Stop
+      readonly stack: readonly string[] | null
+      readonly startMs?: number
+    }
+  /** Had to stop while its isolate was still starting or loading the module: the handler has not run a line. */
+  | {
+      readonly kind: 'not_begun'
+      readonly stop: Stop
+      readonly stack: readonly string[] | null
+      readonly startMs: number
+    }
   /** The isolate died by itself, or could not be started: out of memory, process.exit, a crash, a missing module. */
-  | { readonly kind: 'died'; readonly error: ErrorData }
+  | { readonly kind: 'died'; readonly error: ErrorData; readonly startMs?: number }

@@ -13,7 +13,9 @@ import type { Ending, IsolateTask, Stop } from './protocol.ts'
  * The look at the stack begins this long before the kill, so that the kill need not wait for it: it takes about two
  * milliseconds, and many more on a machine with too much to do.
  */
-const LOOK_MS = 150
+export const LOOK_MS = 150
+/** A kill that comes this long before the server ends the attempt leaves time for the report to arrive. */
+const SAFE_LEAD_MS = 50
 /** What the handler has started hears of it this long before the kill, or half of the grace if that is shorter. */
 const WARN_MS = 500
 
@@ -30,16 +32,18 @@ export class Run {
   killAt: number
   /** Where it was, shortly before it is killed. */
   stack: readonly string[] | null = null
-  hasBegun = false
+  beganAt: number | null = null
   /** An end in time, heard of while it was being killed. */
   ending: Ending | null = null
   readonly #host: Host
   readonly #actions: RunActions
+  readonly #orderedAt: number
   #stop: Stop | null = null
   #timers: Timer[] = []
 
   constructor(task: IsolateTask, host: Host, actions: RunActions) {
     this.task = task
+    this.#orderedAt = host.monotonicMs()
     this.killAt = task.facts.hardAt
     this.#host = host
     this.#actions = actions
@@ -54,6 +58,16 @@ export class Run {
     return this.#stop ?? this.task.facts.softStop
   }
 
+  /** Whole milliseconds until its handler began; until now, when it has not. */
+  get startMs(): number {
+    return Math.max(0, Math.floor((this.beganAt ?? this.#host.monotonicMs()) - this.#orderedAt))
+  }
+
+  /** Whether a report after the kill would come too late for the server. */
+  get isReportTooLate(): boolean {
+    return this.task.serverEndsAt - this.killAt < SAFE_LEAD_MS
+  }
+
   /** There is no isolate for it yet. */
   wait(): void {
     this.#arm([[Math.min(this.task.facts.softAt, this.killAt), 'onSpent']])
@@ -61,7 +75,9 @@ export class Run {
 
   /** It has its isolate. */
   begin(): void {
-    this.#armForTheEnd(this.task.facts.softAt)
+    // With less time than that, a look at half of it still sees the handler at work.
+    const lookMs = Math.min(LOOK_MS, (this.killAt - this.#host.monotonicMs()) / 2)
+    this.#armForTheEnd(this.task.facts.softAt, lookMs)
   }
 
   stopAt(stop: Stop, killAt: number): void {
@@ -84,11 +100,11 @@ export class Run {
   }
 
   /** `softAt`: when it was told to stop. */
-  #armForTheEnd(softAt: number): void {
+  #armForTheEnd(softAt: number, lookMs = LOOK_MS): void {
     const warnMs = Math.min(WARN_MS, (this.killAt - softAt) / 2)
     this.#arm([
       [this.killAt, 'onKill'],
-      [this.killAt - LOOK_MS, 'onLook'],
+      [this.killAt - lookMs, 'onLook'],
       ...(warnMs > 0 ? [[this.killAt - warnMs, 'onWarn'] as const] : []),
     ])
   }

@@ -121,7 +121,14 @@ export type Effect =
   | { readonly do: 'flush-guard' }
   | { readonly do: 'start'; readonly key: string; readonly job: HandedJob; readonly terms: Terms }
   /** Abort the handler's signal; kill it, where it can be killed, at `endsAt`. */
-  | { readonly do: 'abort'; readonly key: string; readonly stop: Stop; readonly endsAt: Instant }
+  | {
+      readonly do: 'abort'
+      readonly key: string
+      readonly stop: Stop
+      readonly endsAt: Instant
+      /** Nothing the attempt does counts any more. */
+      readonly isLost: boolean
+    }
   /** No call of this attempt counts any more, though its handler may still run. */
   | { readonly do: 'abandon'; readonly key: string }
   | { readonly do: 'tell-guard'; readonly state: WorkerState; readonly epoch: number }

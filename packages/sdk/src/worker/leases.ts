@@ -193,6 +193,7 @@ export class Leases {
 
   /** Asks the handler to stop; it is waited for until `endsAt`, and never past the hard deadline. */
   stop(held: Held, stop: Stop, endsAt: Instant): void {
+    const wasLost = held.isLost
     if (stop.why === 'lost') this.#disown(held)
     if (held.handler !== 'running') return
     const lastAt = earliest(endsAt, held.terms.hardAt) ?? endsAt
@@ -201,8 +202,10 @@ export class Leases {
     const isNearer = gaveUpAt < held.giveUpAt
     if (isFirst) held.stop = stop
     if (isNearer) held.giveUpAt = gaveUpAt
-    if (isFirst || isNearer) this.#effects.do({ do: 'abort', key: held.key, stop: held.stop ?? stop, endsAt: lastAt })
     this.#effects.wakeBy(held.giveUpAt)
+    if (!isFirst && !isNearer && held.isLost === wasLost) return
+    const { key, isLost } = held
+    this.#effects.do({ do: 'abort', key, stop: held.stop ?? stop, endsAt: lastAt, isLost })
   }
 
   /** The server does not count on this lease any more. */
@@ -335,8 +338,8 @@ export class Leases {
   #stall(held: Held, now: Instant): void {
     const { stallMs, graceMs } = held.terms
     const stop: Stop = { why: 'deadline', kind: 'stalled', limitMs: stallMs ?? 0, source: 'server' }
-    this.stop(held, stop, after(now, graceMs))
     this.#disown(held)
+    this.stop(held, stop, after(now, graceMs))
   }
 
   /** The handler did not stop in time. Nothing it does from here on counts. */

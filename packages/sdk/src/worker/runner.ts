@@ -68,15 +68,15 @@ export class Runner {
     })
     const running: Running = { attempt, isolate }
     this.#running.set(key, running)
-    void this.#live(key, handler, running)
+    void this.#live(key, handler, running, terms)
   }
 
   /** Aborts the handler's signal; in an isolate it is killed at `endsAt`. */
-  abort(key: string, stop: Stop, endsAt: Instant): void {
+  abort(key: string, stop: Stop, endsAt: Instant, isLost: boolean): void {
     const running = this.#running.get(key)
     if (running === undefined) return
     if (running.isolate !== null) this.#ports.order({ op: 'stop', key, stop, killAt: endsAt })
-    running.attempt.abort(stop, endsAt)
+    running.attempt.abort(stop, endsAt, isLost)
   }
 
   /** The handler may go on, but nothing it asks for counts. */
@@ -111,23 +111,31 @@ export class Runner {
     for (const { isolate } of this.#running.values()) isolate?.end({ kind: 'died', error })
   }
 
-  async #live(key: string, handler: Registered, { attempt, isolate }: Running): Promise<void> {
-    const ending = await this.#execute(key, handler, attempt, isolate)
+  async #live(key: string, handler: Registered, { attempt, isolate }: Running, { hardAt }: Terms): Promise<void> {
+    const ending = await this.#execute(key, handler, attempt, isolate, hardAt)
     attempt.close()
     await attempt.flush()
     this.#running.delete(key)
     this.#ports.hear({ in: 'settled', key, ending })
   }
 
-  async #execute(key: string, handler: Registered, attempt: Attempt, isolate: IsolateEnd | null): Promise<Ending> {
+  async #execute(
+    key: string,
+    handler: Registered,
+    attempt: Attempt,
+    isolate: IsolateEnd | null,
+    serverEndsAt: number,
+  ): Promise<Ending> {
     const { context } = attempt
     let forced: Ending | null = null
+    let startMs: { startMs?: number } = {}
     try {
       const value = await compose(this.#ports.middleware, context, async () => {
         if (isolate === null) return runHere(handler, context)
         const { sent } = await inputFor(handler.job, context.args)
-        this.#runThere(key, handler, { ...attempt.facts, input: sent })
+        this.#runThere(key, handler, { ...attempt.facts, input: sent }, serverEndsAt)
         const ended = await isolate.ending
+        if ('startMs' in ended && ended.startMs !== undefined) startMs = { startMs: ended.startMs }
         if (ended.kind === 'returned') return checkOutput(handler.job, ended.result)
         if (ended.kind !== 'threw') forced = ended
         throw endingError(ended)
@@ -136,14 +144,15 @@ export class Runner {
       return { kind: 'returned', result: jsonCopy(value, 'The result') }
     } catch (error) {
       // What was killed stays killed, whatever the middleware makes of it.
-      return forced ?? { kind: 'threw', error: errorData(error) }
+      return forced ?? { kind: 'threw', error: errorData(error), ...startMs }
     }
   }
 
-  #runThere(key: string, handler: Registered, facts: AttemptFacts): void {
+  /** `serverEndsAt`: when the server ends the attempt by itself. */
+  #runThere(key: string, handler: Registered, facts: AttemptFacts, serverEndsAt: number): void {
     const { isolation, module, exportName, memoryMb } = handler
     if (isolation === 'inline' || module === null) throw new Error('a handler without an isolate')
-    this.#ports.order({ op: 'run', task: { key, isolation, module, exportName, memoryMb, facts } })
+    this.#ports.order({ op: 'run', task: { key, isolation, module, exportName, memoryMb, serverEndsAt, facts } })
   }
 }
 
@@ -184,5 +193,7 @@ async function runHere({ job, run, module, exportName }: Registered, context: Co
 
 function endingError(ending: Exclude<Ending, { kind: 'returned' }>): Error {
   if (ending.kind === 'killed') return new LostLeaseError('The handler was killed.')
+  if (ending.kind === 'not_begun')
+    return new LostLeaseError('The isolate was still starting; the handler had not begun.')
   return errorFromData(ending.error)
 }

@@ -8,6 +8,7 @@
 import { hostname } from 'node:os'
 import { instant, iso, millis, uuidV7, type Host, type Instant, type Millis, type Timer } from '@curfew/core'
 import type { AttemptMiddleware } from '../attempt-middleware.ts'
+import { checkHandlers } from '../check-handlers.ts'
 import { Client } from '../client.ts'
 import type { Connection, ConnectOptions } from '../connection.ts'
 import type { AnyHandlerFunction, HandlerFunction } from '../define-handler.ts'
@@ -20,6 +21,8 @@ import { guardHere, guardInThread, type GuardHandle } from '../guard/start.ts'
 import { makeHandler, type HandlerOptions, type Registered } from '../handlers.ts'
 import { afterEverySleep } from '../host.ts'
 import { entryUrl } from '../isolate/entry.ts'
+import type { IsolateKind } from '../isolate/isolate.ts'
+import type { ErrorData } from '../isolate/protocol.ts'
 import type { AttemptLimits } from '../limits.ts'
 import { stderrLog, type Log } from '../log.ts'
 import { serverCalls } from '../server-calls.ts'
@@ -72,6 +75,11 @@ const GUARD_REST_MS = 1_000
 const DEREGISTER_MS = 2_000
 /** How long the process stands still for its last words. */
 const LAST_WORDS_MS = 4_000
+const GUARD_GONE: ErrorData = {
+  name: 'IsolateError',
+  code: 'guard_gone',
+  message: 'The thread that watches over isolates ended by itself. Start the worker again.',
+}
 const DEFAULT_INTERVAL_S = 5
 const DEFAULT_TIMEOUT_S = 30
 
@@ -93,6 +101,8 @@ export class Worker {
   readonly #who: WorkerFacts
   #transport: WorkerTransport | null = null
   #guard: GuardHandle | null = null
+  readonly #checking = new Map<number, (error: ErrorData | null) => void>()
+  #checks = 0
   /** The guard has a thread of its own. */
   #isThreaded = false
   #fences = false
@@ -258,7 +268,7 @@ export class Worker {
     if (transport === null) return
     this.#transport = transport
     this.#guard = this.#startGuard()
-    this.#warmIsolates()
+    if (!(await this.#canRunHandlers())) return
     this.#hear({ in: 'begin', server: transport.features })
     await this.#started.promise
   }
@@ -321,12 +331,36 @@ export class Worker {
     return guardHere(ports, tell)
   }
 
-  /** The first job of a kind should not pay for the start of its isolate. */
-  #warmIsolates(): void {
-    for (const { isolation, module, exportName, memoryMb } of this.#handlers.values()) {
-      if (isolation === 'inline' || module === null) continue
-      this.#guard?.order({ op: 'warm', kind: { isolation, module, exportName, memoryMb } })
+  /** False: the worker was stopped meanwhile. Rejects when a handler cannot be loaded: nothing is registered then. */
+  async #canRunHandlers(): Promise<boolean> {
+    try {
+      await this.#checkHandlers()
+      return true
+    } catch (error) {
+      if (this.#session.isLeaving) return false // a stop ends the checks, too
+      const guard = this.#guard
+      this.#guard = null
+      await guard?.close()
+      throw error
     }
+  }
+
+  /** Loads every handler where it will run. Isolates stay warm: the first job of a kind should not pay for its start. */
+  #checkHandlers(): Promise<void> {
+    return checkHandlers(this.#handlers.values(), (kind) => this.#checkIsolate(kind))
+  }
+
+  #checkIsolate(kind: IsolateKind): Promise<ErrorData | null> {
+    const id = (this.#checks += 1)
+    return new Promise((resolve) => {
+      this.#checking.set(id, resolve)
+      this.#guard?.order({ op: 'check', id, kind })
+    })
+  }
+
+  #checked(id: number, error: ErrorData | null): void {
+    this.#checking.get(id)?.(error)
+    this.#checking.delete(id)
   }
 
   // ---- The session ----
@@ -379,7 +413,7 @@ export class Worker {
         this.#watchSleep()
         return
       case 'abort':
-        this.#runner.abort(effect.key, effect.stop, effect.endsAt)
+        this.#runner.abort(effect.key, effect.stop, effect.endsAt, effect.isLost)
         return
       case 'abandon':
         this.#runner.abandon(effect.key)
@@ -519,11 +553,15 @@ export class Worker {
       case 'fence':
         this.#hear({ in: 'fence' })
         return
+      case 'checked':
+        this.#checked(news.id, news.error)
+        return
       case 'call':
       case 'ended':
         this.#runner.hear(news)
         return
       case 'gone':
+        for (const id of [...this.#checking.keys()]) this.#checked(id, GUARD_GONE)
         void this.#replaceGuard()
         return
       case 'closed':
@@ -538,7 +576,9 @@ export class Worker {
     await Promise.race([this.#sleep(GUARD_REST_MS), this.#leaving.promise])
     if (this.#session.isLeaving) return
     this.#guard = this.#startGuard()
-    this.#warmIsolates()
+    this.#checkHandlers().catch((error: unknown) => {
+      this.#log.warn({ reason: reasonOf(error) }, 'isolates could not be started in advance')
+    })
     this.#hear({ in: 'guard-back' })
   }
 
