@@ -191,13 +191,16 @@ export class Leases {
     return this.#held.get(key)
   }
 
-  /** Asks the handler to stop; it is waited for until `endsAt`, and never past the hard deadline. */
-  stop(held: Held, stop: Stop, endsAt: Instant): void {
+  /**
+   * Asks the handler to stop by `endsAt`. It is given up at `waitsUntil`, which may be later: an inline handler cannot be
+   * ended. Neither is later than the hard deadline.
+   */
+  stop(held: Held, stop: Stop, endsAt: Instant, waitsUntil = endsAt): void {
     const wasLost = held.isLost
     if (stop.why === 'lost') this.#disown(held)
     if (held.handler !== 'running') return
     const lastAt = earliest(endsAt, held.terms.hardAt) ?? endsAt
-    const gaveUpAt = giveUpAt(held.facts, lastAt)
+    const gaveUpAt = giveUpAt(held.facts, earliest(waitsUntil, held.terms.hardAt) ?? waitsUntil)
     const isFirst = held.stop === null
     const isNearer = gaveUpAt < held.giveUpAt
     if (isFirst) held.stop = stop
@@ -239,7 +242,7 @@ export class Leases {
   shutDown(endsAt: Instant): void {
     this.handBackWaiting('The worker shut down before the job could begin.')
     for (const held of [...this.#held.values()])
-      this.stop(held, { why: 'shutdown' }, held.facts.isolated ? endsAt : held.terms.hardAt)
+      this.stop(held, { why: 'shutdown' }, endsAt, held.facts.isolated ? endsAt : held.terms.hardAt)
   }
 
   // ---- Ending ----
