@@ -115,6 +115,19 @@ export class Crew {
     return Promise.all(Array.from({ length: count }, () => this.job(queue, ms, more)))
   }
 
+  /** All at once, so that one answer can hand out all of them. */
+  async batch(
+    count: number,
+    queue: string,
+    ms: number,
+    more: Readonly<Record<string, unknown>> = {},
+  ): Promise<string[]> {
+    const jobs = Array.from({ length: count }, () => ({ type: 'crew.work', queue, args: [ms], ...more }))
+    const { status, text, body } = await this.server.post('/ojs/v1/jobs/batch', { jobs })
+    if (status !== 201) throw new Error(`the batch was answered ${String(status)}: ${text}`)
+    return (body.jobs as { id: string }[]).map(({ id }) => id)
+  }
+
   views(ids: readonly string[]): Promise<JobView[]> {
     return Promise.all(ids.map((id) => this.server.job(id)))
   }

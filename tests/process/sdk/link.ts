@@ -146,7 +146,7 @@ async function textOf(stream: IncomingMessage): Promise<string> {
 
 function parsed(text: string): Body {
   try {
-    return text === '' ? null : (JSON.parse(text))
+    return text === '' ? null : JSON.parse(text)
   } catch {
     return null
   }

@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 
-const TICK_MS = 10
+const TICK_MS = 15
 const journal = JSON.parse(process.env.CREW).journal
 
 /** One clock for all processes: the monotonic clock of the machine. */
@@ -22,14 +22,18 @@ function open({ jobId, attempt, signal }) {
   return say
 }
 
-/** Works for so long; stops at once when its signal is aborted. */
-export default async function work(context, [ms]) {
+/**
+ * Works for so long. What it does when its signal is aborted: `obey` stops at once, `deaf` goes on, `busy` does not even
+ * let its thread know.
+ */
+export default async function work(context, [ms, manner = 'obey']) {
   const say = open(context)
   const endAt = performance.now() + ms
   try {
     while (performance.now() < endAt) {
-      const restMs = Math.max(1, Math.min(TICK_MS * 2, endAt - performance.now()))
-      await pause(restMs, undefined, { signal: context.signal })
+      if (manner === 'busy') continue
+      const restMs = Math.max(1, Math.min(TICK_MS, endAt - performance.now()))
+      await pause(restMs, undefined, manner === 'obey' ? { signal: context.signal } : {})
       say('tick')
     }
   } catch {
@@ -38,24 +42,4 @@ export default async function work(context, [ms]) {
   }
   say('end')
   return context.attempt
-}
-
-/** Works for so long, whatever its signal says. */
-export async function deaf(context, [ms]) {
-  const say = open(context)
-  const endAt = performance.now() + ms
-  while (performance.now() < endAt) {
-    await pause(TICK_MS)
-    say('tick')
-  }
-  say('end')
-  return context.attempt
-}
-
-/** Blocks its thread for so long. */
-export function busy(context, [ms]) {
-  const say = open(context)
-  const endAt = performance.now() + ms
-  while (performance.now() < endAt);
-  say('end')
 }

@@ -9,8 +9,6 @@ const module = new URL('./handlers.mjs', import.meta.url)
 const crew = workers.map((settings) => {
   const worker = new Worker({ url, ...settings })
   worker.handle('crew.work', { ...limits, module, isolation })
-  worker.handle('crew.deaf', { ...limits, module, isolation, exportName: 'deaf' })
-  worker.handle('crew.busy', { ...limits, module, isolation, exportName: 'busy' })
   return worker
 })
 
