@@ -9,9 +9,11 @@ export type Isolation = 'inline' | 'thread' | 'process'
 export const ISOLATIONS: readonly Isolation[] = ['inline', 'thread', 'process']
 
 /** Beats are quick and a worker is dead soon, with room for a busy machine. */
-export const QUICK_BEATS = ['--workers-heartbeat-interval', '200ms', '--workers-heartbeat-timeout', '3s']
-export const QUICK_TIMEOUT_MS = 3_000
+export const QUICK_BEATS = ['--workers-heartbeat-interval', '200ms', '--workers-heartbeat-timeout', '6s']
+export const QUICK_TIMEOUT_MS = 6_000
 
+/** More than a process takes to start on a busy machine. */
+const START_MS = 60_000
 const OVER = ['completed', 'discarded', 'cancelled']
 const BEGUN: Readonly<Record<string, string>> = { listening: 'it obeys signals', ready: 'its workers are ready' }
 
@@ -85,11 +87,16 @@ export class Crew {
       await child.exited
     })
     const said = (line: string): Promise<void> =>
-      until(`${BEGUN[line] ?? line}: ${child.output.stderr}`, () => {
-        if (child.output.stdout.split('\n').includes(line)) return true
-        if (child.ended() !== null) throw new Error(`a worker ended before it said "${line}":\n${child.output.stderr}`)
-        return false
-      }).then(() => {})
+      until(
+        `${BEGUN[line] ?? line}: ${child.output.stderr}`,
+        () => {
+          if (child.output.stdout.split('\n').includes(line)) return true
+          if (child.ended() !== null)
+            throw new Error(`a worker ended before it said "${line}":\n${child.output.stderr}`)
+          return false
+        },
+        START_MS,
+      ).then(() => {})
     await said(options.until ?? 'ready')
     const places = workers.map(({ id, queues }) => ({ id, queue: queues[0] ?? '' }))
     return Object.assign(child, { id: places[0]?.id ?? '', queue: places[0]?.queue ?? '', workers: places, said })
