@@ -2,13 +2,15 @@
 import { fork, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const main = fileURLToPath(new URL('../../packages/server/dist/cli/main.js', import.meta.url))
+/** The checkout that this file belongs to. */
+export const HERE = fileURLToPath(new URL('../../', import.meta.url))
 
-/** A fresh server, as an operator would start it: full durability, its own directory or a database. */
-export async function startServer({ flags = [], node = [], database = null } = {}) {
+/** A fresh server, as an operator would start it: full durability, its own directory or a database. `root`: a checkout. */
+export async function startServer({ flags = [], node = [], database = null, root = HERE } = {}) {
+  const main = resolve(root, 'packages/server/dist/cli/main.js')
   const data = mkdtempSync(join(tmpdir(), 'curfew-bench-'))
   const place = database === null ? ['--data', data] : ['--database', database]
   const args = [...node, main, 'serve', '--port', '0', ...place, '--log-level', 'warn', ...flags]
@@ -35,6 +37,34 @@ export async function startProgram(file, args = []) {
   })
   const port = await portOf(child)
   return { port, cpuMs: () => cpuMs(child.pid), stop: () => ended(child, 'SIGKILL') }
+}
+
+/** Any module in a process of its own; what it sends as a message can be waited for. */
+export function startModule(module, env) {
+  const child = fork(fileURLToPath(module), { env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env } })
+  const messages = []
+  const waiting = []
+  const exited = new Promise((resolve) => child.once('exit', resolve))
+  child.on('message', (message) => {
+    messages.push(message)
+    for (const look of waiting.splice(0)) look()
+  })
+  return {
+    signal: (signal) => child.kill(signal),
+    exited,
+    /** The first message that fits. */
+    async said(fits) {
+      for (;;) {
+        const found = messages.find(fits)
+        if (found !== undefined) return found
+        await Promise.race([
+          new Promise((resolve) => waiting.push(resolve)),
+          exited.then(() => Promise.reject(new Error(`a process ended too early: ${module}`))),
+        ])
+      }
+    },
+    stop: () => ended(child, 'SIGKILL'),
+  }
 }
 
 /** A process that makes load: `run(module, name, args)` calls a function there that the module exports. */

@@ -21,6 +21,15 @@ export function row(label, unit, values, target) {
   }
 }
 
+/** Two rows: the middle of the samples, and what 99 of 100 stay below. */
+export function percentiles(label, unit, samples, target) {
+  const sorted = [...samples].sort((a, b) => a - b)
+  return [
+    { ...row(`${label}: p50`, unit, [quantile(sorted, 0.5)]), samples: sorted.length },
+    { ...row(`${label}: p99`, unit, [quantile(sorted, 0.99)], target), samples: sorted.length },
+  ]
+}
+
 export const atLeast = (value) => ({ atLeast: value })
 export const atMost = (value) => ({ atMost: value })
 

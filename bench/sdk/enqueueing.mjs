@@ -1,6 +1,6 @@
 // How many jobs a second does one client enqueue?
-import { Client, defineJob } from '@curfew/sdk'
-import { startLoad, startServer } from '../lib/processes.mjs'
+import { compare, sdkOf } from '../lib/against.mjs'
+import { HERE, startLoad, startServer } from '../lib/processes.mjs'
 import { atLeast, row } from '../lib/report.mjs'
 
 export const name = 'Enqueues of one client'
@@ -8,8 +8,9 @@ const question =
   'Enqueues by one client: one after the other; 50 at a time, which travel together; and in bulks of 1 000 (enqueueMany). ' +
   'Rounds alternate.'
 
-export async function run({ quick }) {
+export async function run({ quick, against }) {
   const [rounds, jobs] = quick ? [2, 500] : [7, 3_000]
+  if (against !== null) return beside(against, rounds, jobs)
   const server = await startServer()
   const load = startLoad()
   const seen = { alone: [], together: [], many: [], ratio: [] }
@@ -37,9 +38,20 @@ export async function run({ quick }) {
   }
 }
 
-const nothing = defineJob('bench.nothing')
+async function beside(against, rounds, jobs) {
+  const ways = [
+    { label: 'one after the other', way: 'alone', jobs: Math.ceil(jobs / 3) },
+    { label: '50 at a time', way: 'together', jobs },
+    { label: 'in bulks of 1 000', way: 'many', jobs },
+  ]
+  const once = ({ load, port, sdk }, { way, jobs: count }) =>
+    load.run(import.meta.url, 'enqueue', { port, sdk, way, jobs: count })
+  return { name, question, rows: await compare({ against, rounds, ways, once }) }
+}
 
-export async function enqueue({ port, way, jobs }) {
+export async function enqueue({ port, way, jobs, sdk = sdkOf(HERE) }) {
+  const { Client, defineJob } = await import(sdk)
+  const nothing = defineJob('bench.nothing')
   const client = new Client({ url: `http://127.0.0.1:${port}` })
   const width = { alone: 1, together: 50, many: 1_000 }[way]
   const began = performance.now()

@@ -1,6 +1,6 @@
 // How many jobs a second does one worker get through?
-import { Client, defineJob, Worker } from '@curfew/sdk'
-import { startLoad, startServer } from '../lib/processes.mjs'
+import { compare, sdkOf } from '../lib/against.mjs'
+import { HERE, startLoad, startServer } from '../lib/processes.mjs'
 import { atLeast, row } from '../lib/report.mjs'
 
 export const name = 'Jobs through one worker'
@@ -8,8 +8,9 @@ const question =
   'Jobs that do nothing, taken and finished by one worker with 100 slots: everything in one call (exchange), and a call ' +
   'for each report; rounds alternate.'
 
-export async function run({ quick }) {
+export async function run({ quick, against }) {
   const [rounds, jobs] = quick ? [2, 2_000] : [7, 10_000]
+  if (against !== null) return beside(against, rounds, jobs)
   const server = await startServer()
   const load = startLoad()
   const seen = { together: [], apart: [], ratio: [] }
@@ -36,10 +37,19 @@ export async function run({ quick }) {
   }
 }
 
-const nothing = defineJob('bench.nothing')
+async function beside(against, rounds, jobs) {
+  const ways = [
+    { label: 'everything in one call', exchange: true },
+    { label: 'a call for each report', exchange: false },
+  ]
+  const once = ({ load, port, sdk }, { exchange }) => load.run(import.meta.url, 'work', { port, sdk, exchange, jobs })
+  return { name, question, rows: await compare({ against, rounds, ways, once }) }
+}
 
 /** Answers jobs a second, from the start of the worker to its last job. */
-export async function work({ port, exchange, jobs }) {
+export async function work({ port, exchange, jobs, sdk = sdkOf(HERE) }) {
+  const { Client, defineJob, Worker } = await import(sdk)
+  const nothing = defineJob('bench.nothing')
   const url = `http://127.0.0.1:${port}`
   const client = new Client({ url })
   for (let made = 0; made < jobs; made += 1_000)
