@@ -170,6 +170,46 @@ test('a beat with a lower seq changes nothing but is a sign of life', async () =
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
 })
 
+test('a beat that names leases is told which attempts the worker holds and does not list', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const listed = await server.start({}, { worker_id: 'w' })
+  const lost = await server.start({}, { worker_id: 'w' })
+  await server.start({}, { worker_id: 'other' })
+  await server.start()
+  await server.advance(2_000)
+  const again = await server.start({ visibility_timeout: 1 }, { worker_id: 'w' })
+  await server.advance(1_000)
+  await server.fetch({ worker_id: 'w' })
+  await server.advance(500)
+  const leases = { [listed.id]: 1, [again.id]: 1 }
+  const unlisted = async (more: Record<string, unknown>): Promise<unknown> =>
+    (await server.beat('w', [listed.id, again.id], more)).body['x_unlisted']
+  expect(await unlisted({ x_leases: leases, seq: 5 })).toEqual([
+    { job_id: again.id, x_lease: 2, held_ms: 500 },
+    { job_id: lost.id, x_lease: 1, held_ms: 3_500 },
+  ])
+  expect(await unlisted({})).toBeUndefined()
+  expect(await unlisted({ x_leases: leases, seq: 4 })).toBeUndefined()
+  await server.ack(lost.id)
+  expect(await unlisted({ x_leases: { ...leases, [again.id]: 2 } })).toBeUndefined()
+})
+
+test('what is reported in the same exchange is not missing from its beat', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const done = await server.start({}, { worker_id: 'w' })
+  await server.enqueue()
+  const { body } = await server.post('/ojs/v1/workers/exchange', {
+    worker_id: 'w',
+    acks: [{ job_id: done.id, x_lease: 1 }],
+    beat: { active_job_ids: [], x_leases: {} },
+    fetch: { queues: ['default'] },
+  })
+  expect(body.jobs).toHaveLength(1)
+  expect(body['beat'].x_unlisted).toBeUndefined()
+})
+
 test('seq begins anew with a registration', async () => {
   const server = await TestServer.open()
   await server.beat('w', [], { seq: 10 })

@@ -116,6 +116,58 @@ test('a job whose caller hung up is not handed out to nobody', async () => {
   expect(ids(await waiting)).toEqual([id])
 })
 
+const CALLS: [string, string, object][] = [
+  ['fetch', '/ojs/v1/workers/fetch', { queues: ['default'] }],
+  ['fetch that waits', '/ojs/v1/workers/fetch', { queues: ['default'], wait_ms: 30_000 }],
+  ['exchange', '/ojs/v1/workers/exchange', { fetch: { queues: ['default'] } }],
+  [
+    'call that listens',
+    '/ojs/v1/workers/exchange',
+    { fetch: { queues: ['default'], wait_ms: 30_000 }, listen: { state: 'running', seq: 1 } },
+  ],
+]
+
+test.each(CALLS)('a job claimed for a %s is handed back when its caller hung up meanwhile', async (_, url, asked) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const id = await server.enqueue({ retry: { max_attempts: 1 } })
+  const gone = new AbortController()
+  const body = JSON.stringify({ worker_id: 'w', ...asked })
+  const lost = server.handler({ method: 'POST', url, headers: {}, body, signal: gone.signal })
+  gone.abort()
+  await lost
+  const job = await server.job(id)
+  expect(job.state).toBe('available')
+  // A poll that is gone before it looks claims nothing.
+  expect([job.x_interruptions, job.attempt]).toEqual(job.attempt === 0 ? [undefined, 0] : [1, 1])
+  expect(ids(await server.fetch({ worker_id: 'w' }))).toEqual([id])
+})
+
+test.each(CALLS)('a job of a %s is handed back when the answer could not be written', async (_, url, asked) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const id = await server.enqueue({ retry: { max_attempts: 1 } })
+  const acts: (() => void)[] = []
+  const answer = await server.handler({
+    method: 'POST',
+    url,
+    headers: {},
+    body: JSON.stringify({ worker_id: 'w', ...asked }),
+    signal: new AbortController().signal,
+    ifUndelivered: (act) => void acts.push(act),
+  })
+  expect(String(answer.body)).toContain(id)
+  expect((await server.job(id)).state).toBe('active')
+  for (const act of acts) act()
+  await idle()
+  expect(await server.job(id)).toMatchObject({ state: 'available', x_interruptions: 1 })
+  expect((await server.eventTypes(id)).slice(-2)).toEqual(['job.interrupted', 'job.enqueued'])
+  await server.fetch({ worker_id: 'v' })
+  for (const act of acts) act()
+  await idle()
+  expect(await server.job(id)).toMatchObject({ state: 'active', worker_id: 'v' })
+})
+
 test('a job that becomes due wakes a poll: scheduled, retried, resumed', async () => {
   const server = await TestServer.open()
   const scheduled = await server.enqueue({ scheduled_at: '+PT5S' })

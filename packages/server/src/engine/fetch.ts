@@ -7,6 +7,7 @@
 import {
   ALWAYS_IDLE,
   desiredState,
+  interrupt,
   isDue,
   queueOrder,
   start,
@@ -14,6 +15,7 @@ import {
   type Claim,
   type Job,
   type Millis,
+  type ReportedError,
   type Worker,
 } from '@curfew/core'
 import type { Queue } from '../store/store.ts'
@@ -110,6 +112,26 @@ export async function waitFor(
     timer.cancel()
     gone.removeEventListener('abort', end)
     poll.leave()
+  }
+}
+
+const UNDELIVERED: ReportedError = {
+  type: 'undelivered',
+  message: 'The worker hung up before the job could be sent to it.',
+}
+
+/** The answer with these jobs did not reach the asker: they go back, and the attempts do not count. */
+export function handBack(handed: readonly Handed[]): Command<void> {
+  return {
+    name: 'nack',
+    needs: { jobs: handed.map(({ job }) => job.id) },
+    run: (unit) => {
+      for (const { job } of handed) {
+        const current = unit.job(job.id)
+        if (current !== null && current.hold !== null && current.lease === job.lease)
+          unit.apply(interrupt(current, UNDELIVERED, unit.moment))
+      }
+    },
   }
 }
 

@@ -15,6 +15,7 @@ import {
   isDue,
   iso,
   jobEvent,
+  millis,
   visibilityAt,
   signOfLife,
   wokenInTime,
@@ -43,6 +44,8 @@ export interface BeatReport {
   /** Null: every listed job is vouched for. */
   readonly proofs: readonly string[] | null
   readonly leases: Readonly<Record<string, number>>
+  /** It lists the lease of each of its jobs: what is missing there it does not have. */
+  readonly isComplete: boolean
   readonly visibilityMs: Millis | null
   readonly seq: number | null
   /** What else the beat says of the worker, to update its record. */
@@ -59,11 +62,22 @@ export interface BeatAnswer {
   readonly state: WorkerState
   readonly extended: readonly string[]
   readonly stop: readonly StopOrder[]
+  readonly unlisted: readonly Unlisted[]
   readonly reregister: boolean
   readonly serverTime: Instant
 }
 
-const HAS_LEFT = { state: 'terminate', extended: [], stop: [], reregister: true } as const
+/** An attempt that the worker holds by the server's book, and does not list. */
+export interface Unlisted {
+  readonly jobId: string
+  readonly lease: number
+  readonly heldMs: Millis
+}
+
+/** No answer lists more of them. */
+const MAX_UNLISTED = 1_000
+
+const HAS_LEFT = { state: 'terminate', extended: [], stop: [], unlisted: [], reregister: true } as const
 
 export async function heartbeat(engine: Engine, report: BeatReport): Promise<BeatAnswer> {
   const answer = await engine.run(beat(engine, report))
@@ -84,7 +98,8 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
       const jobs = new Map(unit.jobs(report.jobIds).map((job) => [job.id, job]))
       const worker = late ? seen(unit, before) : beaten(unit, before, report)
       const judged = report.jobIds.map((id) => judge(unit, worker, report, id, jobs.get(id) ?? null))
-      const unlisted = await stopOthers(unit, worker, report)
+      const others = await stopOthers(unit, worker, report)
+      const unlisted = late || !report.isComplete ? [] : await unlistedOf(unit, worker, report, jobs)
       unit.putWorker(worker)
       if (!late) {
         extendAnonymous(unit, report, jobs)
@@ -104,7 +119,8 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
           engine.settings.conformance ? testDirective(worker, jobs) : 'running',
         ),
         extended: late ? [] : judged.filter(({ held }) => held).map(({ jobId }) => jobId),
-        stop: [...judged.map(({ stop }) => stop).filter((stop) => stop !== null), ...unlisted],
+        stop: [...judged.map(({ stop }) => stop).filter((stop) => stop !== null), ...others],
+        unlisted,
         reregister: !before.known,
         serverTime: unit.now,
       }
@@ -201,6 +217,21 @@ function stopOthers(unit: Unit, worker: Worker, { jobIds, leases }: BeatReport):
     worker,
     unit.notices(worker.id).filter((notice) => !isListed(notice)),
   )
+}
+
+async function unlistedOf(
+  unit: Unit,
+  worker: Worker,
+  report: BeatReport,
+  listed: ReadonlyMap<string, Job>,
+): Promise<Unlisted[]> {
+  const stale = [...listed.values()].filter((job) => job.hold?.workerId === worker.id && isStale(report, job))
+  const others = await unit.heldBeside(worker.id, new Set(report.jobIds), MAX_UNLISTED)
+  return [...stale, ...others].slice(0, MAX_UNLISTED).map((job) => ({
+    jobId: job.id,
+    lease: job.lease,
+    heldMs: job.startedAt === null ? millis(0) : elapsed(job.startedAt, unit.now),
+  }))
 }
 
 /** Those of these notices that the worker still needs: not too old, and it has not finished the job itself since. */

@@ -561,6 +561,16 @@ export class Unit {
     return this.#adopt(await this.#tx.findHeldBy(workerId))
   }
 
+  /**
+   * Active jobs that name this worker as their holder and are not among these, only to be looked at: at most so many, as
+   * they are by now. Those it was handed in this very transaction may be missing.
+   */
+  async heldBeside(workerId: string, known: ReadonlySet<string>, most: number): Promise<Job[]> {
+    const ids = (await this.#tx.seeHeldBy(workerId)).filter((id) => !known.has(id)).slice(0, most)
+    if (ids.length === 0) return []
+    return [...(await this.seeJobs(ids)).values()].filter(({ hold }) => hold?.workerId === workerId)
+  }
+
   async deadLettersBeyond(keep: number, limit: number): Promise<Job[]> {
     await this.flush()
     return this.#adopt(await this.#tx.findDeadLettersBeyond(keep, limit))

@@ -58,6 +58,7 @@ export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BE
     jobIds,
     proofs: read.x_beats ?? null,
     leases: read.x_leases ?? {},
+    isComplete: read.x_leases !== undefined,
     visibilityMs: visibilityOf(read.visibility_timeout_ms),
     seq: read.seq ?? null,
     facts: {
@@ -79,6 +80,15 @@ export function beatView(answer: BeatAnswer): Record<string, unknown> {
     server_time: iso(answer.serverTime),
     jobs_extended: answer.extended,
     x_cancel_jobs: answer.stop.map(stopView),
+    ...(answer.unlisted.length === 0
+      ? {}
+      : {
+          x_unlisted: answer.unlisted.map(({ jobId, lease, heldMs }) => ({
+            job_id: jobId,
+            x_lease: lease,
+            held_ms: heldMs,
+          })),
+        }),
     x_reregister: answer.reregister,
   }
 }

@@ -22,7 +22,7 @@ import type { Listening, Orders } from '../engine/orders.ts'
 import type { Saved } from '../engine/signs.ts'
 import { beatReport, beatView, NAMELESS_BEAT_SHAPE, stopView } from './beat-shape.ts'
 import { errorView, statusOf } from './errors.ts'
-import { FETCH_FIELDS, fetchRequest, handedOut } from './fetch-shape.ts'
+import { deliver, FETCH_FIELDS, fetchRequest, handedOut } from './fetch-shape.ts'
 import { arrayOf, objectOf } from './message.ts'
 import {
   ACK_FIELDS,
@@ -79,6 +79,7 @@ export const EXCHANGE_ROUTES: readonly Route[] = [
       const askedAt = call.engine.now()
       const asked = exchangeOf(call)
       const done = await exchange(call.engine, asked, call.request.signal)
+      const handed = await deliver(call, done.handed)
       const answeredAt = call.engine.now()
       const entries = entriesFor(call.requestId)
       return {
@@ -88,7 +89,7 @@ export const EXCHANGE_ROUTES: readonly Route[] = [
           nacks: entries(asked.nacks, done.nacks, nackedView),
           beat: done.beat === null ? undefined : JSON.stringify(beatView(done.beat)),
           orders: done.orders === null ? undefined : JSON.stringify(ordersView(done.orders)),
-          jobs: asked.fetch === null ? undefined : arrayOf(handedOut(done.handed, asked.fetch, answeredAt)),
+          jobs: asked.fetch === null ? undefined : arrayOf(handedOut(handed, asked.fetch, answeredAt)),
           server_time: JSON.stringify(iso(answeredAt)),
           x_waited_ms: String(elapsed(askedAt, answeredAt)),
         }),

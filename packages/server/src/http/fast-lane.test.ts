@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Handler } from './app.ts'
 import { echo, TestLane, type Outcome } from './lanes.suite.ts'
 
 let fast: TestLane
@@ -256,5 +258,63 @@ describe('of any bytes', () => {
       }),
       { numRuns: 400 },
     )
+  })
+})
+
+describe.each([true, false])('whether an answer was written (fast: %s)', (isFast) => {
+  /** How often a caller was found to have gone without its answer. */
+  async function opened(): Promise<{ lane: TestLane; release: () => void; isLost: Promise<void>; lost: () => number }> {
+    let times = 0
+    let tell = (): void => {}
+    let release = (): void => {}
+    const isLost = new Promise<void>((resolve) => (tell = resolve))
+    const released = new Promise<void>((resolve) => (release = resolve))
+    const handler: Handler = async (request) => {
+      request.ifUndelivered?.(() => {
+        times += 1
+        tell()
+      })
+      if (request.url === '/held') await released
+      return { status: 200, headers: {}, body: 'done' }
+    }
+    const lane = await TestLane.open(handler, isFast)
+    onTestFinished(() => lane.close())
+    return { lane, release, isLost, lost: () => times }
+  }
+  const get = (url: string): string => `GET ${url} HTTP/1.1\r\nHost: a\r\n\r\n`
+
+  test('is told when the caller hangs up before it', async () => {
+    const { lane, release, isLost, lost } = await opened()
+    const socket = await lane.connect()
+    socket.write(get('/held'))
+    await lane.called(1)
+    socket.destroy()
+    await isLost
+    release()
+    await lane.settled()
+    expect(lost()).toBe(1)
+  })
+
+  // node:http does not tell of calls that wait behind another; no client of ours sends such.
+  test.runIf(isFast)('is told of an answer that is ready and waits behind another', async () => {
+    const { lane, isLost, lost } = await opened()
+    const socket = await lane.connect()
+    socket.write(get('/held') + get('/ready'))
+    await lane.called(2)
+    await lane.settled()
+    socket.destroy()
+    await isLost
+    await lane.settled()
+    expect(lost()).toBe(2)
+  })
+
+  test('is not told when the caller hangs up after it', async () => {
+    const { lane, lost } = await opened()
+    const socket = await lane.connect()
+    socket.write(get('/ready'))
+    await once(socket, 'data')
+    socket.destroy()
+    await lane.settled()
+    expect(lost()).toBe(0)
   })
 })

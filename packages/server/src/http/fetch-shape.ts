@@ -13,7 +13,8 @@ import {
   type Json,
   type Millis,
 } from '@curfew/core'
-import type { FetchRequest, Handed } from '../engine/fetch.ts'
+import { handBack, type FetchRequest, type Handed } from '../engine/fetch.ts'
+import type { Call } from './route.ts'
 
 export const LONGEST_WAIT_MS = 30_000
 
@@ -46,6 +47,20 @@ export function fetchRequest(workerId: string | null, read: FetchFields, tenant:
     waitMs: Math.min(read.wait_ms ?? 0, LONGEST_WAIT_MS),
     tenant,
   }
+}
+
+/** Jobs for an asker that has hung up, or hangs up before it was answered, are handed back. */
+export async function deliver({ engine, request }: Call, handed: readonly Handed[]): Promise<readonly Handed[]> {
+  if (handed.length === 0) return handed
+  if (request.signal.aborted) {
+    await engine.run(handBack(handed))
+    return []
+  }
+  request.ifUndelivered?.(() => {
+    // Where it fails, the worker is told of what it does not list, or the jobs lapse.
+    engine.run(handBack(handed)).catch(() => {})
+  })
+  return handed
 }
 
 /** Each job as its worker gets it; lengths count from `answeredAt`. */

@@ -9,6 +9,7 @@ export class Incoming implements HttpRequest {
   arriving?: Promise<string>
   #controller: AbortController | null = null
   #gone = false
+  #undelivered: (() => void) | null = null
 
   constructor(method: string, url: string, headers: HttpRequest['headers'], body = '') {
     this.method = method
@@ -23,9 +24,15 @@ export class Incoming implements HttpRequest {
     return this.#controller.signal
   }
 
-  /** The caller has hung up. */
+  ifUndelivered(act: () => void): void {
+    if (this.#gone) act()
+    else this.#undelivered = act
+  }
+
+  /** The caller has hung up, and was not answered. */
   abort(): void {
     this.#gone = true
     this.#controller?.abort()
+    this.#undelivered?.()
   }
 }

@@ -16,6 +16,8 @@ export interface HttpRequest {
   readonly arriving?: Promise<string>
   /** Aborted when the caller hangs up. */
   readonly signal: AbortSignal
+  /** Calls this if the caller hangs up before the answer was written. Only sockets know. */
+  ifUndelivered?(act: () => void): void
   /** Shown what will be answered while that still has to wait, to whoever wants to be ready. */
   prepare?(response: HttpResponse): void
 }

@@ -4,7 +4,7 @@ import { fetchJobs } from '../engine/fetch.ts'
 import { heartbeat } from '../engine/heartbeat.ts'
 import { ack, nack } from '../engine/reports.ts'
 import { BEAT_SHAPE, beatReport, beatView } from './beat-shape.ts'
-import { FETCH_SHAPE, fetchRequest, handedOut } from './fetch-shape.ts'
+import { deliver, FETCH_SHAPE, fetchRequest, handedOut } from './fetch-shape.ts'
 import { arrayOf, objectOf } from './message.ts'
 import { ACK_FIELDS, failureOf, FENCE_SHAPES, fenceOf, JOB_ID, memberText, NACK_FIELDS } from './report-shapes.ts'
 import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
@@ -24,7 +24,7 @@ export const WORKER_ROUTES: readonly Route[] = [
       const askedAt = call.engine.now()
       const read = bodyOf(call, FETCH_SHAPE)
       const request = fetchRequest(read.worker_id ?? null, read, tenantOf(call))
-      const handed = await fetchJobs(call.engine, request, call.request.signal)
+      const handed = await deliver(call, await fetchJobs(call.engine, request, call.request.signal))
       const answeredAt = call.engine.now()
       const jobs = handedOut(handed, request, answeredAt)
       return {

@@ -214,6 +214,8 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         await save(changesOf(claimed(a, 'worker-1'), claimed(b, 'worker-2'), claimed(c, null)))
         const held = (id: string) => within(store, async (tx) => idsOf(await tx.findHeldBy(id)))
         expect(await held('worker-1')).toEqual([a.id])
+        const seen = (id: string) => within(store, (tx) => tx.seeHeldBy(id))
+        expect([await seen('worker-1'), await seen('worker-2'), await seen('w')]).toEqual([[a.id], [b.id], []])
         await save(changesOf(complete(await theJob(store, a.id), null, momentAt(2))))
         expect(await held('worker-1')).toEqual([])
       })
@@ -223,6 +225,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         await save(changesOf(claimed(a, 'w\ud800'), claimed(b, 'w\udfff')))
         const held = await within(store, (tx) => tx.findHeldBy('w\ud800'))
         expect(held.map(({ id, hold }) => [id, hold?.workerId])).toEqual([[a.id, 'w\ud800']])
+        expect(await within(store, (tx) => tx.seeHeldBy('w\ud800'))).toEqual([a.id])
       })
     })
 

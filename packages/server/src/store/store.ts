@@ -198,6 +198,8 @@ export interface Transaction {
   seeJobs(ids: readonly string[]): Promise<Job[]>
   /** Active jobs whose reservation names this worker, which must have been found before. */
   findHeldBy(workerId: string): Promise<Job[]>
+  /** Sees the ids of the active jobs whose reservation names this worker. */
+  seeHeldBy(workerId: string): Promise<string[]>
   /** Available jobs of one queue, in the order in which they are to be handed out. Skips. */
   findClaimable(asked: Claimable): Promise<Job[]>
   /** The available jobs of one queue that have waited longest, oldest first. Skips. */

@@ -254,6 +254,16 @@ ORDER BY j.id
 FOR UPDATE OF j`,
 )
 
+export const SEE_HELD_BY = statement(
+  'see_held_by',
+  `
+-- Finds the ids of the active jobs whose reservation names this worker.
+SELECT id
+FROM jobs
+WHERE state = 'active' AND worker_id = $1
+ORDER BY id`,
+)
+
 export const LOCK_DUE_JOBS = statement(
   'lock_due_jobs',
   `

@@ -85,6 +85,11 @@ export class PostgresTransaction implements Transaction {
     return this.#jobs(sql.LOCK_HELD_BY, [exact(workerId)])
   }
 
+  async seeHeldBy(workerId: string): Promise<string[]> {
+    const { rows } = await this.#ask<readonly [string]>(sql.SEE_HELD_BY, [exact(workerId)])
+    return rows.map(([id]) => original(id))
+  }
+
   async findClaimable({ queue, limit, order, tenant, without }: Claimable): Promise<Job[]> {
     const values = [exact(queue), limit]
     if (order === 'fifo' && tenant === null && without.length === 0) return this.#jobs(sql.LOCK_CLAIMABLE, values)

@@ -235,6 +235,13 @@ FROM jobs j INDEXED BY jobs_held
 WHERE j.state = 'active' AND j.worker_id = ?
 ORDER BY j.place`
 
+export const SEE_HELD_BY = `
+-- Finds the ids of the active jobs whose reservation names this worker.
+SELECT id
+FROM jobs INDEXED BY jobs_held
+WHERE state = 'active' AND worker_id = ?
+ORDER BY place`
+
 export const FIND_DUE_JOBS = `
 -- Finds the jobs to which something must happen by this instant, earliest first.
 SELECT ${WHOLE_JOB}
@@ -778,6 +785,7 @@ export function prepare(db: Database) {
     findUnique: jobs<[{ key: string; states: string; limit: number }]>(FIND_UNIQUE),
     countLimited: valueBy<{ key: string; state: JobState }>(COUNT_LIMITED),
     findHeldBy: jobs<[workerId: string]>(FIND_HELD_BY),
+    seeHeldBy: value<string>(SEE_HELD_BY),
     findDueJobs: jobs<[now: Instant, limit: number]>(FIND_DUE_JOBS),
     findOldestDeadLetters: jobs<[limit: number]>(FIND_OLDEST_DEAD_LETTERS),
     insertJob: write(INSERT_JOB),

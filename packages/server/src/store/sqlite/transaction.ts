@@ -151,6 +151,10 @@ export class SqliteTransaction implements Transaction {
     return this.#jobs(({ findDueJobs }) => findDueJobs.all(now, limit))
   }
 
+  async seeHeldBy(workerId: string): Promise<string[]> {
+    return this.#use(({ statements }) => statements.seeHeldBy.all(exact(workerId)))
+  }
+
   async findWorkers(ids: readonly string[]): Promise<Worker[]> {
     return this.#workers(({ findWorker }) => each(ids, (id) => findWorker.get(exact(id))))
   }
