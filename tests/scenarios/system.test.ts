@@ -54,6 +54,7 @@ test('the manifest says what is offered, in booleans and strings', async () => {
     expect.arrayContaining([
       'urn:ojs:ext:timeouts',
       'urn:curfew:ext:exchange',
+      'urn:curfew:ext:orders',
       'urn:curfew:ext:long-poll',
       'urn:curfew:ext:limits',
       'urn:curfew:ext:bulk-enqueue',

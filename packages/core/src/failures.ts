@@ -67,10 +67,17 @@ export function limitFailure(job: Job, ending: LimitEnding, upAt: Instant, now: 
     deadline: iso(ending.deadlineAt),
     overshoot_ms: overshootOf(ending.deadlineAt, ending.setAt, upAt, now),
     ...(ending.details === undefined ? {} : { details: ending.details }),
+    ...stackAt(job, ending),
     attempt: job.attempt,
     occurred_at: stamp,
     timestamp: stamp,
   }
+}
+
+/** An attempt that ran out of time shows where its handler was, as far as the worker has told. */
+function stackAt({ hold }: Job, { kind }: LimitEnding): { readonly backtrace?: readonly string[] } {
+  const isOutOfTime = kind === 'execution' || kind === 'total'
+  return isOutOfTime && hold?.stack !== undefined ? { backtrace: hold.stack } : {}
 }
 
 /** What a worker reported with FAIL, made whole: type and code always exist (OJS leaves one of them out). */

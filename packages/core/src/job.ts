@@ -58,6 +58,8 @@ export interface Hold {
   /** When the visibility clock was last reset, and to what length. */
   readonly visibleFrom: Instant
   readonly visibleMs: Millis
+  /** Where the worker found the handler stuck, if it said so. */
+  readonly stack?: readonly string[]
 }
 
 /** Who ended the last attempt with an accepted ACK or FAIL; cleared by the next claim. */

@@ -407,6 +407,7 @@ const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
         signAt: at,
         visibleFrom: at,
         visibleMs: ms,
+        stack: orAbsent(listOf(string)),
       }),
     ),
     closedBy: orNull(fields<NonNullable<Job['closedBy']>>({ workerId: orNull(string), attempt: count, lease: count })),

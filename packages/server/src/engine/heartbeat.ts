@@ -47,6 +47,8 @@ export interface BeatReport {
   /** It lists the lease of each of its jobs: what is missing there it does not have. */
   readonly isComplete: boolean
   readonly visibilityMs: Millis | null
+  /** Where handlers are stuck, by job. */
+  readonly stacks: Readonly<Record<string, readonly string[]>>
   readonly seq: number | null
   /** What else the beat says of the worker, to update its record. */
   readonly facts: Partial<Pick<Worker, 'hostname' | 'pid' | 'queues' | 'concurrency' | 'labels' | 'startedAt'>>
@@ -104,6 +106,7 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
       if (!late) {
         extendAnonymous(unit, report, jobs)
         wakeInTime(unit, worker, jobs)
+        keepStacks(unit, worker, report)
       }
       if (worker.state === 'quiet' && before.state === 'running')
         unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
@@ -205,6 +208,18 @@ function wakeInTime(unit: Unit, worker: Worker, jobs: ReadonlyMap<string, Job>):
     if (job.hold?.workerId !== worker.id) continue
     const armed = wokenInTime(job, life)
     if (armed.wakeAt !== job.wakeAt) unit.keep(armed)
+  }
+}
+
+/** Kept with the reservation they speak of, for the failure of an attempt that runs out of time. */
+function keepStacks(unit: Unit, worker: Worker, { jobIds, leases, stacks }: BeatReport): void {
+  const told = jobIds.filter((id) => Object.hasOwn(stacks, id))
+  for (const job of unit.jobs(told)) {
+    const stack = stacks[job.id]
+    if (stack === undefined || job.hold === null || job.hold.workerId !== worker.id || leases[job.id] !== job.lease)
+      continue
+    const isSame = job.hold.stack?.length === stack.length && job.hold.stack.every((line, at) => line === stack[at])
+    if (!isSame) unit.keep({ ...job, hold: { ...job.hold, stack } })
   }
 }
 

@@ -29,6 +29,7 @@ const BEAT_FIELDS = {
   seq: whole(0),
   x_beats: IDS,
   x_leases: mapOf(whole(0)),
+  x_stacks: mapOf(list(text(), 0, 1000)),
   hostname: text({ maxBytes: 1024 }),
   pid: whole(0),
   queues: list(QUEUE_SHAPE, 0, 1000),
@@ -60,6 +61,7 @@ export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BE
     leases: read.x_leases ?? {},
     isComplete: read.x_leases !== undefined,
     visibilityMs: visibilityOf(read.visibility_timeout_ms),
+    stacks: shortened(read.x_stacks ?? {}),
     seq: read.seq ?? null,
     facts: {
       ...(read.hostname === undefined ? {} : { hostname: read.hostname }),
@@ -70,6 +72,17 @@ export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BE
       ...(read.started_at === undefined ? {} : { startedAt: read.started_at }),
     },
   }
+}
+
+const MAX_FRAMES = 50
+const MAX_FRAME_LENGTH = 500
+
+/** A beat is not refused for a stack that is too long. */
+function shortened(stacks: Readonly<Record<string, readonly string[]>>): Record<string, readonly string[]> {
+  const short: Record<string, readonly string[]> = {}
+  for (const [id, lines] of Object.entries(stacks))
+    short[id] = lines.slice(0, MAX_FRAMES).map((line) => line.slice(0, MAX_FRAME_LENGTH))
+  return short
 }
 
 export function beatView(answer: BeatAnswer): Record<string, unknown> {

@@ -37,7 +37,7 @@ const EXTENSIONS = [
   'rate-limiting',
 ]
 /** What is ours beside the specification, for clients that ask before they rely on it. */
-const OURS = ['exchange', 'long-poll', 'limits', 'bulk-enqueue', 'workflows', 'journeys']
+const OURS = ['exchange', 'orders', 'long-poll', 'limits', 'bulk-enqueue', 'workflows', 'journeys']
 
 function manifest({ engine, info }: Call): Answer {
   const { defaults, caps } = engine.settings.limits

@@ -71,18 +71,25 @@ export function anyJob(): fc.Arbitrary<Job> {
     limitKey: maybe(anyName),
     tenant: maybe(anyName),
     hold: maybe(
-      fc.record({
-        workerId: maybe(anyText),
-        known: fc.boolean(),
-        timeout: anyLimit,
-        grace: anyLimit,
-        heartbeat: maybe(anyLimit),
-        visibility: anyLimit,
-        onTimeout: anyOnTimeout,
-        signAt: anyInstant,
-        visibleFrom: anyInstant,
-        visibleMs: anyMillis,
-      }),
+      fc
+        .record({
+          workerId: maybe(anyText),
+          known: fc.boolean(),
+          timeout: anyLimit,
+          grace: anyLimit,
+          heartbeat: maybe(anyLimit),
+          visibility: anyLimit,
+          onTimeout: anyOnTimeout,
+          signAt: anyInstant,
+          visibleFrom: anyInstant,
+          visibleMs: anyMillis,
+        })
+        .chain((hold) =>
+          fc.oneof(
+            fc.constant(hold),
+            fc.array(anyText).map((stack) => ({ ...hold, stack })),
+          ),
+        ),
     ),
     closedBy: maybe(fc.record({ workerId: maybe(anyText), attempt: anyNumber, lease: anyNumber })),
     createdAt: anyInstant,

@@ -310,18 +310,25 @@ function ownerValues({ owner }: Job): [owner: string | null, step: string | null
 }
 
 /** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
-type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs'>
-type FlatHold = readonly [terms: TextRef, signAt: Instant, visibleFrom: Instant, visibleMs: Hold['visibleMs']]
+type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack'>
+type FlatHold = readonly [
+  terms: TextRef,
+  signAt: Instant,
+  visibleFrom: Instant,
+  visibleMs: Hold['visibleMs'],
+  // Only if there is one. An older server does not look at it.
+  stack?: readonly string[],
+]
 
 function holdText(hold: Hold, texts: Texts): string {
-  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs } = hold
+  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack } = hold
   const terms: Terms = { known, timeout, grace, heartbeat, visibility, onTimeout }
   const flat: FlatHold = [texts.refOfText(JSON.stringify(terms)), signAt, visibleFrom, visibleMs]
-  return JSON.stringify(flat)
+  return JSON.stringify(stack === undefined ? flat : [...flat, stack])
 }
 
 function toHold(text: string, workerId: string | null, texts: Texts): Hold {
-  const [ref, signAt, visibleFrom, visibleMs] = JSON.parse(text) as FlatHold
+  const [ref, signAt, visibleFrom, visibleMs, stack] = JSON.parse(text) as FlatHold
   const { known, timeout, grace, heartbeat, visibility, onTimeout } = texts.value<Terms>(ref)
   return {
     workerId: originalOrNull(workerId),
@@ -334,6 +341,7 @@ function toHold(text: string, workerId: string | null, texts: Texts): Hold {
     signAt,
     visibleFrom,
     visibleMs,
+    ...(stack === undefined ? {} : { stack }),
   }
 }
 
