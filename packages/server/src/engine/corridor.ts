@@ -394,7 +394,8 @@ function fitting(waiting: readonly Waiting[]): number {
 export function needsOf(commands: readonly Command<unknown>[]): Needs {
   const docs = new Map<string, DocName>()
   const unique: Fingerprint[] = []
-  const [workers, jobs, queues, types, notices, names] = [
+  const [workers, jobs, queues, types, notices, names, held] = [
+    new Set<string>(),
     new Set<string>(),
     new Set<string>(),
     new Set<string>(),
@@ -413,6 +414,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
     add(types, needs.types)
     add(notices, needs.notices)
     add(names, needs.names)
+    add(held, needs.held)
     if (needs.unique !== undefined) unique.push(...needs.unique)
     if (needs.docs !== undefined) for (const name of needs.docs) docs.set(`${name.kind} ${name.id}`, name)
   }
@@ -424,6 +426,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
     notices: [...notices],
     docs: [...docs.values()],
     names: [...names],
+    held: [...held],
     unique,
   }
 }

@@ -91,7 +91,12 @@ export async function heartbeat(engine: Engine, report: BeatReport): Promise<Bea
 export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
   return {
     name: 'heartbeat',
-    needs: { workers: [report.workerId], jobs: report.jobIds, notices: [report.workerId] },
+    needs: {
+      workers: [report.workerId],
+      jobs: report.jobIds,
+      notices: [report.workerId],
+      ...(report.isComplete ? { held: [report.workerId] } : {}),
+    },
     run: async (unit) => {
       if (isLateCall(unit, report.workerId, report.seq)) return { ...HAS_LEFT, serverTime: unit.now }
       const before = livingWorker(unit, report.workerId)

@@ -49,6 +49,8 @@ export interface Needs {
   readonly types?: readonly string[]
   /** Workers whose notices are wanted. */
   readonly notices?: readonly string[]
+  /** Workers of which it is wanted which jobs they hold. */
+  readonly held?: readonly string[]
   readonly docs?: readonly DocName[]
   /** Names that nobody else may use meanwhile, for what has no row yet. */
   readonly names?: readonly string[]
@@ -201,6 +203,8 @@ export class Unit {
   #flushedTransitions = 0
   /** Holders that were looked at without a lock. */
   readonly #seen = new Map<string, Worker | null>()
+  /** The ids of the jobs that workers held when they were looked for. */
+  readonly #held = new Map<string, readonly string[]>()
   /** What workers are to be told, of those whose notices were loaded: as it is now. */
   readonly #toTell = new Map<string, readonly Notice[]>()
   #events: NewEvent[] = []
@@ -280,10 +284,11 @@ export class Unit {
   }
 
   misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE, ...more }: Needs): boolean {
-    const { docs, names, unique } = more
+    const { docs, names, unique, held } = more
     return (
       (unique !== undefined && unique.some((one) => !this.#sought.has(askFor(one)))) ||
       (docs !== undefined && docs.some((name) => !this.#docs.has(keyOf(name)))) ||
+      (held !== undefined && held.some((id) => !this.#held.has(id))) ||
       (names !== undefined && names.some((name) => !this.#names.has(name))) ||
       notices.some((id) => !this.#toTell.has(id)) ||
       this.#workers.missing(workers).length > 0 ||
@@ -302,6 +307,7 @@ export class Unit {
     docs = NO_DOCS,
     names = NONE,
     unique = NO_FINGERPRINTS,
+    held = NONE,
   }: Needs): Promise<void> {
     const fill = async <T>(
       table: Table<T>,
@@ -342,6 +348,7 @@ export class Unit {
       ),
       ...unique.map((one) => this.#seek(one)),
       this.#loadNotices(notices),
+      ...held.map((id) => this.#loadHeld(id)),
       this.#loadDocs(docs),
     ])
   }
@@ -378,6 +385,10 @@ export class Unit {
     for (const { workerId, notice } of await this.#tx.findNotices(missing, MOST_NOTICES))
       found.get(workerId)?.push(notice)
     for (const [id, notices] of found) this.#toTell.set(id, notices)
+  }
+
+  async #loadHeld(workerId: string): Promise<void> {
+    if (!this.#held.has(workerId)) this.#held.set(workerId, await this.#tx.seeHeldBy(workerId))
   }
 
   job(id: string): Job | null {
@@ -566,7 +577,9 @@ export class Unit {
    * they are by now. Those it was handed in this very transaction may be missing.
    */
   async heldBeside(workerId: string, known: ReadonlySet<string>, most: number): Promise<Job[]> {
-    const ids = (await this.#tx.seeHeldBy(workerId)).filter((id) => !known.has(id)).slice(0, most)
+    const held = this.#held.get(workerId)
+    if (held === undefined) throw broken(`what ${workerId} holds is looked at without having been loaded`)
+    const ids = held.filter((id) => !known.has(id)).slice(0, most)
     if (ids.length === 0) return []
     return [...(await this.seeJobs(ids)).values()].filter(({ hold }) => hold?.workerId === workerId)
   }
