@@ -3,7 +3,7 @@ import { isTerminal, type Job, type JobState } from '@curfew/core'
 import type { Change } from '../../packages/server/src/store/store.ts'
 import type { Fields } from './calls.ts'
 import type { Model } from './model/model.ts'
-import { executionAt, hardAt, runsOutAt, softAt, totalAt, ttlAt, type ModelJob } from './model/records.ts'
+import { executionAt, hardAt, runsOutAt, softAt, softStop, totalAt, ttlAt, type ModelJob } from './model/records.ts'
 import { insist, type Invariant } from './violation.ts'
 
 // ---- On every change of a row ----
@@ -170,6 +170,7 @@ export function checkShown(
   same('attempts', 'x_interruptions', job.interruptions === 0 ? null : job.interruptions, view['x_interruptions'])
   same('grace', 'total_deadline', at(totalAt(job)), limits['total_deadline'])
   same('grace', 'soft_deadline', at(softAt(job)), limits['soft_deadline'])
+  same('grace', 'soft_limit', softStop(job)?.limit, limits['soft_limit'])
   same('grace', 'hard_deadline', at(hardAt(job)), limits['hard_deadline'])
   if (isOpen) same('limits', 'ttl_deadline', at(ttlAt(job)), limits['ttl_deadline'])
   if (how.lively && job.hold !== null) {

@@ -29,6 +29,8 @@ export interface Ending {
   readonly deadline?: string
   readonly overshoot_ms?: number
   readonly source?: string
+  /** The worker stopped because the total was running out. */
+  readonly soft_limit?: 'total'
   /** The limit had not come: another attempt could not have ended within it. */
   readonly predicted?: true
   readonly cause?: unknown
@@ -129,6 +131,7 @@ function endingsOf(job: Job): Ending[] {
       ...(failure.deadline === undefined ? {} : { deadline: failure.deadline }),
       ...(failure.overshoot_ms === undefined ? {} : { overshoot_ms: failure.overshoot_ms }),
       ...(failure.source === undefined ? {} : { source: failure.source }),
+      ...(failure.soft_limit === undefined ? {} : { soft_limit: failure.soft_limit }),
       ...(isPredicted ? { predicted: true } : {}),
       cause: cause ?? { type: failure.type, message: failure.message },
       ...(stack === undefined ? (failure.backtrace === undefined ? {} : { stack: failure.backtrace }) : { stack }),

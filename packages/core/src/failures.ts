@@ -5,7 +5,7 @@
  * Times are decision times; `deadline` and `overshoot_ms` say how punctual the decision was.
  */
 import { iso, type Instant, type Millis } from './clock.ts'
-import { elapsed, overshootOf } from './deadlines.ts'
+import { elapsed, overshootOf, stoppedByTotal } from './deadlines.ts'
 import type { Job, Json } from './job.ts'
 
 export type TimeoutKind = 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
@@ -19,6 +19,8 @@ export interface Failure {
   readonly limit_seconds?: number
   readonly elapsed_seconds?: number
   readonly source?: string
+  /** Only of a report: the handler stopped because its total was running out, not because of its timeout. */
+  readonly soft_limit?: 'total'
   readonly deadline?: string
   readonly overshoot_ms?: number
   readonly details?: unknown
@@ -95,6 +97,9 @@ export function reportedFailure(job: Job, error: ReportedError, retryable: boole
     code: error.code ?? type,
     message: error.message,
     retryable,
+    ...((isTimeoutReport(error) || type === 'total_timeout') && stoppedByTotal(job, now)
+      ? { soft_limit: 'total' }
+      : {}),
     ...(error.details === undefined ? {} : { details: error.details }),
     ...(error.detailsText === undefined ? {} : { detailsText: error.detailsText }),
     ...(error.backtrace === undefined ? {} : { backtrace: error.backtrace }),

@@ -5,7 +5,7 @@ import { minutes, seconds } from './clock.ts'
 import { ROW_ALONE } from './deadlines.ts'
 import { expire } from './lifecycle.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
-import { impossibilities, planFor, type Plan } from './plan.ts'
+import { impossibilities, planFor, warningsFor, type Plan } from './plan.ts'
 
 const retry = { jitter: false, initialMs: seconds(10), maxAttempts: 3 }
 const plan = (traits: JobTraits): Plan =>
@@ -164,8 +164,17 @@ describe('warnings', () => {
   })
 
   test.each<[string, JobTraits]>([
-    ['grace_period cannot be used in full', { timeoutMs: 30_000, graceMs: 10_000, totalMs: 35_000 }],
-    ['grace_period can never be used', { timeoutMs: 30_000, graceMs: 10_000, totalMs: 30_000 }],
+    ['grace_period cannot be used in full', { timeoutMs: 30_000, totalMs: 35_000 }],
+    [
+      'The last 10 s before total_timeout are kept for the handler to stop in (grace_period): of the 35 s that total_timeout leaves, the handler gets 25 s before it is asked to stop, not its timeout of 30 s.',
+      { timeoutMs: 30_000, graceMs: 10_000, totalMs: 35_000 },
+    ],
+    ['of the 30 s that total_timeout leaves, the handler gets 27 s', { timeoutMs: 30_000, totalMs: 30_000 }],
+    [
+      'of the 10 s that total_timeout leaves, the handler gets 9 s',
+      { timeoutMs: 30_000, totalMs: 60_000, scheduledAt: at('12:00:50') },
+    ],
+    ['the handler is asked to stop as soon as it starts', { graceMs: 30_000, totalMs: 30_000 }],
     ['heartbeat_timeout can never fire', { timeoutMs: 30_000, graceMs: 0, heartbeatMs: 30_000 }],
     ['visibility_timeout is shorter than timeout', { timeoutMs: 30_000, visibilityMs: 29_999 }],
     ['x_on_timeout is "discard"', { onTimeout: 'discard', retry: { maxAttempts: 2 } }],
@@ -187,10 +196,21 @@ describe('warnings', () => {
     ['a heartbeat shorter than the attempt', { timeoutMs: 30_000, graceMs: 1, heartbeatMs: 30_000 }],
     ['a visibility as long as the timeout', { timeoutMs: 30_000, visibilityMs: 30_000 }],
     ['a total that leaves no room for the default grace', { totalMs: 30_000 }],
+    ['a reserve that only a total was set for', { totalMs: 30_000, graceMs: 10_000 }],
+    ['no grace, so no reserve', { timeoutMs: 30_000, totalMs: 30_000, graceMs: 0 }],
+    ['a reserve that comes after the timeout', { timeoutMs: 30_000, totalMs: 300_000 }],
     ['discard with a single attempt', { onTimeout: 'discard' }],
     ['a timeout that is not retried, with a single attempt', { retry: { nonRetryable: ['timeout'] } }],
   ])('%s is nothing to warn of', (_, traits) => {
     expect(warnings(traits)).toEqual([])
+  })
+
+  test('an enqueue warns of what cannot start and of a reserve that takes time from the handler, as the plan does', () => {
+    const warned = (traits: JobTraits): string[] => warningsFor(aJob(traits), DEFAULT_LIMITS)
+    expect(warned({})).toEqual([])
+    expect(warned({ timeoutMs: 30_000, totalMs: 34_000 })).toEqual([])
+    expect(warned({ timeoutMs: 30_000, totalMs: 30_000 })).toEqual(warnings({ timeoutMs: 30_000, totalMs: 30_000 }))
+    expect(warned({ expiresAt: NOON })).toEqual(impossibilities(aJob({ expiresAt: NOON })))
   })
 
   test('a limit that a cap holds down is named with its cap', () => {

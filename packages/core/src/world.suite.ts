@@ -17,7 +17,18 @@ import {
   type JobTraits,
 } from './builders.suite.ts'
 import { millis, type Instant } from './clock.ts'
-import { executionAt, expiryAt, nextDue, totalAt, ttlAt, visibilityAt, stallAt, type Liveness } from './deadlines.ts'
+import {
+  executionAt,
+  expiryAt,
+  hardDeadlineAt,
+  nextDue,
+  softDeadlineAt,
+  stallAt,
+  totalAt,
+  ttlAt,
+  visibilityAt,
+  type Liveness,
+} from './deadlines.ts'
 import { OjsError } from './errors.ts'
 import type { EventType } from './events.ts'
 import type { Failure } from './failures.ts'
@@ -347,6 +358,7 @@ export class World {
       state,
     )
     this.checkWake(job)
+    this.checkSoft(job)
     this.checkErrors(job, errors)
   }
 
@@ -376,6 +388,14 @@ export class World {
       wakeAt !== null || state === 'available' || state === 'pending',
       state,
     )
+  }
+
+  checkSoft(job: Job): void {
+    const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
+    if (job.hold === null || job.startedAt === null || soft === null || hard === null) return
+    must('nobody is asked to stop before the start', soft >= job.startedAt && Number.isSafeInteger(soft), soft)
+    const isRoomy = job.hold.grace.ms > 0 && hard - job.startedAt >= 10
+    must('whoever has a grace is asked to stop before being stopped', isRoomy ? soft < hard : soft <= hard, soft, hard)
   }
 
   checkErrors(job: Job, errors: readonly Failure[]): void {

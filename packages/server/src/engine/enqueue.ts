@@ -2,7 +2,6 @@
 import {
   admit,
   atIndex,
-  impossibilities,
   OjsError,
   planFor,
   RUN,
@@ -14,6 +13,7 @@ import {
   isTerminal,
   isWorkflowOver,
   uuidV7,
+  warningsFor,
   WORKFLOW,
   type AskedLimits,
   type Ceiling,
@@ -259,7 +259,7 @@ function admitUnder(
   if (known === null || limited !== queue) unit.putQueue(limited)
   if (isLimited(limited)) engine.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
-  const told = [...(more.warnings ?? []), ...warnings, ...impossibilities(step.job)]
+  const told = [...(more.warnings ?? []), ...warnings, ...warningsFor(step.job, engine.settings.limits)]
   const job =
     told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
   unit.apply(job === step.job ? step : { ...step, job })
