@@ -195,13 +195,13 @@ test('the wait after a first attempt is no longer under the TTL', async () => {
 test('a hand-back and a retry by hand are part of the story', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ retry: { max_attempts: 1 } })
-  await server.nack(id, { message: 'x' }, { requeue: true })
+  await server.nack(id, { type: 'shutdown', message: 'x' }, { requeue: true })
   await server.fetch()
   await server.nack(id)
   await server.post(`/ojs/v1/admin/jobs/${id}/retry`)
   const { spans, text } = await explain(server, id)
   expect(spans.filter(({ kind }) => kind === 'attempt').map(({ attempt }) => attempt)).toEqual([1, 2])
-  expect(text).toMatch(/interrupted/)
+  expect(text).toMatch(/handed back \(shutdown\), attempt 1 is not counted/)
   expect(text).toMatch(/by hand/)
 })
 

@@ -177,7 +177,7 @@ test('a FAIL of type shutdown follows the retry policy and uses its attempt', as
   expect((await server.fetch()).body.job).toMatchObject({ id, attempt: 2 })
 })
 
-test('a hand-back goes straight to the tail, is refunded and counted, and leaves no error', async () => {
+test('a hand-back goes straight to the tail, is refunded and counted, and says why', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ retry: { max_attempts: 1 } }, { worker_id: 'w' })
   const behind = await server.enqueue()
@@ -185,7 +185,13 @@ test('a hand-back goes straight to the tail, is refunded and counted, and leaves
   expect(reply.body).toMatchObject({ state: 'available', attempt: 1, job: { x_interruptions: 1 } })
   const job = await server.job(id)
   expect(job).not.toHaveProperty('error')
-  expect(job).not.toHaveProperty('errors')
+  const why = { type: 'shutdown', code: 'shutdown', message: 'bye' }
+  expect(job.errors).toMatchObject([{ ...why, attempt: 1, interrupted: true }])
+  const [interrupted] = (await server.events(id)).slice(2)
+  expect(interrupted?.data).toMatchObject({ error: why, attempt: 1, interruptions: 1 })
+  const { endings, text } = (await server.get(`/ojs/v1/jobs/${id}/explain`)).body
+  expect(endings).toMatchObject([{ attempt: 1, type: 'shutdown', handed_back: true, counted: false }])
+  expect(text).toContain('handed back (shutdown), attempt 1 is not counted; available again')
   expect((await server.eventTypes(id)).slice(2)).toEqual(['job.interrupted', 'job.enqueued'])
   const { jobs } = (await server.fetch({ count: 2 })).body
   expect(jobs).toMatchObject([{ id: behind }, { id, attempt: 2, x_lease: 2 }])

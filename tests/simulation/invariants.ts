@@ -96,7 +96,8 @@ export function checkRow(model: Model, id: string, row: Job | undefined): void {
     differs('reason', 'deadline of the error', new Date(job.ending.deadlineAt).toISOString(), error?.deadline)
     differs('overshoot', 'overshoot', job.ending.overshootMs, error?.overshoot_ms)
   }
-  differs('reason', 'number of errors', job.errorCount, row.errorCount)
+  differs('reason', 'number of errors', job.errors.length, row.errorCount)
+  differs('reason', 'history', job.errors, historyOf(row))
   differs('retry', 'dead letter', job.deadLetter, row.deadLetter)
   differs('retry', 'next retry', job.retryAt, row.nextRetryAt)
   differs('oneEnding', 'purge', job.purgeAt, row.purgeAt)
@@ -106,6 +107,11 @@ export function checkRow(model: Model, id: string, row: Job | undefined): void {
   differs('limits', 'priority', job.priority, row.priority)
   checkLimits(job, row, differs)
   checkWake(model, job, row)
+}
+
+function historyOf({ errors }: Job): ModelJob['errors'] {
+  const entries = JSON.parse(`[${errors}]`) as { interrupted?: true }[]
+  return entries.map(({ interrupted }) => (interrupted === true ? 'hand-back' : 'failure'))
 }
 
 type Differs = (promise: Invariant, what: string, expected: unknown, found: unknown) => void

@@ -399,15 +399,18 @@ export class World {
   }
 
   checkErrors(job: Job, errors: readonly Failure[]): void {
+    const handBacks = errors.filter(({ interrupted }) => interrupted === true).length
+    must('hand-backs leave a trace, and no more than five', handBacks <= Math.min(5, job.lease), handBacks)
     must('the history is bounded and counted', errors.length === job.errorCount && errors.length <= 25, errors.length)
     must(
-      'the error is the last of the history',
-      job.error === null || job.error === JSON.stringify(errors.at(-1)),
+      'the error is the last failure of the history; a hand-back is none',
+      job.error === null || job.error === JSON.stringify(errors.findLast(({ interrupted }) => interrupted !== true)),
       job.error,
     )
     for (const {
       type,
       details,
+      interrupted,
       limit_seconds: limit,
       elapsed_seconds: passed,
       deadline,
@@ -424,7 +427,7 @@ export class World {
       )
       must(
         'an ending by time tells its deadline',
-        (deadline === undefined) === (foreseen || type === 'boom' || type === 'shutdown'),
+        (deadline === undefined) === (foreseen || interrupted === true || type === 'boom' || type === 'shutdown'),
         type,
       )
       must('no decision comes before its deadline', (late ?? 0) >= 0, type, late)

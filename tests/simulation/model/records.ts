@@ -65,7 +65,8 @@ export interface ModelJob {
   hold: Hold | null
   closedBy: { workerId: string | null; attempt: number; lease: number } | null
   ending: Ending | null
-  errorCount: number
+  /** The history of the job, oldest first: whether each entry tells of a failure or of a hand-back. */
+  errors: ('failure' | 'hand-back')[]
   deadLetter: boolean
   purgeAt: number | null
   result: unknown
