@@ -298,6 +298,21 @@ export function staleReason(job: Job, fence: Fence, requireOwner = false): Stale
 /** An anonymous reservation belongs to whoever speaks for it. */
 const isForeign = ({ workerId }: Hold, asker: string): boolean => workerId !== null && workerId !== asker
 
+/**
+ * Whether a report repeats the one by which this very worker ended this very attempt: its answer was lost, and the worker
+ * sent it again. Only a lease proves that; the next claim ends it.
+ */
+export function repeatsReport(job: Job, fence: Fence, verb: 'ack' | 'nack'): boolean {
+  const { hold, closedBy, state } = job
+  if (hold !== null || closedBy === null || fence.lease === undefined || fence.workerId === undefined) return false
+  if (fence.attempt !== undefined && fence.attempt !== closedBy.attempt) return false
+  return (
+    fence.lease === closedBy.lease &&
+    fence.workerId === closedBy.workerId &&
+    (verb === 'ack') === (state === 'completed')
+  )
+}
+
 const STALE_TEXT: Readonly<Record<StaleReason, string>> = {
   not_active: 'The job is not active: its attempt is over, and this report came too late or was a repeat.',
   not_owner: 'The job is held by another worker; only the holder may report on it.',

@@ -8,8 +8,9 @@ import { DEFAULT_LIMITS } from './limits.ts'
 import { impossibilities, planFor, warningsFor, type Plan } from './plan.ts'
 
 const retry = { jitter: false, initialMs: seconds(10), maxAttempts: 3 }
+const BEAT_EVERY = seconds(5)
 const plan = (traits: JobTraits): Plan =>
-  planFor(aJob({ ...traits, retry: { ...retry, ...traits.retry } }), DEFAULT_LIMITS, NOON)
+  planFor(aJob({ ...traits, retry: { ...retry, ...traits.retry } }), DEFAULT_LIMITS, BEAT_EVERY, NOON)
 
 describe('a plan', () => {
   test('shows the limits, what ends each stage, every attempt, and no warning where all is well', () => {
@@ -206,11 +207,28 @@ describe('warnings', () => {
   })
 
   test('an enqueue warns of what cannot start and of a reserve that takes time from the handler, as the plan does', () => {
-    const warned = (traits: JobTraits): string[] => warningsFor(aJob(traits), DEFAULT_LIMITS)
+    const warned = (traits: JobTraits): string[] => warningsFor(aJob(traits), DEFAULT_LIMITS, BEAT_EVERY)
     expect(warned({})).toEqual([])
     expect(warned({ timeoutMs: 30_000, totalMs: 34_000 })).toEqual([])
     expect(warned({ timeoutMs: 30_000, totalMs: 30_000 })).toEqual(warnings({ timeoutMs: 30_000, totalMs: 30_000 }))
     expect(warned({ expiresAt: NOON })).toEqual(impossibilities(aJob({ expiresAt: NOON })))
+  })
+
+  test('a heartbeat timeout below four intervals is named with its source, the interval and the remedy', () => {
+    const text =
+      'heartbeat_timeout is 19.999 s (set at enqueue), less than 4 heartbeat intervals of 5 s: workers that beat at that interval may be taken for stalled. Set it to at least 20 s, or shorten workers.heartbeat-interval.'
+    expect(warnings({ heartbeatMs: 19_999 })).toEqual([text])
+    expect(warningsFor(aJob({ heartbeatMs: 19_999 }), DEFAULT_LIMITS, BEAT_EVERY)).toEqual([text])
+    expect(warnings({ heartbeatMs: 20_000 })).toEqual([])
+  })
+
+  test('of a default heartbeat timeout the plan warns, but not every enqueue', () => {
+    const settings = settingsWith({}, { heartbeat: seconds(10) })
+    const job = aJob({ limits: published({}, settings) })
+    expect(planFor(job, settings, BEAT_EVERY, NOON).warnings).toEqual([
+      expect.stringContaining('heartbeat_timeout is 10 s (the default of the server)'),
+    ])
+    expect(warningsFor(job, settings, BEAT_EVERY)).toEqual([])
   })
 
   test('a limit that a cap holds down is named with its cap', () => {

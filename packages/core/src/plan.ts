@@ -5,7 +5,15 @@
 import { millis, type Instant, type Millis, type Random } from './clock.ts'
 import { after, effectiveTotal, elapsed, expiryAt, softDeadlineAt, totalAt, ttlAt } from './deadlines.ts'
 import { speakerFor, type Hold, type Job } from './job.ts'
-import { settleAtClaim, type AttemptLimits, type Claimant, type LimitSettings } from './limits.ts'
+import {
+  settleAtClaim,
+  shortHeartbeat,
+  SOURCE_IN_WORDS,
+  type AttemptLimits,
+  type Claimant,
+  type Limit,
+  type LimitSettings,
+} from './limits.ts'
 import { limitsView, type LimitsView } from './render.ts'
 import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
 
@@ -34,20 +42,36 @@ const SHOWN_ATTEMPTS = 50
 const middling: Random = () => 0.5
 
 /** `job` as it would be admitted now. The plan takes a registered worker that starts it at once and always times out. */
-export function planFor(job: Job, settings: LimitSettings, now: Instant): Plan {
+export function planFor(job: Job, settings: LimitSettings, beatEveryMs: Millis, now: Instant): Plan {
   const attempt = settleAtClaim(job.limits, PLAIN_CLAIM, settings)
   const attempts = plannedAttempts(job, attempt, now)
-  const warnings = [...impossibilities(job), ...shortened(job, attempt), ...doubts(job, attempt, attempts, now)]
+  const warnings = [
+    ...impossibilities(job),
+    ...shortened(job, attempt),
+    ...rarelyHeard(attempt.heartbeat, beatEveryMs),
+    ...doubts(job, attempt, attempts, now),
+  ]
   return { limits: limitsView(job), wins: winners(job, attempt, attempts, now), attempts, warnings }
 }
 
 const PLAIN_CLAIM: Claimant = { handler: null, known: true, fetchVisibilityMs: null }
 
-/** What an enqueue warns of: the job never runs, or gets less time than was asked for. */
-export function warningsFor(job: Job, settings: LimitSettings): string[] {
+/**
+ * What an enqueue warns of: the job never runs, gets less time than was asked for, or is judged by beats that come too
+ * rarely. Of a default the log warns once, at the start of the server, not every job.
+ */
+export function warningsFor(job: Job, settings: LimitSettings, beatEveryMs: Millis): string[] {
   const warnings = impossibilities(job)
+  const { heartbeat } = job.limits
+  if (speakerFor(heartbeat) !== 'default') warnings.push(...rarelyHeard(heartbeat, beatEveryMs))
   if (totalAt(job) !== null) warnings.push(...shortened(job, settleAtClaim(job.limits, PLAIN_CLAIM, settings)))
   return warnings
+}
+
+function rarelyHeard(heartbeat: Limit | null, beatEveryMs: Millis): string[] {
+  if (heartbeat === null) return []
+  const warning = shortHeartbeat('heartbeat_timeout', heartbeat.ms, SOURCE_IN_WORDS[heartbeat.source], beatEveryMs)
+  return warning === null ? [] : [warning]
 }
 
 /** The reserve before the total takes time from the handler, where both limits were set, or leaves it none. */
