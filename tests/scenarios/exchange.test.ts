@@ -104,7 +104,9 @@ test('each report stands or falls alone, in the order sent', async () => {
     ],
     fetch: { queues: ['default'] },
   })
-  expect(entries(reply, 'acks').map(({ job_id, ok, status, already }): unknown[] => [job_id, ok, status ?? already])).toEqual([
+  expect(
+    entries(reply, 'acks').map(({ job_id, ok, status, already }): unknown[] => [job_id, ok, status ?? already]),
+  ).toEqual([
     [first.id, true, undefined],
     [UNKNOWN, false, 404],
     [stale.id, false, 409],
