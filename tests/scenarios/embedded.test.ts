@@ -65,7 +65,11 @@ test.each([
 ])('asked to beat every %s and dead after %s: %d warnings, and it serves', async (interval, timeout, warnings) => {
   const warn = vi.fn()
   const log = { info: () => {}, warn, error: () => {} }
-  const settings = { 'workers.heartbeat-interval': interval, 'workers.heartbeat-timeout': timeout }
+  const settings = {
+    'workers.heartbeat-interval': interval,
+    'workers.heartbeat-timeout': timeout,
+    'limits.defaults.heartbeat-timeout': '10m',
+  }
   const server = await opened({ log, settings })
   expect((await enqueue(server)).status).toBe(201)
   expect(warn).toHaveBeenCalledTimes(warnings)
@@ -227,4 +231,16 @@ test('closing answers who waits, ends the sockets, and may be done twice', async
   expect((await poll).body.jobs).toEqual([])
   await expect(fetch(`${address}/ojs/v1/health`)).rejects.toThrow()
   expect((await enqueue(server)).status).toBe(503)
+})
+
+test('it warns at its start of a configured heartbeat timeout that beats at its interval cannot keep', async () => {
+  const warned: string[] = []
+  const log = { info: () => {}, warn: (_: object, text: string) => void warned.push(text), error: () => {} }
+  await opened({ log })
+  await opened({ log, settings: { 'limits.defaults.heartbeat-timeout': '20s' } })
+  expect(warned).toEqual([])
+  await opened({ log, settings: { 'limits.defaults.heartbeat-timeout': '12s' } })
+  expect(warned).toEqual([
+    'limits.defaults.heartbeat-timeout is 12 s (a setting of the server), less than 4 heartbeat intervals of 5 s: workers that beat at that interval may be taken for stalled. Set it to at least 20 s, or shorten workers.heartbeat-interval.',
+  ])
 })

@@ -240,7 +240,8 @@ describe('report-by-job-with-budget-hand-over', () => {
     const { client, run, left } = await begin(2_000)
     await server.advance(3_500)
     expect((await client.journeys.result(run)).output).toEqual({ title: 'May' })
-    expect(left).toEqual([4_000])
+    // A tenth of the 4 s that are left is kept for stopping.
+    expect(left).toEqual([3_600])
   })
 
   test('a job that is too slow ends with its run', async () => {
@@ -253,7 +254,7 @@ describe('report-by-job-with-budget-hand-over', () => {
     expect(stopped).toEqual(['deadline'])
     const jobs = []
     for await (const job of client.list({ queue: 'reports' })) jobs.push(job)
-    expect(jobs).toMatchObject([{ state: 'discarded', error: { type: 'total_timeout' } }])
+    expect(jobs).toMatchObject([{ state: 'discarded', error: { type: 'timeout', soft_limit: 'total' } }])
   })
 })
 

@@ -52,23 +52,23 @@ test('a job that used its grace shows where the handler was asked to stop', asyn
   ])
 })
 
-const IN_GRACE: [string, Record<string, unknown>, number, string][] = [
-  ['its grace', {}, 20_000, ''],
-  ['a grace that the total cuts', { total_timeout: 15 }, 15_000, ', where total_timeout cuts it off'],
+const IN_GRACE: [string, Record<string, unknown>, number, number, string][] = [
+  ['its grace', {}, 10_000, 20_000, ''],
+  ['the grace before its total', { total_timeout: 15 }, 5_000, 15_000, ', where total_timeout cuts it off'],
 ]
 
-test.each(IN_GRACE)('a job that is in %s says so, and until when', async (_, more, endsMs, cut) => {
+test.each(IN_GRACE)('a job that is in %s says so, and until when', async (_, more, softMs, endsMs, cut) => {
   const server = await TestServer.open()
   const { id } = await server.start({ timeout: 10, grace_period: 10, ...more })
   await server.advance(12_000)
   const { state, spans, text } = await explain(server, id)
   expect(state).toBe('active')
   expect(spans.slice(1)).toMatchObject([
-    { kind: 'attempt', from: at(0), to: at(10_000), limit: 'timeout 10 s' },
-    { kind: 'grace', from: at(10_000), attempt: 1, limit: 'grace_period 10 s', source: 'publish' },
+    { kind: 'attempt', from: at(0), to: at(softMs), limit: 'timeout 10 s' },
+    { kind: 'grace', from: at(softMs), attempt: 1, limit: 'grace_period 10 s', source: 'publish' },
   ])
   expect(spans.at(-1)).not.toHaveProperty('to')
-  expect(text).toContain(`attempt 1 is in its grace, since ${at(10_000)}, until ${at(endsMs)}${cut}.`)
+  expect(text).toContain(`attempt 1 is in its grace, since ${at(softMs)}, until ${at(endsMs)}${cut}.`)
 })
 
 test('a job that was given up before its total says what could not be, and what came before', async () => {
@@ -195,13 +195,13 @@ test('the wait after a first attempt is no longer under the TTL', async () => {
 test('a hand-back and a retry by hand are part of the story', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ retry: { max_attempts: 1 } })
-  await server.nack(id, { message: 'x' }, { requeue: true })
+  await server.nack(id, { type: 'shutdown', message: 'x' }, { requeue: true })
   await server.fetch()
   await server.nack(id)
   await server.post(`/ojs/v1/admin/jobs/${id}/retry`)
   const { spans, text } = await explain(server, id)
   expect(spans.filter(({ kind }) => kind === 'attempt').map(({ attempt }) => attempt)).toEqual([1, 2])
-  expect(text).toMatch(/interrupted/)
+  expect(text).toMatch(/handed back \(shutdown\), attempt 1 is not counted/)
   expect(text).toMatch(/by hand/)
 })
 

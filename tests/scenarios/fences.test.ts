@@ -137,15 +137,16 @@ test.each(ENDINGS)('after %s a report comes too late', async (how, ending, state
   expect((await server.job(id)).state).toBe(state)
 })
 
-test('a client that lost the answer to its ACK or FAIL is told that it was its own', async () => {
+test('a repeat without a lease is refused, and says who ended the attempt', async () => {
   const server = await TestServer.open()
   const acked = await server.start({}, { worker_id: 'w' })
   const failed = await server.start({ retry: { jitter: false } }, { worker_id: 'w' })
   await server.ack(acked.id, { worker_id: 'w' })
   await server.nack(failed.id, { message: 'x' })
-  const mine = { worker_id: 'w', attempt: 1, x_lease: 1 }
-  expect((await server.ack(acked.id, mine)).body.error.details.completed_by).toEqual(mine)
-  expect((await server.nack(failed.id, { message: 'x' }, mine)).body.error.details.completed_by).toEqual(mine)
+  const mine = { worker_id: 'w', attempt: 1 }
+  const closer = { ...mine, x_lease: 1 }
+  expect((await server.ack(acked.id, mine)).body.error.details.completed_by).toEqual(closer)
+  expect((await server.nack(failed.id, { message: 'x' }, mine)).body.error.details.completed_by).toEqual(closer)
 })
 
 test('nobody is named when time ended the attempt, and the next claim clears the name', async () => {
@@ -195,4 +196,88 @@ test('only one of many fetches in the same instant gets a job', async () => {
   await server.enqueue()
   const replies = await Promise.all(Array.from({ length: 20 }, (_, n) => server.fetch({ worker_id: `w${String(n)}` })))
   expect(replies.filter(({ body }) => body.jobs.length === 1)).toHaveLength(1)
+})
+
+const REPEATS: [string, Report, string, string][] = [
+  ['ack', (server, id, fence) => server.ack(id, { result: 7, ...fence }), 'completed', 'job.completed'],
+  ['nack', (server, id, fence) => server.nack(id, { type: 'boom', message: 'x' }, fence), 'retryable', 'job.retrying'],
+  [
+    'nack',
+    (server, id, fence) => server.nack(id, { type: 'shutdown', message: 'x' }, { requeue: true, ...fence }),
+    'available',
+    'job.interrupted',
+  ],
+]
+
+test.each(REPEATS)(
+  'a repeated %s of the same worker with the same lease is answered as done already, and changes nothing',
+  async (operation, report, state, event) => {
+    const server = await TestServer.open()
+    const { id } = await server.start({ retry: { jitter: false } }, { worker_id: 'w' })
+    const fence = { worker_id: 'w', x_lease: 1 }
+    const first = await report(server, id, fence)
+    expect(first.body).not.toHaveProperty('already')
+    const [before, events] = [await server.job(id), await server.eventTypes(id)]
+    expect(events).toContain(event)
+    await server.advance(500)
+    for (const proof of [fence, { ...fence, attempt: 1 }, { ...fence, result: 'another' }]) {
+      const again = await report(server, id, proof)
+      expect(again.status).toBe(200)
+      expect(again.body).toMatchObject({ already: true, id, state })
+    }
+    const refused = [
+      {},
+      { worker_id: 'w' },
+      { x_lease: 1 },
+      { worker_id: 'v', x_lease: 1 },
+      { worker_id: 'w', x_lease: 2 },
+      { ...fence, attempt: 2 },
+    ]
+    expect(await server.metric('curfew_late_results_total', { operation, reason: 'not_active' })).toBe(0)
+    for (const proof of refused) expect([proof, (await report(server, id, proof)).status]).toEqual([proof, 409])
+    expect(await server.metric('curfew_late_results_total', { operation, reason: 'not_active' })).toBe(refused.length)
+    expect(await server.job(id)).toEqual(before)
+    expect(await server.eventTypes(id)).toEqual(events)
+  },
+)
+
+test('a nack of an attempt that was acknowledged, or the other way round, is no repeat', async () => {
+  const server = await TestServer.open()
+  const fence = { worker_id: 'w', x_lease: 1 }
+  const done = await server.start({}, { worker_id: 'w' })
+  await server.ack(done.id, fence)
+  expect((await server.nack(done.id, { message: 'x' }, fence)).status).toBe(409)
+  const failed = await server.start({}, { worker_id: 'w' })
+  await server.nack(failed.id, { message: 'x' }, fence)
+  expect((await server.ack(failed.id, fence)).status).toBe(409)
+})
+
+test('after the next claim a repeat is refused again, and so it is when the server itself ended the attempt', async () => {
+  const server = await TestServer.open()
+  const fence = { worker_id: 'w', x_lease: 1 }
+  const { id } = await server.start({ retry: { jitter: false } }, { worker_id: 'w' })
+  await server.nack(id, { message: 'x' }, fence)
+  await server.advance(1_000)
+  await server.fetch({ worker_id: 'w' })
+  const late = await server.nack(id, { message: 'x' }, fence)
+  expect([late.status, late.body['error'].details.reason]).toEqual([409, 'stale_attempt'])
+  const slow = await server.start({ queue: 'q', timeout: 5, grace_period: 0 }, { worker_id: 'w' })
+  await server.advance(5_000)
+  expect((await server.nack(slow.id, { type: 'timeout', message: 'x' }, fence)).status).toBe(409)
+})
+
+test('in an exchange a repeat is an entry that is fine, and says that it was there already', async () => {
+  const server = await TestServer.open()
+  const done = await server.start({}, { worker_id: 'w' })
+  const failed = await server.start({ queue: 'q' }, { worker_id: 'w' })
+  const reports = {
+    worker_id: 'w',
+    acks: [{ job_id: done.id, x_lease: 1 }],
+    nacks: [{ job_id: failed.id, x_lease: 1, error: { message: 'x' } }],
+  }
+  const first = (await server.post('/ojs/v1/workers/exchange', reports)).body
+  expect([first['acks'][0], first['nacks'][0]].map((entry) => 'already' in (entry as object))).toEqual([false, false])
+  const again = (await server.post('/ojs/v1/workers/exchange', reports)).body
+  expect(again['acks']).toMatchObject([{ job_id: done.id, ok: true, already: true, state: 'completed' }])
+  expect(again['nacks']).toMatchObject([{ job_id: failed.id, ok: true, already: true, state: 'retryable' }])
 })

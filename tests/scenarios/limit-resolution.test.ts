@@ -48,6 +48,7 @@ test('when nobody speaks the defaults hold, and every field says so', async () =
     visibility_ms: 1_830_000,
     on_timeout: 'retry',
     soft_deadline: at(1_800_000),
+    soft_limit: 'timeout',
     hard_deadline: at(1_830_000),
     visibility_deadline: at(1_830_000),
     sources: {
@@ -108,13 +109,15 @@ test('deadlines of the attempt are shown while it is active and not after', asyn
   const server = await TestServer.open()
   const { id } = await server.start({ timeout: 10, grace_period: 5, total_timeout: 12 })
   expect((await server.job(id)).x_limits).toMatchObject({
-    soft_deadline: at(10_000),
+    soft_deadline: at(7_000),
+    soft_limit: 'total',
     hard_deadline: at(12_000),
     total_deadline: at(12_000),
   })
   await server.ack(id)
   const { x_limits } = await server.job(id)
-  for (const key of ['soft_deadline', 'hard_deadline', 'visibility_deadline']) expect(x_limits).not.toHaveProperty(key)
+  for (const key of ['soft_deadline', 'soft_limit', 'hard_deadline', 'visibility_deadline'])
+    expect(x_limits).not.toHaveProperty(key)
 })
 
 test('lengths in the answer to a fetch count from that answer', async () => {
@@ -123,7 +126,7 @@ test('lengths in the answer to a fetch count from that answer', async () => {
   await server.advance(4_000)
   const { job, server_time } = (await server.fetch()).body
   expect(server_time).toBe(at(4_000))
-  expect(job).toMatchObject({ id, x_limits: { soft_ms: 8_000, hard_ms: 8_000, beat_ms: 8_000 } })
+  expect(job).toMatchObject({ id, x_limits: { soft_ms: 3_000, hard_ms: 8_000, beat_ms: 8_000 } })
 })
 
 test('the order for visibility: publish, type, fetch, queue, default', async () => {

@@ -1,5 +1,6 @@
 /** Workers come and go: register, register again, deregister, and what happens to what they hold. */
 import { expect, test } from 'vitest'
+import { millis } from '@curfew/core'
 import { at, TestServer, type Reply } from '../harness.ts'
 
 const WHOLE = { worker_id: 'w', hostname: 'host', pid: 7, queues: ['a', 'b'], concurrency: 3 }
@@ -17,7 +18,9 @@ test('a registration is answered with the times to keep', async () => {
     worker_id: 'w',
     server_time: at(0),
     heartbeat_interval: 5,
+    heartbeat_interval_ms: 5_000,
     heartbeat_timeout: 30,
+    heartbeat_timeout_ms: 30_000,
     visibility_timeout_default: 1800,
     job_heartbeat_timeout_default: 60,
   })
@@ -33,6 +36,35 @@ test('a registration is answered with the times to keep', async () => {
     registered: true,
   })
   expect(await server.eventTypes('w')).toEqual(['worker.started'])
+})
+
+test('the times to keep are whole seconds, rounded up, with the exact ones beside them', async () => {
+  const server = await TestServer.open({
+    settings: { heartbeatIntervalMs: millis(250), workerTimeoutMs: millis(2_001) },
+  })
+  expect((await server.register('w')).body).toMatchObject({
+    heartbeat_interval: 1,
+    heartbeat_interval_ms: 250,
+    heartbeat_timeout: 3,
+    heartbeat_timeout_ms: 2_001,
+  })
+})
+
+test('a heartbeat timeout below four intervals is warned of: in a registration, an enqueue and a plan', async () => {
+  const server = await TestServer.open()
+  const handlers = { a: { heartbeat_timeout: 19 }, b: { heartbeat_timeout: 20 }, c: { timeout: 5 } }
+  expect((await server.register('w', { handlers })).body['x_warnings']).toEqual([
+    'heartbeat_timeout of the handler for "a" is 19 s (set by the worker\'s handler), less than 4 heartbeat intervals of 5 s: workers that beat at that interval may be taken for stalled. Set it to at least 20 s, or shorten workers.heartbeat-interval.',
+  ])
+  expect((await server.register('w', { handlers: { b: handlers.b } })).body).not.toHaveProperty('x_warnings')
+  await server.call('PUT', '/api/v1/job-types/a', { heartbeat_timeout: 3 })
+  const { body } = await server.post('/ojs/v1/jobs', { type: 'a', args: [] })
+  const warning = expect.stringMatching(
+    /^heartbeat_timeout is 3 s \(set by the job type\), less than 4 .* intervals of 5 s/,
+  )
+  expect(body.job['x_warnings']).toEqual([warning])
+  expect((await server.post('/ojs/v1/jobs/plan', { type: 'a', args: [] })).body.warnings).toEqual([warning])
+  expect((await server.post('/ojs/v1/jobs', { type: 'b', args: [] })).body.job).not.toHaveProperty('x_warnings')
 })
 
 test.each(Object.keys(WHOLE))('a registration without %s is refused', async (field) => {
@@ -321,7 +353,7 @@ test('a FAIL of type shutdown follows the retry policy and uses its attempt', as
   expect((await server.fetch()).body.job).toMatchObject({ id, attempt: 2 })
 })
 
-test('a hand-back goes straight to the tail, is refunded and counted, and leaves no error', async () => {
+test('a hand-back goes straight to the tail, is refunded and counted, and says why', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ retry: { max_attempts: 1 } }, { worker_id: 'w' })
   const behind = await server.enqueue()
@@ -329,7 +361,13 @@ test('a hand-back goes straight to the tail, is refunded and counted, and leaves
   expect(reply.body).toMatchObject({ state: 'available', attempt: 1, job: { x_interruptions: 1 } })
   const job = await server.job(id)
   expect(job).not.toHaveProperty('error')
-  expect(job).not.toHaveProperty('errors')
+  const why = { type: 'shutdown', code: 'shutdown', message: 'bye' }
+  expect(job.errors).toMatchObject([{ ...why, attempt: 1, interrupted: true }])
+  const [interrupted] = (await server.events(id)).slice(2)
+  expect(interrupted?.data).toMatchObject({ error: why, attempt: 1, interruptions: 1 })
+  const { endings, text } = (await server.get(`/ojs/v1/jobs/${id}/explain`)).body
+  expect(endings).toMatchObject([{ attempt: 1, type: 'shutdown', handed_back: true, counted: false }])
+  expect(text).toContain('handed back (shutdown), attempt 1 is not counted; available again')
   expect((await server.eventTypes(id)).slice(2)).toEqual(['job.interrupted', 'job.enqueued'])
   const { jobs } = (await server.fetch({ count: 2 })).body
   expect(jobs).toMatchObject([{ id: behind }, { id, attempt: 2, x_lease: 2 }])

@@ -60,6 +60,70 @@ test('an active attempt is cut off at the total deadline, without grace', async 
   expect((await server.eventTypes(id)).slice(2)).toEqual(['job.total_timeout', 'job.failed', 'job.discarded'])
 })
 
+test('where the total comes first, the handler is asked to stop a reserve before it; the total itself stays', async () => {
+  const server = await TestServer.open()
+  const id = await server.enqueue({ total_timeout: 60 })
+  await server.advance(10_000)
+  await server.register('w')
+  const [job] = (await server.fetch({ worker_id: 'w' })).body.jobs
+  expect(job?.x_limits).toMatchObject({
+    soft_ms: 45_000,
+    hard_ms: 50_000,
+    soft_deadline: at(55_000),
+    hard_deadline: at(60_000),
+    total_deadline: at(60_000),
+    soft_limit: 'total',
+  })
+  await server.advance(25_000)
+  await server.beat('w', [id])
+  await server.advance(19_999)
+  expect((await server.beat('w', [id])).body['x_cancel_jobs'] ?? []).toEqual([])
+  await server.advance(1)
+  expect((await server.beat('w', [id])).body['x_cancel_jobs']).toMatchObject([{ job_id: id, reason: 'timeout' }])
+  const explained = (await server.get(`/ojs/v1/jobs/${id}/explain`)).body
+  const [, , grace] = explained['spans'] as unknown[]
+  expect(grace).toMatchObject({ kind: 'grace', from: at(55_000), attempt: 1 })
+  expect(explained['text']).toContain(`is in its grace, since ${at(55_000)}, until ${at(60_000)}`)
+  await server.advance(5_000)
+  expect(await server.job(id)).toMatchObject({
+    state: 'discarded',
+    error: { type: 'total_timeout', deadline: at(60_000), overshoot_ms: 0 },
+  })
+  const spans = (await server.get(`/ojs/v1/jobs/${id}/explain`)).body['spans'] as { kind: string }[]
+  expect(spans.at(-1)).toMatchObject({ kind: 'grace', from: at(55_000), to: at(60_000) })
+})
+
+test('a timeout that a worker reports in the reserve says that it was the total', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const { id } = await server.start({ timeout: 60, total_timeout: 60 }, { worker_id: 'w' })
+  await server.advance(29_000)
+  await server.beat('w', [id])
+  await server.advance(24_900)
+  await server.nack(id, { type: 'timeout', message: 'stopped' }, { worker_id: 'w' })
+  const { errors } = await server.job(id)
+  expect(errors[0]).toMatchObject({ type: 'timeout', attempt: 1, soft_limit: 'total' })
+  expect(errors[1]).toMatchObject({ type: 'total_timeout', details: { predicted: true } })
+  const other = await server.start({ timeout: 60, total_timeout: 60 }, { worker_id: 'w' })
+  await server.advance(20_000)
+  await server.nack(other.id, { type: 'timeout', message: 'stopped' }, { worker_id: 'w' })
+  expect((await server.job(other.id)).errors[0]).not.toHaveProperty('soft_limit')
+})
+
+test('an enqueue whose reserve cuts into its timeout says so, with the figures', async () => {
+  const server = await TestServer.open()
+  const asked = { type: 'a', args: [], timeout: 60, total_timeout: 60 }
+  const { body } = await server.post('/ojs/v1/jobs', asked)
+  expect(body.job['x_warnings']).toEqual([
+    expect.stringMatching(
+      /^The last 6 s before total_timeout .* 54 s before it is asked to stop, not its timeout of 60 s/,
+    ),
+  ])
+  expect((await server.post('/ojs/v1/jobs/plan', asked)).body.warnings).toContain(body.job['x_warnings'][0])
+  const roomy = await server.post('/ojs/v1/jobs', { ...asked, total_timeout: 67 })
+  expect(roomy.body.job).not.toHaveProperty('x_warnings')
+})
+
 test('a job that waits for its retry ends at the total deadline too', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({

@@ -3,7 +3,7 @@ import { isTerminal, type Job, type JobState } from '@curfew/core'
 import type { Change } from '../../packages/server/src/store/store.ts'
 import type { Fields } from './calls.ts'
 import type { Model } from './model/model.ts'
-import { executionAt, hardAt, runsOutAt, softAt, totalAt, ttlAt, type ModelJob } from './model/records.ts'
+import { executionAt, hardAt, runsOutAt, softAt, softStop, totalAt, ttlAt, type ModelJob } from './model/records.ts'
 import { insist, type Invariant } from './violation.ts'
 
 // ---- On every change of a row ----
@@ -96,7 +96,8 @@ export function checkRow(model: Model, id: string, row: Job | undefined): void {
     differs('reason', 'deadline of the error', new Date(job.ending.deadlineAt).toISOString(), error?.deadline)
     differs('overshoot', 'overshoot', job.ending.overshootMs, error?.overshoot_ms)
   }
-  differs('reason', 'number of errors', job.errorCount, row.errorCount)
+  differs('reason', 'number of errors', job.errors.length, row.errorCount)
+  differs('reason', 'history', job.errors, historyOf(row))
   differs('retry', 'dead letter', job.deadLetter, row.deadLetter)
   differs('retry', 'next retry', job.retryAt, row.nextRetryAt)
   differs('oneEnding', 'purge', job.purgeAt, row.purgeAt)
@@ -106,6 +107,11 @@ export function checkRow(model: Model, id: string, row: Job | undefined): void {
   differs('limits', 'priority', job.priority, row.priority)
   checkLimits(job, row, differs)
   checkWake(model, job, row)
+}
+
+function historyOf({ errors }: Job): ModelJob['errors'] {
+  const entries = JSON.parse(`[${errors}]`) as { interrupted?: true }[]
+  return entries.map(({ interrupted }) => (interrupted === true ? 'hand-back' : 'failure'))
 }
 
 type Differs = (promise: Invariant, what: string, expected: unknown, found: unknown) => void
@@ -170,6 +176,7 @@ export function checkShown(
   same('attempts', 'x_interruptions', job.interruptions === 0 ? null : job.interruptions, view['x_interruptions'])
   same('grace', 'total_deadline', at(totalAt(job)), limits['total_deadline'])
   same('grace', 'soft_deadline', at(softAt(job)), limits['soft_deadline'])
+  same('grace', 'soft_limit', softStop(job)?.limit, limits['soft_limit'])
   same('grace', 'hard_deadline', at(hardAt(job)), limits['hard_deadline'])
   if (isOpen) same('limits', 'ttl_deadline', at(ttlAt(job)), limits['ttl_deadline'])
   if (how.lively && job.hold !== null) {

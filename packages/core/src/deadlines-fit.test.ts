@@ -84,7 +84,7 @@ describe('whether another attempt fits into the total', () => {
 })
 
 const length = fc.integer({ min: 1, max: 100_000 })
-const some = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined, freq: 1 })
+const some = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined, freq: 2 })
 const instantOf = (max: number): fc.Arbitrary<Instant> =>
   fc.integer({ min: 0, max }).map((offset) => later(NOON, offset))
 const ceiling = fc.record({
@@ -185,6 +185,23 @@ describe('always', () => {
         expect(soft).toBeLessThanOrEqual(hard)
         expect(hard).toBeLessThanOrEqual(totalAt(job) ?? Infinity)
       }),
+    )
+  })
+
+  test('the handler is asked in time to stop, never before it starts, and on a whole millisecond', () => {
+    fc.assert(
+      fc.property(someJob, (job) => {
+        const [soft, total] = [softDeadlineAt(job), totalAt(job)]
+        if (soft === null || job.startedAt === null || job.hold === null) return
+        expect(soft).toBeGreaterThanOrEqual(job.startedAt)
+        expect(Number.isSafeInteger(soft)).toBe(true)
+        if (total === null) return
+        const leftMs = total - job.startedAt
+        const { ms: graceMs, source } = job.hold.grace
+        const leastMs = source === 'default' ? Math.min(graceMs, Math.floor(leftMs / 10)) : Math.min(graceMs, leftMs)
+        expect(total - soft).toBeGreaterThanOrEqual(leastMs)
+      }),
+      { numRuns: 1_000 },
     )
   })
 

@@ -16,6 +16,8 @@ import {
   published,
   retryableJob,
   settingsWith,
+  type ClaimTraits,
+  type JobTraits,
 } from './builders.suite.ts'
 import { days, minutes, seconds, type Instant } from './clock.ts'
 import {
@@ -31,6 +33,7 @@ import {
   nextDue,
   overshootOf,
   ROW_ALONE,
+  softDeadline,
   softDeadlineAt,
   stallAt,
   totalAt,
@@ -40,6 +43,7 @@ import {
   workerWakeAt,
   type DueKind,
   type Liveness,
+  type SoftLimit,
 } from './deadlines.ts'
 import type { Job } from './job.ts'
 import { expire, signOfLife } from './lifecycle.ts'
@@ -80,11 +84,61 @@ describe('due means now >= deadline', () => {
     expect(hardDeadlineAt(job)).toBe(at('12:01:05'))
   })
 
-  test('grace never extends a total, and the handler is asked to stop at the total where that is sooner', () => {
+  test('grace never extends a total: one that was set is kept free before it, in full', () => {
     const clamped = activeJob({ timeoutMs: 60_000, graceMs: 30_000, totalMs: 70_000 })
-    expect([softDeadlineAt(clamped), hardDeadlineAt(clamped)]).toEqual([at('12:01'), at('12:01:10')])
+    expect([softDeadlineAt(clamped), hardDeadlineAt(clamped)]).toEqual([at('12:00:40'), at('12:01:10')])
     const late = activeJob({ timeoutMs: 60_000, graceMs: 30_000, totalMs: 70_000, claimedAt: at('12:00:30') })
-    expect([softDeadlineAt(late), hardDeadlineAt(late)]).toEqual([at('12:01:10'), at('12:01:10')])
+    expect([softDeadlineAt(late), hardDeadlineAt(late)]).toEqual([at('12:00:40'), at('12:01:10')])
+  })
+
+  test.each<[string, JobTraits & ClaimTraits, [string, string, SoftLimit]]>([
+    ['a total alone keeps a tenth of itself', { totalMs: 60_000 }, ['12:00:54', '12:01', 'total']],
+    ['and no more than the default grace', { totalMs: 600_000 }, ['12:09:30', '12:10', 'total']],
+    [
+      'a tenth of what is left at the claim',
+      { totalMs: 60_000, claimedAt: at('12:00:40') },
+      ['12:00:58', '12:01', 'total'],
+    ],
+    ['whole milliseconds, rounded down', { totalMs: 19 }, ['12:00:00.018', '12:00:00.019', 'total']],
+    ['less than ten milliseconds keep nothing', { totalMs: 9 }, ['12:00:00.009', '12:00:00.009', 'total']],
+    [
+      'a timeout that ends sooner is whole',
+      { timeoutMs: 20_000, totalMs: 60_000 },
+      ['12:00:20', '12:00:50', 'timeout'],
+    ],
+    ['a timeout as long as the total is cut', { timeoutMs: 60_000, totalMs: 60_000 }, ['12:00:54', '12:01', 'total']],
+    ['a grace of nothing keeps nothing', { totalMs: 60_000, graceMs: 0 }, ['12:01', '12:01', 'total']],
+    ['an unknown worker has no grace', { totalMs: 60_000, known: false }, ['12:01', '12:01', 'total']],
+    [
+      'an unknown worker keeps the grace that was set',
+      { totalMs: 60_000, graceMs: 5_000, known: false },
+      ['12:00:55', '12:01', 'total'],
+    ],
+    [
+      "a handler's grace is a grace that was set",
+      { totalMs: 60_000, handler: { grace: seconds(20) } },
+      ['12:00:40', '12:01', 'total'],
+    ],
+    [
+      'a default grace that a cap holds down is still the default',
+      { limits: published({ total: seconds(60) }, settingsWith({ grace: seconds(10) })) },
+      ['12:00:54', '12:01', 'total'],
+    ],
+    [
+      'a grace longer than the total asks at the start',
+      { totalMs: 60_000, graceMs: 90_000 },
+      ['12:00', '12:01', 'total'],
+    ],
+    [
+      'what a parent hands down is a total as well',
+      { ceiling: { at: at('12:01'), source: 'parent' } },
+      ['12:00:54', '12:01', 'total'],
+    ],
+    ['without a total there is no reserve', { timeoutMs: 60_000 }, ['12:01', '12:01:30', 'timeout']],
+  ])('the reserve before the total: %s', (_, traits, [soft, hard, limit]) => {
+    const job = activeJob(traits)
+    expect(softDeadline(job)).toEqual({ at: at(soft), limit })
+    expect(hardDeadlineAt(job)).toBe(at(hard))
   })
 
   test.each<[string, Job]>([

@@ -5,6 +5,7 @@
  *   anchor ──────────── enqueue_ttl ──┤            (only until the first claim)
  *   anchor ─────────────────────────────────────────────────── total ──┤  (whatever the state)
  *                     claim ──── timeout ──┤soft ── grace ──┤hard
+ *                     claim ─────────────────────────┤soft ── reserve ──┤  (where the total comes first)
  *                     sign of life ── heartbeat ──┤ stalled
  *                     sign of life ── visibility ────────┤ back to available
  *
@@ -16,7 +17,7 @@
  */
 import { instant, millis, seconds, type Instant, type Millis } from './clock.ts'
 import { isTerminal, speakerFor, type Job } from './job.ts'
-import type { LimitSource } from './limits.ts'
+import type { Limit, LimitSource } from './limits.ts'
 import type { Beat, Worker } from './worker.ts'
 
 /** The one addition. */
@@ -71,10 +72,32 @@ export function expiryAt(job: Job): Instant | null {
 
 // ---- One attempt ----
 
+/** Which limit a soft deadline comes from. */
+export type SoftLimit = 'timeout' | 'total'
+
+/**
+ * When the handler is asked to stop, and by which limit: its timeout, or the total less a reserve in which to stop. The
+ * reserve only brings the question forward; neither the total nor the hard deadline moves. On a tie the total is named,
+ * as everywhere.
+ */
+export function softDeadline(job: Job): { at: Instant; limit: SoftLimit } | null {
+  const { startedAt, hold } = job
+  if (hold === null || startedAt === null) return null
+  const timeoutAt = after(startedAt, hold.timeout.ms)
+  const total = totalAt(job)
+  if (total === null) return { at: timeoutAt, limit: 'timeout' }
+  const reservedAt = instant(Math.max(startedAt, total - reserveFor(hold.grace, elapsed(startedAt, total))))
+  return reservedAt <= timeoutAt ? { at: reservedAt, limit: 'total' } : { at: timeoutAt, limit: 'timeout' }
+}
+
+/** A grace that was set is kept free in full; a default one takes no more than a tenth of what the total leaves. */
+function reserveFor(grace: Limit, leftMs: Millis): Millis {
+  return speakerFor(grace) === 'default' ? millis(Math.min(grace.ms, Math.floor(leftMs / 10))) : grace.ms
+}
+
 /** When the handler is asked to stop. */
 export function softDeadlineAt(job: Job): Instant | null {
-  if (job.hold === null || job.startedAt === null) return null
-  return earliest(after(job.startedAt, job.hold.timeout.ms), totalAt(job))
+  return softDeadline(job)?.at ?? null
 }
 
 /** When the attempt ends by its own timeout and grace (the total may end it sooner). */
@@ -88,7 +111,7 @@ export function hardDeadlineAt(job: Job): Instant | null {
   return earliest(executionAt(job), totalAt(job))
 }
 
-/** Since when the attempt is in its grace; null before its soft deadline, and where the total leaves no grace. */
+/** Since when the attempt is in its grace; null before its soft deadline, and where it has no grace. */
 export function graceSince(job: Job, now: Instant): Instant | null {
   const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
   return soft !== null && hard !== null && soft < hard && isDue(soft, now) ? soft : null
@@ -336,9 +359,10 @@ export function runBudget(
 const TRAVEL_MS = millis(1_000)
 
 /**
- * An attempt that was to last beyond the run it belongs to was reported as timed out just before the run's deadline: it
- * was that deadline the worker kept. A worker counts from the moment it asked, so it is a little early.
+ * Whether a report that comes now is about an attempt that stopped because its total was running out. A worker counts
+ * from the moment it asked, so it is a little early.
  */
-export function keptRunDeadline(startedAt: Instant, timeoutMs: Millis, runDeadlineAt: Instant, now: Instant): boolean {
-  return after(startedAt, timeoutMs) >= runDeadlineAt && elapsed(now, runDeadlineAt) <= TRAVEL_MS
+export function stoppedByTotal(job: Job, now: Instant): boolean {
+  const soft = softDeadline(job)
+  return soft !== null && soft.limit === 'total' && elapsed(now, soft.at) <= TRAVEL_MS
 }

@@ -88,11 +88,13 @@ describe('the spans of a life', () => {
     expect(told(ended, at('12:00:13')).spans.slice(1, 3)).toEqual([inGrace[0], { ...grace, to: clock('12:00:12') }])
   })
 
-  test('a grace that the total cuts is open too; where the total leaves none there is none', () => {
-    const kinds = (totalMs: number, now: Instant): unknown =>
-      told(activeJob({ timeoutMs: 10_000, graceMs: 10_000, totalMs }), now).spans.map(({ kind }) => kind)
-    expect(kinds(15_000, at('12:00:12'))).toEqual(['waiting', 'attempt', 'grace'])
-    expect(kinds(10_000, at('12:00:12'))).toEqual(['waiting', 'attempt'])
+  test('a grace that is kept free before the total is open too; where there is no grace there is no span', () => {
+    const spans = (graceMs: number, now: Instant): unknown =>
+      told(activeJob({ timeoutMs: 10_000, graceMs, totalMs: 15_000 }), now).spans.map(({ kind, from }) => [kind, from])
+    const begun = ['waiting', 'attempt'].map((kind) => [kind, clock('12:00:00')])
+    expect(spans(10_000, at('12:00:04.999'))).toEqual(begun)
+    expect(spans(10_000, at('12:00:05'))).toEqual([...begun, ['grace', clock('12:00:05')]])
+    expect(spans(0, at('12:00:09.999'))).toEqual(begun)
   })
 
   test('after the first start the TTL is no limit any more; the total is, also one handed down', () => {
@@ -205,9 +207,11 @@ describe('in words', () => {
       told(activeJob({ timeoutMs: 10_000, graceMs: 10_000, ...traits }), at('12:00:12'))
         .text.split('\n')
         .at(-1)
-    const since = `Now active: attempt 1 is in its grace, since ${clock('12:00:10')}`
+    const inGrace = 'Now active: attempt 1 is in its grace, since'
+    const since = `${inGrace} ${clock('12:00:10')}`
     expect(now({})).toBe(`${since}, until ${clock('12:00:20')}.`)
-    expect(now({ totalMs: 15_000 })).toBe(`${since}, until ${clock('12:00:15')}, where total_timeout cuts it off.`)
+    const reserved = `${inGrace} ${clock('12:00:05')}`
+    expect(now({ totalMs: 15_000 })).toBe(`${reserved}, until ${clock('12:00:15')}, where total_timeout cuts it off.`)
     expect(now({ totalMs: 20_000 })).toBe(`${since}, until ${clock('12:00:20')}.`)
     expect(now({ heartbeatMs: 14_000 })).toBe(
       `${since}, until ${clock('12:00:20')}; something will happen at ${clock('12:00:14')} if nobody speaks.`,

@@ -29,6 +29,12 @@ export interface Ending {
   readonly deadline?: string
   readonly overshoot_ms?: number
   readonly source?: string
+  /** The worker stopped because the total was running out. */
+  readonly soft_limit?: 'total'
+  /** The worker gave the job back (`requeue`). */
+  readonly handed_back?: true
+  /** False where the attempt does not count against `max_attempts`. */
+  readonly counted?: false
   /** The limit had not come: another attempt could not have ended within it. */
   readonly predicted?: true
   readonly cause?: unknown
@@ -49,7 +55,7 @@ export function explain(job: Job, life: Liveness, now: Instant): Explanation {
   let started = false
   const spans = entries.flatMap((entry, index) => {
     if (entry.to === 'active') started = true
-    if (entry.why === 'retried by hand') started = false
+    if (entry.why === 'retried by hand' && entry.back !== true) started = false
     return spansOf(job, entry, entries[index + 1], started, now)
   })
   const endings = endingsOf(job)
@@ -129,6 +135,8 @@ function endingsOf(job: Job): Ending[] {
       ...(failure.deadline === undefined ? {} : { deadline: failure.deadline }),
       ...(failure.overshoot_ms === undefined ? {} : { overshoot_ms: failure.overshoot_ms }),
       ...(failure.source === undefined ? {} : { source: failure.source }),
+      ...(failure.soft_limit === undefined ? {} : { soft_limit: failure.soft_limit }),
+      ...(failure.interrupted === true ? { handed_back: true, counted: false } : {}),
       ...(isPredicted ? { predicted: true } : {}),
       cause: cause ?? { type: failure.type, message: failure.message },
       ...(stack === undefined ? (failure.backtrace === undefined ? {} : { stack: failure.backtrace }) : { stack }),
@@ -192,6 +200,8 @@ function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
     case 'retryable':
       return `failed${why}, next attempt in ${seconds(entry.backoff ?? 0)}`
     case 'available':
+      if (entry.back === true)
+        return `handed back${why}, attempt ${String(before?.attempt ?? 0)} is not counted; available again`
       return `${before === undefined ? 'enqueued' : 'available'}${why}`
     case 'scheduled':
       return 'scheduled'

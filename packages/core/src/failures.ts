@@ -5,8 +5,9 @@
  * Times are decision times; `deadline` and `overshoot_ms` say how punctual the decision was.
  */
 import { iso, type Instant, type Millis } from './clock.ts'
-import { elapsed, overshootOf } from './deadlines.ts'
+import { elapsed, overshootOf, stoppedByTotal } from './deadlines.ts'
 import type { Job, Json } from './job.ts'
+import { elementsOf } from './json-text.ts'
 
 export type TimeoutKind = 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
 
@@ -19,6 +20,10 @@ export interface Failure {
   readonly limit_seconds?: number
   readonly elapsed_seconds?: number
   readonly source?: string
+  /** Only of a hand-back: the attempt was interrupted and does not count. */
+  readonly interrupted?: true
+  /** Only of a report: the handler stopped because its total was running out, not because of its timeout. */
+  readonly soft_limit?: 'total'
   readonly deadline?: string
   readonly overshoot_ms?: number
   readonly details?: unknown
@@ -102,6 +107,9 @@ export function reportedFailure(job: Job, error: ReportedError, retryable: boole
     code: error.code ?? type,
     message: error.message,
     retryable,
+    ...((isTimeoutReport(error) || type === 'total_timeout') && stoppedByTotal(job, now)
+      ? { soft_limit: 'total' }
+      : {}),
     ...(error.details === undefined ? {} : { details: error.details }),
     ...(error.detailsText === undefined ? {} : { detailsText: error.detailsText }),
     ...(error.backtrace === undefined ? {} : { backtrace: error.backtrace }),
@@ -136,8 +144,21 @@ export function classOf(details: unknown): string | undefined {
   return typeof errorClass === 'string' ? errorClass : undefined
 }
 
+/** What is noted of an attempt that was handed back: why, and that it does not count. */
+export function handBack(job: Job, error: ReportedError | null, now: Instant): Failure {
+  return { ...reportedFailure(job, error ?? HANDED_BACK, true, now), interrupted: true }
+}
+
+const HANDED_BACK: ReportedError = {
+  type: 'interrupted',
+  message: 'The worker handed the job back and gave no reason.',
+}
+
 /** The history keeps the latest of these. */
 export const KEPT_ERRORS = 25
+
+/** Of which so many may be hand-backs: there is no limit to their number, and they must not push out the failures. */
+export const KEPT_HAND_BACKS = 5
 
 /** A failure as text. */
 export function failureText({ detailsText, ...failure }: Failure): Json {
@@ -149,14 +170,25 @@ export function failureText({ detailsText, ...failure }: Failure): Json {
 /** Appends to `errors[]` and makes it the current `error`. */
 export function withFailure(job: Job, failure: Failure): Job {
   const text = failureText(failure)
-  if (job.errorCount < KEPT_ERRORS) {
-    return {
-      ...job,
-      error: text,
-      errors: job.errors === '' ? text : `${job.errors},${text}`,
-      errorCount: job.errorCount + 1,
-    }
-  }
-  const kept = (JSON.parse(`[${job.errors}]`) as unknown[]).slice(1 - KEPT_ERRORS).map((entry) => JSON.stringify(entry))
-  return { ...job, error: text, errors: [...kept, text].join(','), errorCount: KEPT_ERRORS }
+  return { ...job, error: text, ...appended(job, text, false) }
 }
+
+/** Appends to `errors[]`. A hand-back is not what went wrong last: the current `error` stays. */
+export function withHandBack(job: Job, failure: Failure): Job {
+  return { ...job, ...appended(job, failureText(failure), true) }
+}
+
+type History = Pick<Job, 'errors' | 'errorCount'>
+
+function appended({ errors, errorCount }: History, text: Json, isHandBack: boolean): History {
+  if (errorCount === 0) return { errors: text, errorCount: 1 }
+  if (errorCount < (isHandBack ? KEPT_HAND_BACKS : KEPT_ERRORS))
+    return { errors: `${errors},${text}`, errorCount: errorCount + 1 }
+  const entries = elementsOf(`[${errors}]`)
+  if (isHandBack && entries.filter(tellsOfHandBack).length >= KEPT_HAND_BACKS)
+    entries.splice(entries.findIndex(tellsOfHandBack), 1)
+  const kept = [...entries, text].slice(-KEPT_ERRORS)
+  return { errors: kept.join(','), errorCount: kept.length }
+}
+
+const tellsOfHandBack = (entry: Json): boolean => (JSON.parse(entry) as Failure).interrupted === true

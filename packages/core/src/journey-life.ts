@@ -3,8 +3,8 @@
  * job ends, somebody cancels. None of it needs the definition: what is needed of that was written down when a frame came
  * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey-walk.ts`.
  */
-import { after, isDue, keptRunDeadline, overshootOf, runBudget, type RunLimits } from './deadlines.ts'
-import { days, seconds, type Instant, type Millis } from './clock.ts'
+import { after, isDue, overshootOf, runBudget, totalAt, type RunLimits } from './deadlines.ts'
+import { days, type Instant, type Millis } from './clock.ts'
 import type { Definition, StateId } from './journey.ts'
 import { changeFrames, moved, readyAt } from './journey-frames.ts'
 import {
@@ -200,20 +200,18 @@ export function jobEnded(run: Run, jobId: string, result: Data, now: Instant): R
 }
 
 interface ReportedEnd {
-  readonly type?: unknown
-  readonly limit_seconds?: number
-  readonly details?: { readonly reported?: unknown; readonly predicted?: unknown; readonly last_error?: ReportedEnd }
+  readonly soft_limit?: unknown
+  readonly details?: { readonly predicted?: unknown; readonly last_error?: ReportedEnd }
 }
 
 /** The job ended because its worker kept the run's deadline: then it is the run's time that is up, not the job's. */
-export function isEndOfRun(run: Run, { startedAt, error }: Job, now: Instant): boolean {
-  if (startedAt === null || error === null) return false
-  const told = JSON.parse(error) as ReportedEnd
+export function isEndOfRun(run: Run, job: Job): boolean {
+  if (job.error === null) return false
+  const told = JSON.parse(job.error) as ReportedEnd
   // A retry that would not have fitted is told as the end of the total budget.
   const reported = told.details?.predicted === true ? (told.details.last_error ?? told) : told
-  if (reported.type !== 'timeout' || reported.details?.reported !== true || reported.limit_seconds === undefined)
-    return false
-  return keptRunDeadline(startedAt, seconds(reported.limit_seconds), run.deadlineAt, now)
+  const total = totalAt(job)
+  return reported.soft_limit === 'total' && total !== null && total >= run.deadlineAt
 }
 
 export const CANCELLED = { code: 'JOURNEY_CANCELLED', reason: 'Cancelled by user' } as const

@@ -16,6 +16,8 @@ export interface LifeEntry {
   /** Where the handler was asked to stop, if the attempt lived that long. */
   readonly soft?: Instant
   readonly backoff?: Millis
+  /** Handed back by its worker: the attempt before does not count. */
+  readonly back?: true
   /** Why, where the state alone does not tell. */
   readonly why?: string
 }

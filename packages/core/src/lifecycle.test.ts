@@ -23,6 +23,7 @@ import {
 import { minutes, seconds } from './clock.ts'
 import type { OjsError } from './errors.ts'
 import { TAIL, type Job } from './job.ts'
+import { readLife } from './life.ts'
 import {
   abandon,
   activate,
@@ -337,7 +338,7 @@ describe('FAIL', () => {
 })
 
 describe('a hand-back (requeue)', () => {
-  test('goes straight to the tail, is refunded and counted, and adds no error', () => {
+  test('goes straight to the tail, is refunded and counted, and says why without being a failure', () => {
     const job = { ...activeJob({ retry: { maxAttempts: 1 } }), seq: 9 }
     const step = interrupt(job, null, later5)
     expect(step.job).toMatchObject({
@@ -349,11 +350,72 @@ describe('a hand-back (requeue)', () => {
       seq: TAIL,
       hold: null,
       error: null,
-      errors: '',
+      errorCount: 1,
       closedBy: { workerId: 'w1', attempt: 1, lease: 1 },
     })
     expect(typesOf(step)).toEqual(['job.interrupted', 'job.enqueued'])
-    expect(dataOf(step, 'job.interrupted')).toMatchObject({ attempt: 1, worker_id: 'w1', interruptions: 1 })
+    expect(dataOf(step, 'job.interrupted')).toMatchObject({
+      attempt: 1,
+      worker_id: 'w1',
+      interruptions: 1,
+      error: { type: 'interrupted', code: 'interrupted', message: expect.stringContaining('no reason') },
+    })
+    expect(errorsOf(step.job)).toMatchObject([{ type: 'interrupted', attempt: 1, interrupted: true }])
+  })
+
+  test('names the reason that the worker gave, in the history, in the event and in its life', () => {
+    const step = interrupt(activeJob(), { type: 'shutdown', message: 'bye', details: { pod: 7 } }, later5)
+    expect(errorsOf(step.job)).toEqual([
+      {
+        type: 'shutdown',
+        code: 'shutdown',
+        message: 'bye',
+        retryable: true,
+        details: { pod: 7 },
+        interrupted: true,
+        attempt: 1,
+        occurred_at: '2026-01-01T12:00:05.000Z',
+        timestamp: '2026-01-01T12:00:05.000Z',
+      },
+    ])
+    expect(dataOf(step, 'job.interrupted')['error']).toEqual({ type: 'shutdown', code: 'shutdown', message: 'bye' })
+    expect(readLife(step.job).at(-1)).toMatchObject({ to: 'available', back: true, why: 'shutdown' })
+  })
+
+  test('leaves the error of an earlier failure as it is', () => {
+    const failed = fail(activeJob({ retry: { jitter: false } }), boom, later5).job
+    const again = claimed(release(failed, later5).job, { claimedAt: now })
+    const back = interrupt(again, { type: 'shutdown', message: 'bye' }, later5).job
+    expect(back.error).toBe(failed.error)
+    expect(errorsOf(back).map(({ type }) => type)).toEqual(['boom', 'shutdown'])
+  })
+
+  test('never pushes out the failures, however often it happens: the latest five are kept beside them', () => {
+    let job = activeJob({ retry: { maxAttempts: 100, jitter: false } })
+    const types = (): string[] => errorsOf(job).map(({ type }) => type)
+    const again = (): void => {
+      job = claimed(job.state === 'retryable' ? release(job, later5).job : job, { claimedAt: now })
+    }
+    const handBacks = (times: number): void => {
+      for (let time = 1; time <= times; time += 1) {
+        job = interrupt(job, { type: `away${String(time)}`, message: '' }, later5).job
+        again()
+      }
+    }
+    const fails = (times: number): void => {
+      for (let time = 1; time <= times; time += 1) {
+        job = fail(job, { type: `boom${String(time)}`, message: '' }, later5).job
+        again()
+      }
+    }
+    fails(2)
+    handBacks(2_000)
+    expect(types()).toEqual(['boom1', 'boom2', ...[1996, 1997, 1998, 1999, 2000].map((n) => `away${String(n)}`)])
+    fails(30)
+    handBacks(1_000)
+    expect(job.errorCount).toBe(25)
+    expect(types().slice(0, 20)).toEqual(Array.from({ length: 20 }, (_, index) => `boom${String(index + 11)}`))
+    expect(types().slice(20)).toEqual([996, 997, 998, 999, 1000].map((n) => `away${String(n)}`))
   })
 
   test('does not use up the budget of attempts, however often it happens', () => {

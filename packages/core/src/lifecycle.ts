@@ -37,11 +37,13 @@ import { jobEvent, type EventType, type NewEvent } from './events.ts'
 import {
   classOf,
   failureText,
+  handBack,
   isTimeoutReport,
   limitFailure,
   reportedFailure,
   reportedTimeout,
   withFailure,
+  withHandBack,
   type Failure,
   type LimitEnding,
   type ReportedError,
@@ -296,6 +298,21 @@ export function staleReason(job: Job, fence: Fence, requireOwner = false): Stale
 /** An anonymous reservation belongs to whoever speaks for it. */
 const isForeign = ({ workerId }: Hold, asker: string): boolean => workerId !== null && workerId !== asker
 
+/**
+ * Whether a report repeats the one by which this very worker ended this very attempt: its answer was lost, and the worker
+ * sent it again. Only a lease proves that; the next claim ends it.
+ */
+export function repeatsReport(job: Job, fence: Fence, verb: 'ack' | 'nack'): boolean {
+  const { hold, closedBy, state } = job
+  if (hold !== null || closedBy === null || fence.lease === undefined || fence.workerId === undefined) return false
+  if (fence.attempt !== undefined && fence.attempt !== closedBy.attempt) return false
+  return (
+    fence.lease === closedBy.lease &&
+    fence.workerId === closedBy.workerId &&
+    (verb === 'ack') === (state === 'completed')
+  )
+}
+
 const STALE_TEXT: Readonly<Record<StaleReason, string>> = {
   not_active: 'The job is not active: its attempt is over, and this report came too late or was a repeat.',
   not_owner: 'The job is held by another worker; only the holder may report on it.',
@@ -374,7 +391,7 @@ export function fail(job: Job, error: ReportedError, moment: Moment): Step {
   return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
 }
 
-/** Handed back untouched (`requeue`): straight to the tail, and the attempt is refunded. */
+/** Handed back (`requeue`): straight to the tail, and the attempt is refunded. The history says why; it is no failure. */
 export function interrupt(job: Job, error: ReportedError | null, moment: Moment): Step {
   const { now } = moment
   if (!fitsTotal(job, now, millis(0))) {
@@ -388,15 +405,17 @@ export function interrupt(job: Job, error: ReportedError | null, moment: Moment)
       job.retry.onExhaustion === 'dead_letter',
     )
   }
+  const failure = handBack(job, error, now)
   const back = moved(
-    job,
-    { at: now, to: 'available', why: 'interrupted', ...softMark(job, now) },
+    withHandBack(job, failure),
+    { at: now, to: 'available', back: true, why: failure.type, ...softMark(job, now) },
     { ...over(job, true), interruptions: job.interruptions + 1, enqueuedAt: now, seq: TAIL },
   )
   const interrupted = jobEvent('job.interrupted', back, now, {
     attempt: job.attempt,
     worker_id: job.hold?.workerId ?? null,
     interruptions: back.interruptions,
+    error: { type: failure.type, code: failure.code, message: failure.message },
   })
   return { before: job, job: back, events: [interrupted, enqueued(back, now)] }
 }

@@ -307,6 +307,37 @@ function smallest(a: Caps, b: Caps): Caps {
   return caps
 }
 
+// ---- Heartbeat timeouts that beats at the server's interval cannot keep ----
+
+/** A heartbeat timeout leaves room for so many intervals: a beat may be late, and one or two may be lost. */
+const BEATS_PER_TIMEOUT = 4
+
+/**
+ * What is wrong with a heartbeat timeout that is too short for the interval at which workers are asked to beat; null when
+ * it is long enough. `subject` names the value as the reader knows it, `from` where it was set.
+ */
+export function shortHeartbeat(subject: string, ms: Millis, from: string, intervalMs: Millis): string | null {
+  const leastMs = BEATS_PER_TIMEOUT * intervalMs
+  if (ms >= leastMs) return null
+  return (
+    `${subject} is ${String(ms / 1000)} s (${from}), less than ${String(BEATS_PER_TIMEOUT)} heartbeat intervals of ${String(intervalMs / 1000)} s: ` +
+    `workers that beat at that interval may be taken for stalled. Set it to at least ${String(leastMs / 1000)} s, or shorten workers.heartbeat-interval.`
+  )
+}
+
+/** How people are told where a limit was set. */
+export const SOURCE_IN_WORDS: Readonly<Record<LimitSource, string>> = {
+  publish: 'set at enqueue',
+  handler: "set by the worker's handler",
+  type: 'set by the job type',
+  queue: 'set by the queue',
+  fetch: 'set by the fetch',
+  default: 'the default of the server',
+  cap: 'held down by a cap',
+  parent: 'inherited from the parent',
+  workflow: 'set by the workflow',
+}
+
 // ---- Reading limits off the wire: one table for enqueue, PATCH, type policies, queue defaults and handlers ----
 
 export const LIMIT_FIELDS: Readonly<Record<LimitName, string>> = {

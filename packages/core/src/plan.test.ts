@@ -5,11 +5,12 @@ import { minutes, seconds } from './clock.ts'
 import { ROW_ALONE } from './deadlines.ts'
 import { expire } from './lifecycle.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
-import { impossibilities, planFor, type Plan } from './plan.ts'
+import { impossibilities, planFor, warningsFor, type Plan } from './plan.ts'
 
 const retry = { jitter: false, initialMs: seconds(10), maxAttempts: 3 }
+const BEAT_EVERY = seconds(5)
 const plan = (traits: JobTraits): Plan =>
-  planFor(aJob({ ...traits, retry: { ...retry, ...traits.retry } }), DEFAULT_LIMITS, NOON)
+  planFor(aJob({ ...traits, retry: { ...retry, ...traits.retry } }), DEFAULT_LIMITS, BEAT_EVERY, NOON)
 
 describe('a plan', () => {
   test('shows the limits, what ends each stage, every attempt, and no warning where all is well', () => {
@@ -164,8 +165,17 @@ describe('warnings', () => {
   })
 
   test.each<[string, JobTraits]>([
-    ['grace_period cannot be used in full', { timeoutMs: 30_000, graceMs: 10_000, totalMs: 35_000 }],
-    ['grace_period can never be used', { timeoutMs: 30_000, graceMs: 10_000, totalMs: 30_000 }],
+    ['grace_period cannot be used in full', { timeoutMs: 30_000, totalMs: 35_000 }],
+    [
+      'The last 10 s before total_timeout are kept for the handler to stop in (grace_period): of the 35 s that total_timeout leaves, the handler gets 25 s before it is asked to stop, not its timeout of 30 s.',
+      { timeoutMs: 30_000, graceMs: 10_000, totalMs: 35_000 },
+    ],
+    ['of the 30 s that total_timeout leaves, the handler gets 27 s', { timeoutMs: 30_000, totalMs: 30_000 }],
+    [
+      'of the 10 s that total_timeout leaves, the handler gets 9 s',
+      { timeoutMs: 30_000, totalMs: 60_000, scheduledAt: at('12:00:50') },
+    ],
+    ['the handler is asked to stop as soon as it starts', { graceMs: 30_000, totalMs: 30_000 }],
     ['heartbeat_timeout can never fire', { timeoutMs: 30_000, graceMs: 0, heartbeatMs: 30_000 }],
     ['visibility_timeout is shorter than timeout', { timeoutMs: 30_000, visibilityMs: 29_999 }],
     ['x_on_timeout is "discard"', { onTimeout: 'discard', retry: { maxAttempts: 2 } }],
@@ -187,10 +197,38 @@ describe('warnings', () => {
     ['a heartbeat shorter than the attempt', { timeoutMs: 30_000, graceMs: 1, heartbeatMs: 30_000 }],
     ['a visibility as long as the timeout', { timeoutMs: 30_000, visibilityMs: 30_000 }],
     ['a total that leaves no room for the default grace', { totalMs: 30_000 }],
+    ['a reserve that only a total was set for', { totalMs: 30_000, graceMs: 10_000 }],
+    ['no grace, so no reserve', { timeoutMs: 30_000, totalMs: 30_000, graceMs: 0 }],
+    ['a reserve that comes after the timeout', { timeoutMs: 30_000, totalMs: 300_000 }],
     ['discard with a single attempt', { onTimeout: 'discard' }],
     ['a timeout that is not retried, with a single attempt', { retry: { nonRetryable: ['timeout'] } }],
   ])('%s is nothing to warn of', (_, traits) => {
     expect(warnings(traits)).toEqual([])
+  })
+
+  test('an enqueue warns of what cannot start and of a reserve that takes time from the handler, as the plan does', () => {
+    const warned = (traits: JobTraits): string[] => warningsFor(aJob(traits), DEFAULT_LIMITS, BEAT_EVERY)
+    expect(warned({})).toEqual([])
+    expect(warned({ timeoutMs: 30_000, totalMs: 34_000 })).toEqual([])
+    expect(warned({ timeoutMs: 30_000, totalMs: 30_000 })).toEqual(warnings({ timeoutMs: 30_000, totalMs: 30_000 }))
+    expect(warned({ expiresAt: NOON })).toEqual(impossibilities(aJob({ expiresAt: NOON })))
+  })
+
+  test('a heartbeat timeout below four intervals is named with its source, the interval and the remedy', () => {
+    const text =
+      'heartbeat_timeout is 19.999 s (set at enqueue), less than 4 heartbeat intervals of 5 s: workers that beat at that interval may be taken for stalled. Set it to at least 20 s, or shorten workers.heartbeat-interval.'
+    expect(warnings({ heartbeatMs: 19_999 })).toEqual([text])
+    expect(warningsFor(aJob({ heartbeatMs: 19_999 }), DEFAULT_LIMITS, BEAT_EVERY)).toEqual([text])
+    expect(warnings({ heartbeatMs: 20_000 })).toEqual([])
+  })
+
+  test('of a default heartbeat timeout the plan warns, but not every enqueue', () => {
+    const settings = settingsWith({}, { heartbeat: seconds(10) })
+    const job = aJob({ limits: published({}, settings) })
+    expect(planFor(job, settings, BEAT_EVERY, NOON).warnings).toEqual([
+      expect.stringContaining('heartbeat_timeout is 10 s (the default of the server)'),
+    ])
+    expect(warningsFor(job, settings, BEAT_EVERY)).toEqual([])
   })
 
   test('a limit that a cap holds down is named with its cap', () => {

@@ -3,9 +3,17 @@
  * can still fit, and what can never happen. `jobs/plan` shows it, and an enqueue that cannot succeed is told so.
  */
 import { millis, type Instant, type Millis, type Random } from './clock.ts'
-import { after, effectiveTotal, elapsed, expiryAt, totalAt, ttlAt } from './deadlines.ts'
-import type { Hold, Job } from './job.ts'
-import { settleAtClaim, type AttemptLimits, type LimitSettings } from './limits.ts'
+import { after, effectiveTotal, elapsed, expiryAt, softDeadlineAt, totalAt, ttlAt } from './deadlines.ts'
+import { speakerFor, type Hold, type Job } from './job.ts'
+import {
+  settleAtClaim,
+  shortHeartbeat,
+  SOURCE_IN_WORDS,
+  type AttemptLimits,
+  type Claimant,
+  type Limit,
+  type LimitSettings,
+} from './limits.ts'
 import { limitsView, type LimitsView } from './render.ts'
 import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
 
@@ -34,11 +42,57 @@ const SHOWN_ATTEMPTS = 50
 const middling: Random = () => 0.5
 
 /** `job` as it would be admitted now. The plan takes a registered worker that starts it at once and always times out. */
-export function planFor(job: Job, settings: LimitSettings, now: Instant): Plan {
-  const attempt = settleAtClaim(job.limits, { handler: null, known: true, fetchVisibilityMs: null }, settings)
+export function planFor(job: Job, settings: LimitSettings, beatEveryMs: Millis, now: Instant): Plan {
+  const attempt = settleAtClaim(job.limits, PLAIN_CLAIM, settings)
   const attempts = plannedAttempts(job, attempt, now)
-  const warnings = [...impossibilities(job), ...doubts(job, attempt, attempts, now)]
+  const warnings = [
+    ...impossibilities(job),
+    ...shortened(job, attempt),
+    ...rarelyHeard(attempt.heartbeat, beatEveryMs),
+    ...doubts(job, attempt, attempts, now),
+  ]
   return { limits: limitsView(job), wins: winners(job, attempt, attempts, now), attempts, warnings }
+}
+
+const PLAIN_CLAIM: Claimant = { handler: null, known: true, fetchVisibilityMs: null }
+
+/**
+ * What an enqueue warns of: the job never runs, gets less time than was asked for, or is judged by beats that come too
+ * rarely. Of a default the log warns once, at the start of the server, not every job.
+ */
+export function warningsFor(job: Job, settings: LimitSettings, beatEveryMs: Millis): string[] {
+  const warnings = impossibilities(job)
+  const { heartbeat } = job.limits
+  if (speakerFor(heartbeat) !== 'default') warnings.push(...rarelyHeard(heartbeat, beatEveryMs))
+  if (totalAt(job) !== null) warnings.push(...shortened(job, settleAtClaim(job.limits, PLAIN_CLAIM, settings)))
+  return warnings
+}
+
+function rarelyHeard(heartbeat: Limit | null, beatEveryMs: Millis): string[] {
+  if (heartbeat === null) return []
+  const warning = shortHeartbeat('heartbeat_timeout', heartbeat.ms, SOURCE_IN_WORDS[heartbeat.source], beatEveryMs)
+  return warning === null ? [] : [warning]
+}
+
+/** The reserve before the total takes time from the handler, where both limits were set, or leaves it none. */
+function shortened(job: Job, limits: AttemptLimits): string[] {
+  const { createdAt, scheduledAt } = job
+  const startsAt = scheduledAt !== null && scheduledAt > createdAt ? scheduledAt : createdAt
+  const total = totalAt(job)
+  if (total === null || total <= startsAt) return []
+  const soft = softDeadlineAt(asStarted(job, limits, 1, startsAt)) ?? total
+  const [leftMs, softMs] = [elapsed(startsAt, total), elapsed(startsAt, soft)]
+  if (soft === total || softMs >= limits.timeout.ms) return []
+  const kept = `The last ${inSeconds(elapsed(soft, total))} s before total_timeout are kept for the handler to stop in (grace_period)`
+  if (softMs === 0) {
+    return [
+      `${kept}, and total_timeout leaves no more than that: the handler is asked to stop as soon as it starts. Set a shorter grace_period or a longer total_timeout.`,
+    ]
+  }
+  if (speakerFor(limits.timeout) === 'default') return []
+  return [
+    `${kept}: of the ${inSeconds(leftMs)} s that total_timeout leaves, the handler gets ${inSeconds(softMs)} s before it is asked to stop, not its timeout of ${inSeconds(limits.timeout.ms)} s. Set a longer total_timeout, or a shorter grace_period.`,
+  ]
 }
 
 /** What makes sure that the job never runs. */
@@ -85,6 +139,11 @@ function verdictOnTimeout(
   startsAt: Instant,
   hardAt: Instant,
 ): Verdict {
+  return verdictOn(asStarted(job, limits, attempt, startsAt), TIMED_OUT, hardAt, middling)
+}
+
+/** The job as it would be once this attempt has started. */
+function asStarted(job: Job, limits: AttemptLimits, attempt: number, startsAt: Instant): Job {
   const hold: Hold = {
     workerId: null,
     known: true,
@@ -93,7 +152,7 @@ function verdictOnTimeout(
     visibleFrom: startsAt,
     visibleMs: limits.visibility.ms,
   }
-  return verdictOn({ ...job, attempt, startedAt: startsAt, hold }, TIMED_OUT, hardAt, middling)
+  return { ...job, attempt, startedAt: startsAt, hold }
 }
 
 /** Whether attempts are left that a timeout takes away: by its mode, or because the policy does not retry timeouts. */
@@ -181,11 +240,9 @@ function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAtte
       attempt.onTimeout.mode === 'discard' ? 'x_on_timeout is "discard"' : 'non_retryable_errors names "timeout"'
     warnings.push(`${why}: an attempt that times out is the last, whatever max_attempts says.`)
   }
-  if (leftMs !== null && leftMs < hardMs && leftMs > attempt.timeout.ms) {
+  const isDefaultGrace = speakerFor(attempt.grace) === 'default'
+  if (leftMs !== null && leftMs < hardMs && leftMs > attempt.timeout.ms && isDefaultGrace) {
     warnings.push('grace_period cannot be used in full: total_timeout ends the attempt sooner.')
-  }
-  if (leftMs !== null && leftMs <= attempt.timeout.ms && attempt.grace.ms > 0 && attempt.grace.source !== 'default') {
-    warnings.push('grace_period can never be used: total_timeout ends the attempt no later than timeout does.')
   }
   if (attempt.heartbeat !== null && attempt.heartbeat.source !== 'default' && attempt.heartbeat.ms >= hardMs) {
     warnings.push('heartbeat_timeout can never fire: the attempt ends by its timeout first.')

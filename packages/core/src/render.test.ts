@@ -200,6 +200,7 @@ describe('x_limits', () => {
       visibility_ms: 20_000,
       on_timeout: 'retry',
       soft_deadline: '2026-01-01T12:00:30.000Z',
+      soft_limit: 'timeout',
       hard_deadline: '2026-01-01T12:00:35.000Z',
       visibility_deadline: '2026-01-01T12:00:20.000Z',
       sources: {
@@ -219,7 +220,14 @@ describe('x_limits', () => {
   test('after the attempt show no deadline of an attempt any more', () => {
     for (const job of [retryableJob({ totalMs: 60_000 }), completedJob({ totalMs: 60_000, ttlMs: 5_000 })]) {
       const view = limitsView(job)
-      for (const key of ['soft_deadline', 'hard_deadline', 'visibility_deadline', 'ttl_deadline', 'soft_ms'])
+      for (const key of [
+        'soft_deadline',
+        'soft_limit',
+        'hard_deadline',
+        'visibility_deadline',
+        'ttl_deadline',
+        'soft_ms',
+      ])
         expect(view).not.toHaveProperty(key)
       expect(view.total_deadline).toBe('2026-01-01T12:01:00.000Z')
     }
@@ -235,6 +243,7 @@ describe('x_limits', () => {
       total_ms: minutes(5),
       total_deadline: '2026-01-01T12:05:00.000Z',
       soft_deadline: '2026-01-01T12:05:00.000Z',
+      soft_limit: 'total',
       hard_deadline: '2026-01-01T12:05:00.000Z',
       sources: { timeout: 'publish', total: 'parent' },
     })

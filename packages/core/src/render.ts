@@ -11,13 +11,14 @@ import {
   effectiveTotal,
   elapsed,
   hardDeadlineAt,
-  softDeadlineAt,
+  softDeadline,
   stallAt,
   totalAt,
   ttlAt,
   visibilityAt,
   ROW_ALONE,
   type Liveness,
+  type SoftLimit,
 } from './deadlines.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
 import { isTerminal, speakerFor } from './job.ts'
@@ -33,6 +34,8 @@ export interface LimitsView {
   readonly enqueue_ttl_ms?: number
   readonly on_timeout: string
   readonly soft_deadline?: string
+  /** Which limit the soft deadline comes from. */
+  readonly soft_limit?: SoftLimit
   readonly hard_deadline?: string
   readonly visibility_deadline?: string
   readonly total_deadline?: string
@@ -46,6 +49,7 @@ export interface LimitsView {
 export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Instant | null = null): LimitsView {
   const { limits, hold } = job
   const total = effectiveTotal(job)
+  const soft = softDeadline(job)
   const timeout = hold?.timeout ?? limits.timeout
   const onTimeout = hold?.onTimeout ?? limits.onTimeout
   // Before a claim, what depends on the worker is left out unless somebody set it.
@@ -65,7 +69,7 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
     ...(total === null ? {} : { total_ms: total.ms }),
     ...(limits.ttl === null ? {} : { enqueue_ttl_ms: limits.ttl.ms }),
     on_timeout: onTimeout.mode,
-    ...at('soft_deadline', softDeadlineAt(job)),
+    ...(soft === null ? {} : { soft_deadline: iso(soft.at), soft_limit: soft.limit }),
     ...(hold === null ? {} : at('hard_deadline', hardDeadlineAt(job))),
     ...at('visibility_deadline', visibilityAt(job, life)),
     ...at('total_deadline', totalAt(job)),
@@ -82,7 +86,7 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
     ...(hold === null
       ? {}
       : {
-          ...left('soft_ms', softDeadlineAt(job)),
+          ...left('soft_ms', soft?.at ?? null),
           ...left('hard_ms', hardDeadlineAt(job)),
           ...left('beat_ms', stallAt(job, life)),
         }),

@@ -17,7 +17,18 @@ import {
   type JobTraits,
 } from './builders.suite.ts'
 import { millis, type Instant } from './clock.ts'
-import { executionAt, expiryAt, nextDue, totalAt, ttlAt, visibilityAt, stallAt, type Liveness } from './deadlines.ts'
+import {
+  executionAt,
+  expiryAt,
+  hardDeadlineAt,
+  nextDue,
+  softDeadlineAt,
+  stallAt,
+  totalAt,
+  ttlAt,
+  visibilityAt,
+  type Liveness,
+} from './deadlines.ts'
 import { OjsError } from './errors.ts'
 import type { EventType } from './events.ts'
 import type { Failure } from './failures.ts'
@@ -347,6 +358,7 @@ export class World {
       state,
     )
     this.checkWake(job)
+    this.checkSoft(job)
     this.checkErrors(job, errors)
   }
 
@@ -378,16 +390,27 @@ export class World {
     )
   }
 
+  checkSoft(job: Job): void {
+    const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
+    if (job.hold === null || job.startedAt === null || soft === null || hard === null) return
+    must('nobody is asked to stop before the start', soft >= job.startedAt && Number.isSafeInteger(soft), soft)
+    const isRoomy = job.hold.grace.ms > 0 && hard - job.startedAt >= 10
+    must('whoever has a grace is asked to stop before being stopped', isRoomy ? soft < hard : soft <= hard, soft, hard)
+  }
+
   checkErrors(job: Job, errors: readonly Failure[]): void {
+    const handBacks = errors.filter(({ interrupted }) => interrupted === true).length
+    must('hand-backs leave a trace, and no more than five', handBacks <= Math.min(5, job.lease), handBacks)
     must('the history is bounded and counted', errors.length === job.errorCount && errors.length <= 25, errors.length)
     must(
-      'the error is the last of the history',
-      job.error === null || job.error === JSON.stringify(errors.at(-1)),
+      'the error is the last failure of the history; a hand-back is none',
+      job.error === null || job.error === JSON.stringify(errors.findLast(({ interrupted }) => interrupted !== true)),
       job.error,
     )
     for (const {
       type,
       details,
+      interrupted,
       limit_seconds: limit,
       elapsed_seconds: passed,
       deadline,
@@ -404,7 +427,7 @@ export class World {
       )
       must(
         'an ending by time tells its deadline',
-        (deadline === undefined) === (foreseen || type === 'boom' || type === 'shutdown'),
+        (deadline === undefined) === (foreseen || interrupted === true || type === 'boom' || type === 'shutdown'),
         type,
       )
       must('no decision comes before its deadline', (late ?? 0) >= 0, type, late)

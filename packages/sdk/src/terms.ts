@@ -36,9 +36,7 @@ export function termsOf(job: HandedJob, asked: Asked, handler: AttemptLimits): T
   const startedAt = after(asked.at, asked.waitedMs)
   const limits = job.x_limits
   if (limits?.soft_ms === undefined || limits.hard_ms === undefined) return ownTerms(job, startedAt, handler)
-  const isTotal =
-    (limits as { soft_limit?: string }).soft_limit === 'total' ||
-    (limits.total_deadline !== undefined && limits.soft_deadline === limits.total_deadline)
+  const isTotal = limits.soft_limit === 'total'
   return {
     startedAt,
     softAt: after(startedAt, millis(limits.soft_ms)),

@@ -7,7 +7,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { pino } from 'pino'
 import { Gauge } from 'prom-client'
-import { formatDuration, type Host, type Random } from '@curfew/core'
+import { formatDuration, millis, shortHeartbeat, type Host, type Random } from '@curfew/core'
 import { engineSettings, expressionSettings } from './engine-settings.ts'
 import { Engine, manualClock, type Log } from './engine/engine.ts'
 import { Meters } from './engine/meters.ts'
@@ -95,6 +95,7 @@ export async function serverOn(
     },
   )
   warnOfShortSilence(settings, log)
+  warnOfShortHeartbeat(settings, log)
   const stopWatching = host === undefined ? measureDelay(engine.meters) : () => {}
   // As many listeners as there are streams and waits: no leak.
   setMaxListeners(0, engine.closing)
@@ -149,6 +150,17 @@ function warnOfShortSilence(settings: Settings, log: Log): void {
     { interval: formatDuration(interval), timeout: formatDuration(timeout) },
     'workers.heartbeat-timeout is not longer than workers.heartbeat-interval: workers that beat as they are asked to will be declared dead between two beats; make the timeout at least three intervals',
   )
+}
+
+/** The same for the stall clock that judges a job whose limits nobody set: its default, or the cap on all of them. */
+function warnOfShortHeartbeat(settings: Settings, log: Log): void {
+  const intervalMs = millis(Number(settings['workers.heartbeat-interval']))
+  for (const key of ['limits.defaults.heartbeat-timeout', 'limits.caps.heartbeat-timeout']) {
+    if ((settings[key] ?? null) === null) continue
+    const ms = millis(Number(settings[key]))
+    const warning = shortHeartbeat(key, ms, 'a setting of the server', intervalMs)
+    if (warning !== null) log.warn({ interval: formatDuration(intervalMs), timeout: formatDuration(ms) }, warning)
+  }
 }
 
 async function openEngine(

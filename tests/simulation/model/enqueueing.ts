@@ -67,7 +67,7 @@ function admit(model: Model, body: JobBody): ModelJob {
     hold: null,
     closedBy: null,
     ending: null,
-    errorCount: 0,
+    errors: [],
     deadLetter: false,
     purgeAt: null,
     result: undefined,

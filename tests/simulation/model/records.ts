@@ -65,7 +65,8 @@ export interface ModelJob {
   hold: Hold | null
   closedBy: { workerId: string | null; attempt: number; lease: number } | null
   ending: Ending | null
-  errorCount: number
+  /** The history of the job, oldest first: whether each entry tells of a failure or of a hand-back. */
+  errors: ('failure' | 'hand-back')[]
   deadLetter: boolean
   purgeAt: number | null
   result: unknown
@@ -119,9 +120,18 @@ export function expiryAt(job: ModelJob): number | null {
   return job.attempt > 0 ? null : job.expiresAt
 }
 
-export function softAt(job: ModelJob): number | null {
-  return job.hold === null ? null : least(job.hold.startedAt + job.hold.timeout.ms, totalAt(job))
+/** When the handler is asked to stop, and why then: a part of what the total leaves is kept for stopping. */
+export function softStop({ hold, ...job }: ModelJob): { at: number; limit: 'timeout' | 'total' } | null {
+  if (hold === null) return null
+  const [timeoutAt, endsAt] = [hold.startedAt + hold.timeout.ms, totalAt({ hold, ...job })]
+  if (endsAt === null) return { at: timeoutAt, limit: 'timeout' }
+  const tenth = Math.floor((endsAt - hold.startedAt) / 10)
+  const keptMs = hold.grace.said === 'default' && hold.grace.ms > tenth ? tenth : hold.grace.ms
+  const at = Math.max(hold.startedAt, endsAt - keptMs)
+  return at > timeoutAt ? { at: timeoutAt, limit: 'timeout' } : { at, limit: 'total' }
 }
+
+export const softAt = (job: ModelJob): number | null => softStop(job)?.at ?? null
 
 export function hardAt(job: ModelJob): number | null {
   return job.hold === null ? null : least(executionAt(job.hold), totalAt(job))

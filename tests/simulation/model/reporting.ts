@@ -27,8 +27,17 @@ export function hear(model: Model, workerId: string | null | undefined): void {
   if (worker !== undefined) wind(worker.alive, model.now)
 }
 
+/** The worker's own report again, for the attempt that it ended: proved by the lease. */
+function isRepeat({ closedBy, state }: ModelJob, { verb, body }: Extract<Call, { verb: 'ack' | 'nack' }>): boolean {
+  if (closedBy === null || body.x_lease !== closedBy.lease) return false
+  if (body.worker_id === undefined || body.worker_id !== closedBy.workerId) return false
+  if (body.attempt !== undefined && body.attempt !== closedBy.attempt) return false
+  return verb === 'ack' ? state === 'completed' : state !== 'completed'
+}
+
 export function report(model: Model, job: ModelJob, call: Extract<Call, { verb: 'ack' | 'nack' }>): Expected {
   const reason = staleReason(job, call.body, model.settings.requireOwner)
+  if (reason === 'not_active' && isRepeat(job, call)) return { ...OK, shows: [job] }
   if (reason !== null) return refuse(model, job, reason)
   hear(model, job.hold?.workerId)
   if (call.verb === 'ack') complete(job, call.body.result, model.moment())

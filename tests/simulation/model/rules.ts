@@ -69,6 +69,11 @@ export function handBack(job: ModelJob, moment: Moment): void {
     return
   }
   close(job, true)
+  // The latest five are remembered.
+  if (job.errors.filter((entry) => entry === 'hand-back').length === 5) {
+    job.errors.splice(job.errors.indexOf('hand-back'), 1)
+  }
+  remember(job, 'hand-back')
   job.interruptions += 1
   release(job, moment.now)
 }
@@ -161,7 +166,12 @@ const KEPT_ERRORS = 25
 function record(job: ModelJob, type: string, deadlineAt: number | null, setAt: number, moment: Moment): void {
   const overshootMs = deadlineAt === null ? 0 : punctual(job, type, deadlineAt, setAt, moment)
   job.ending = { type, deadlineAt, overshootMs }
-  job.errorCount = Math.min(KEPT_ERRORS, job.errorCount + 1)
+  remember(job, 'failure')
+}
+
+function remember(job: ModelJob, entry: ModelJob['errors'][number]): void {
+  job.errors.push(entry)
+  if (job.errors.length > KEPT_ERRORS) job.errors.shift()
 }
 
 /** Decided at its own instant, or when the limit was set, or when the server came up. */

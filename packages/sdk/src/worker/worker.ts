@@ -477,7 +477,8 @@ export class Worker {
         idempotent: false,
         body: { ...this.#who, ...(this.#fences ? { handlers } : {}) },
       })
-      for (const warning of answer.x_warnings ?? []) this.#log.warn({}, warning)
+      // The SDK beats often enough by itself: of interest to who looks for it.
+      for (const warning of answer.x_warnings ?? []) this.#log.info({}, warning)
       this.#registered(answer, askedAt)
     } catch (error) {
       // Registration is not part of every server; beats introduce the worker there.

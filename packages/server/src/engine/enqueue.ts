@@ -2,7 +2,6 @@
 import {
   admit,
   atIndex,
-  impossibilities,
   OjsError,
   planFor,
   RUN,
@@ -14,6 +13,7 @@ import {
   isTerminal,
   isWorkflowOver,
   uuidV7,
+  warningsFor,
   WORKFLOW,
   type AskedLimits,
   type Ceiling,
@@ -124,7 +124,7 @@ export function plan(engine: Engine, request: EnqueueRequest, more: Admission = 
       const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
       const { asked: meant, warnings } = resolve(engine, unit, request, parent, more)
       const { job } = admit(meant, unit.moment)
-      const planned = planFor(job, engine.settings.limits, unit.now)
+      const planned = planFor(job, engine.settings.limits, engine.settings.heartbeatIntervalMs, unit.now)
       return {
         ...planned,
         warnings: [
@@ -259,7 +259,8 @@ function admitUnder(
   if (known === null || limited !== queue) unit.putQueue(limited)
   if (isLimited(limited)) engine.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
-  const told = [...(more.warnings ?? []), ...warnings, ...impossibilities(step.job)]
+  const { limits, heartbeatIntervalMs } = engine.settings
+  const told = [...(more.warnings ?? []), ...warnings, ...warningsFor(step.job, limits, heartbeatIntervalMs)]
   const job =
     told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
   unit.apply(job === step.job ? step : { ...step, job })

@@ -253,7 +253,7 @@ export const followRuns: Follower = async (engine, unit, ended) => {
       continue
     }
     // It rests for the moment that is left, and then ends by its own deadline.
-    if (isEndOfRun(run, job, unit.now)) continue
+    if (isEndOfRun(run, job)) continue
     const after = jobEnded(run, job.id, resultOf(job), unit.now)
     if (after !== null) await saveRun(engine, unit, run, after)
   }

@@ -5,6 +5,7 @@ import {
   interrupt,
   notFound,
   OjsError,
+  repeatsReport,
   staleError,
   staleReason,
   utf8Length,
@@ -27,6 +28,16 @@ export function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence)
   return job
 }
 
+/** The job after a report. `already`: the report was a repeat, and changed nothing. */
+export type Reported = Job & { readonly already?: true }
+
+export const isRepeat = (job: Reported): boolean => job.already === true
+
+function repeated(unit: Unit, report: Fence & { readonly jobId: string }, verb: 'ack' | 'nack'): Reported | null {
+  const job = unit.job(report.jobId)
+  return job !== null && repeatsReport(job, report, verb) ? { ...job, already: true } : null
+}
+
 /** The job, and the worker that speaks of it. */
 export function needsOf({ jobId, workerId }: Fence & { readonly jobId: string }): Needs {
   return { jobs: [jobId], workers: workerId === undefined || workerId === null ? [] : [workerId] }
@@ -37,12 +48,14 @@ export interface Ack extends Fence {
   readonly result: Json | null
 }
 
-export function ack(engine: Engine, report: Ack): Command<Job> {
+export function ack(engine: Engine, report: Ack): Command<Reported> {
   return {
     name: 'ack',
     needs: needsOf(report),
     by: report.workerId,
     run: async (unit) => {
+      const repeat = repeated(unit, report, 'ack')
+      if (repeat !== null) return repeat
       const job = heldJob(engine, unit, report.jobId, report)
       const most = engine.settings.largestResultBytes
       if (report.result !== null && (report.result.length > most || utf8Length(report.result) > most)) {
@@ -69,12 +82,14 @@ export interface Nack extends Fence {
   readonly requeue: boolean
 }
 
-export function nack(engine: Engine, report: Nack): Command<Job> {
+export function nack(engine: Engine, report: Nack): Command<Reported> {
   return {
     name: 'nack',
     needs: needsOf(report),
     by: report.workerId,
     run: async (unit) => {
+      const repeat = repeated(unit, report, 'nack')
+      if (repeat !== null) return repeat
       const job = heldJob(engine, unit, report.jobId, report)
       const step =
         report.requeue || report.error === null

@@ -19,6 +19,7 @@ import {
 import type { Outcome } from '../engine/corridor.ts'
 import { exchange, type Exchange } from '../engine/exchange.ts'
 import type { Listening, Orders } from '../engine/orders.ts'
+import { isRepeat } from '../engine/reports.ts'
 import type { Saved } from '../engine/signs.ts'
 import { beatReport, beatView, NAMELESS_BEAT_SHAPE, stopView } from './beat-shape.ts'
 import { errorView, statusOf } from './errors.ts'
@@ -169,9 +170,16 @@ const savedView = ({ job, checkpoint }: Saved): View => ({
   created_at: iso(checkpoint.createdAt),
 })
 
-const ackedView = (job: Job): View => ({ state: job.state, completed_at: moment(job.completedAt) })
+const already = (job: Job): true | undefined => (isRepeat(job) ? true : undefined)
+
+const ackedView = (job: Job): View => ({
+  already: already(job),
+  state: job.state,
+  completed_at: moment(job.completedAt),
+})
 
 const nackedView = (job: Job): View => ({
+  already: already(job),
   state: job.state,
   attempt: job.attempt,
   max_attempts: job.retry.maxAttempts,

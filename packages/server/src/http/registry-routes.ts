@@ -9,13 +9,16 @@ import {
   object,
   QUEUE_SHAPE,
   readHandlerLimits,
+  shortHeartbeat,
   shownDirective,
+  SOURCE_IN_WORDS,
   STARTED_AT_SHAPE,
   text,
   TYPE_SHAPE,
   whole,
   WORKER_ID_SHAPE,
   type AskedLimits,
+  type Millis,
   type Worker,
 } from '@curfew/core'
 import { deregister, register, type Leaving } from '../engine/registry.ts'
@@ -73,10 +76,11 @@ export const REGISTRY_ROUTES: readonly Route[] = [
           ok: true,
           worker_id: read.worker_id,
           server_time: iso(now),
-          heartbeat_interval: settings.heartbeatIntervalMs / 1000,
-          heartbeat_timeout: settings.workerTimeoutMs / 1000,
+          ...inWholeSeconds('heartbeat_interval', settings.heartbeatIntervalMs),
+          ...inWholeSeconds('heartbeat_timeout', settings.workerTimeoutMs),
           visibility_timeout_default: settings.limits.defaults.visibility / 1000,
           job_heartbeat_timeout_default: settings.limits.defaults.heartbeat / 1000,
+          ...warningsOf(handlers, settings.heartbeatIntervalMs),
         }),
       }
     },
@@ -150,6 +154,24 @@ export const REGISTRY_ROUTES: readonly Route[] = [
     },
   },
 ]
+
+function warningsOf(
+  handlers: Readonly<Record<string, AskedLimits>>,
+  beatEveryMs: Millis,
+): { readonly x_warnings?: readonly string[] } {
+  const warnings = Object.entries(handlers).flatMap(([type, { heartbeat }]) => {
+    const subject = `heartbeat_timeout of the handler for ${JSON.stringify(type)}`
+    const warning =
+      heartbeat === undefined ? null : shortHeartbeat(subject, heartbeat, SOURCE_IN_WORDS.handler, beatEveryMs)
+    return warning === null ? [] : [warning]
+  })
+  return warnings.length === 0 ? {} : { x_warnings: warnings }
+}
+
+/** Whole seconds, rounded up, for workers that read integers; the exact length under `_ms`. */
+function inWholeSeconds(name: string, ms: Millis): Record<string, number> {
+  return { [name]: Math.max(1, Math.ceil(ms / 1000)), [`${name}_ms`]: ms }
+}
 
 async function leave(engine: Engine, leaving: Leaving): Promise<Answer> {
   const { workerId } = leaving

@@ -2,7 +2,7 @@
 import { badField, elapsed, iso, object, OjsError, renderJob, type Instant, type Job, type Json } from '@curfew/core'
 import { fetchJobs } from '../engine/fetch.ts'
 import { heartbeat } from '../engine/heartbeat.ts'
-import { ack, nack } from '../engine/reports.ts'
+import { ack, isRepeat, nack } from '../engine/reports.ts'
 import { BEAT_SHAPE, beatReport, beatView } from './beat-shape.ts'
 import { deliver, FETCH_SHAPE, fetchRequest, handedOut } from './fetch-shape.ts'
 import { arrayOf, objectOf } from './message.ts'
@@ -57,7 +57,7 @@ export const WORKER_ROUTES: readonly Route[] = [
           result: memberText(call.text, 'result') ?? null,
         }),
       )
-      return { body: closing(job, { acknowledged: 'true' }) }
+      return { body: closing(job, { acknowledged: 'true', already: already(job) }) }
     },
   },
   {
@@ -78,6 +78,7 @@ export const WORKER_ROUTES: readonly Route[] = [
         moment === null ? undefined : JSON.stringify(iso(moment))
       return {
         body: closing(job, {
+          already: already(job),
           attempt: String(job.attempt),
           max_attempts: String(job.retry.maxAttempts),
           retry_delay_ms: job.state === 'retryable' && job.retryDelayMs !== null ? String(job.retryDelayMs) : undefined,
@@ -111,6 +112,8 @@ function jobIdOf(call: Call, inBody: string | undefined): string {
   if (id === undefined) throw badField('job_id', 'job_id is required.')
   return id
 }
+
+const already = (job: Job): Json | undefined => (isRepeat(job) ? 'true' : undefined)
 
 function closing(job: Job, more: Record<string, Json | undefined>): Json {
   const id = JSON.stringify(job.id)
