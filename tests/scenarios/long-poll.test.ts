@@ -156,7 +156,7 @@ test.each(CALLS)('a job of a %s is handed back when the answer could not be writ
     signal: new AbortController().signal,
     ifUndelivered: (act) => void acts.push(act),
   })
-  expect(String(answer.body)).toContain(id)
+  expect(answer.body).toContain(id)
   expect((await server.job(id)).state).toBe('active')
   for (const act of acts) act()
   await idle()
