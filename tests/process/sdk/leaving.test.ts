@@ -128,14 +128,21 @@ test('a handler that ignores its signal: its job begins elsewhere only when it i
   const firstPids = ids.map((id) => crew.journal.runsOf(id)[0]?.pid)
   await crew.member({ queues: [queue] })
   for (const [index, member] of members.entries()) member.signal(index < EACH ? 'SIGTERM' : 'SIGUSR2')
-  await crew.begun(ids, 2)
   await until('the first runs are over', () => ids.every((id) => isOver(crew, id, members)))
+  const done = await crew.settled(ids, 20_000)
+  expect(tally(done.map(({ state }) => String(state)))).toEqual({ completed: 2 * EACH })
   const overlapping = (way: readonly Member[]): number => {
     const theirs = ids.filter((_, index) => way.some(({ pid }) => pid === firstPids[index]))
     return theirs.filter((id) => crew.journal.overlaps([id]).length > 0).length
   }
   const found = { SIGTERM: overlapping(members.slice(0, EACH)), 'stop()': overlapping(members.slice(EACH)) }
   expect(found, 'jobs of which two runs overlapped').toEqual({ SIGTERM: 0, 'stop()': 0 })
+  // A process that exits takes its handler along, so the job runs again; one that goes on lets its handler finish.
+  const runs = (way: readonly Member[]): number =>
+    ids
+      .filter((_, index) => way.some(({ pid }) => pid === firstPids[index]))
+      .reduce((sum, id) => sum + crew.journal.runsOf(id).length, 0)
+  expect([runs(members.slice(0, EACH)), runs(members.slice(EACH))]).toEqual([2 * EACH, EACH])
 })
 
 /** The first run has ended, or the process that ran it. */

@@ -30,6 +30,8 @@ export interface Arrival {
 
 /** How long a newer attempt waits for the older one of its job to end. */
 const STEP_ASIDE_MS = millis(5_000)
+/** What an isolate of the older attempt gets to clean up in, within its grace. */
+const REPLACED_GRACE_MS = 500
 /** Refusals of a result that leave the job as it was. */
 const TOO_LARGE: readonly string[] = ['result_too_large', 'payload_too_large']
 
@@ -223,8 +225,9 @@ export class Leases {
       this.#close(held, null)
       return
     }
-    // Isolates of a job that runs anew are killed at once: the newer attempt waits for them.
-    this.stop(held, stop, held.facts.isolated && stop === REPLACED ? now : endsAt)
+    // Isolates of a job that runs anew are killed soon: the newer attempt waits for them.
+    const soon = after(now, millis(Math.min(held.terms.graceMs, REPLACED_GRACE_MS)))
+    this.stop(held, stop, held.facts.isolated && stop === REPLACED ? soon : endsAt)
   }
 
   loseAll(now: Instant): void {
