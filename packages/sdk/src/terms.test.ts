@@ -37,12 +37,16 @@ describe('until when an attempt may run', () => {
     expect(termsOf(withLimits(), { ...ASKED, waitedMs: millis(20_000) }, {})).toMatchObject({ softAt: 21_400 })
   })
 
-  test('says that it is the total that ends it, where it is', () => {
+  test.each([
+    ['where the server says so', { soft_limit: 'total', soft_deadline: 'w' }],
+    ['where an older server ends both at once', {}],
+  ])('says that it is the total that ends it, %s', (_who, more) => {
     const total = {
       total_ms: 900,
       soft_deadline: 'x',
       total_deadline: 'x',
       sources: { timeout: 'type', total: 'parent' },
+      ...more,
     }
     expect(termsOf(withLimits(total), ASKED, {}).softStop).toEqual({
       why: 'deadline',

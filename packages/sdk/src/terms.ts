@@ -5,7 +5,7 @@
  * server says it let the worker wait: the answer left the server no earlier than that, so a slow answer never stretches
  * a deadline.
  */
-import { after, instant, millis, minutes, seconds, type Instant, type Millis } from '@curfew/core'
+import { after, instant, millis, minutes, seconds, type Instant, type LimitsView, type Millis } from '@curfew/core'
 import type { AttemptLimits } from './limits.ts'
 import { toMillis } from './durations.ts'
 import type { Stop } from './isolate/protocol.ts'
@@ -36,7 +36,8 @@ export function termsOf(job: HandedJob, asked: Asked, handler: AttemptLimits): T
   const startedAt = after(asked.at, asked.waitedMs)
   const limits = job.x_limits
   if (limits?.soft_ms === undefined || limits.hard_ms === undefined) return ownTerms(job, startedAt, handler)
-  const isTotal = limits.soft_limit === 'total'
+  const { soft_limit: softLimit } = limits
+  const isTotal = softLimit === undefined ? endsAtTotal(limits) : softLimit === 'total'
   return {
     startedAt,
     softAt: after(startedAt, millis(limits.soft_ms)),
@@ -49,6 +50,11 @@ export function termsOf(job: HandedJob, asked: Asked, handler: AttemptLimits): T
       ? deadline('total', limits.total_ms ?? limits.timeout_ms, limits.sources['total'])
       : deadline('execution', limits.timeout_ms, limits.sources['timeout']),
   }
+}
+
+/** What an older server says of it. */
+function endsAtTotal({ total_deadline: total, soft_deadline: soft }: LimitsView): boolean {
+  return total !== undefined && soft === total
 }
 
 /** A server that does not tell its limits: what the job asks for, then the handler, then what the specification says. */

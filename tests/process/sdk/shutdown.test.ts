@@ -18,7 +18,7 @@ test('SIGTERM with ten running jobs, three of them longer than the drain: seven 
   await stage.untilOver(long)
   for (const id of long) {
     const job = (await server.job(id)) as Record<string, unknown>
-    expect(job).toMatchObject({ state: 'completed', x_interruptions: 1, result: 2 })
+    expect(job).toMatchObject({ state: 'completed', x_interruptions: 1, result: 1 })
     expect(stage.linesOf(id).map(({ what }) => what)).toContain('stopped:shutdown')
   }
   stage.expectNoOverlap()
