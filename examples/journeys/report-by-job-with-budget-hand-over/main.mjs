@@ -11,7 +11,7 @@ let takesMs = 0
 let stopped
 const worker = new Worker({ url, queues: ['reports'] })
 worker.handle(render, async (ctx, [month, total]) => {
-  console.log(`the job begins with ${Math.round(ctx.remaining() / 1000)} s left of 5`)
+  console.log(`the job begins with ${Math.ceil(ctx.remaining() / 1000)} s left of 5`)
   try {
     await pause(takesMs, null, { signal: ctx.signal })
   } catch {

@@ -9,6 +9,7 @@ export interface Line {
   /** On the machine's monotonic clock. */
   readonly at: number
   readonly jobId: string
+  /** Which run of the job it is, from 1, hand-backs included. */
   readonly attempt: number
   readonly what: string
   readonly pid: number
@@ -44,11 +45,17 @@ export class Stage {
 
   lines(): Line[] {
     if (!existsSync(this.file)) return []
+    const runs = new Map<string, string[]>()
     const text = readFileSync(this.file, 'utf8')
     return text
       .split('\n')
       .filter((line) => line.endsWith('}'))
-      .map((line) => JSON.parse(line) as Line)
+      .map((line) => {
+        const { run, ...rest } = JSON.parse(line) as Omit<Line, 'attempt'> & { run: string }
+        const known = runs.get(rest.jobId) ?? []
+        if (!known.includes(run)) runs.set(rest.jobId, [...known, run])
+        return { ...rest, attempt: (runs.get(rest.jobId) ?? []).indexOf(run) + 1 }
+      })
   }
 
   linesOf(jobId: string): Line[] {
