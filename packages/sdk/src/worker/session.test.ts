@@ -409,6 +409,15 @@ describe('leaving', () => {
     expect(drive.handedBack).toEqual(['a#1'])
   })
 
+  test('a handler that outlasts the time to clean up is waited for without a timer that never rests', () => {
+    const drive = new Drive().bring(job('a')).say({ in: 'stop', drainMs: millis(0), exits: false })
+    drive.wait(2_000)
+    const { now } = drive
+    drive.effects = []
+    drive.wait(0)
+    expect(drive.all('wake').filter(({ at }) => at <= now)).toEqual([])
+  })
+
   test('an isolate is killed when the time to clean up is over', () => {
     const drive = new Drive()
       .bring(job('a', 1, { type: 'isolated' }))

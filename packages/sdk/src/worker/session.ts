@@ -110,7 +110,7 @@ export class Session {
   }
 
   get wantsTurn(): boolean {
-    return this.#effects.wantsTurn
+    return this.#effects.wantsTurn && !this.hasEnded
   }
 
   step(input: Input, now: Instant): readonly Effect[] {
@@ -364,7 +364,10 @@ export class Session {
 
   #armAgain(now: Instant): void {
     this.#effects.awake()
-    this.#effects.wakeBy(earliest(this.fenceAt, this.#leavingAt(), this.#contact.restsUntil(now)))
+    this.#effects.wakeBy(earliest(this.fenceAt, this.#contact.restsUntil(now)))
+    const leavingAt = this.#leavingAt()
+    // A stage of leaving may outlast its time: then a handler is waited for, and not the clock.
+    if (leavingAt !== null && leavingAt > now) this.#effects.wakeBy(leavingAt)
     this.#effects.wakeBy(earliest(this.#leases.nextDueAt(), this.#calls.nextDueAt(now)))
   }
 
