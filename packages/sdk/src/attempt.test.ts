@@ -45,6 +45,13 @@ function stage(more: Partial<AttemptPorts> = {}): Stage {
   return { clock, attempt, saved, heard, signal: attempt.context.signal }
 }
 
+async function flushed(attempt: Attempt, clock: FakeClock): Promise<void> {
+  attempt.close()
+  const flushing = attempt.flush()
+  clock.advance(5_000)
+  await flushing
+}
+
 describe('the handler side of an attempt', () => {
   test('its signal keeps the first reason to stop', () => {
     const { clock, attempt, signal } = stage()
@@ -119,5 +126,22 @@ describe('the handler side of an attempt', () => {
     clock.advance(1)
     await flushing
     expect(clock.nextTimerAt()).toBeNull()
+  })
+
+  test.each([
+    ['it was waited for long enough', ({ attempt, clock }: Stage) => flushed(attempt, clock)],
+    ['its handler was given up', ({ attempt }: Stage) => void attempt.giveUp()],
+  ])('what did not arrive is not sent again once %s', async (_, end) => {
+    let sending: AbortSignal | null = null as AbortSignal | null
+    const on = stage({
+      saveCheckpoint: (_hold, _state, signal) => {
+        sending = signal
+        return new Promise(() => {})
+      },
+    })
+    void on.attempt.context.checkpoint(1)
+    expect(sending?.aborted).toBe(false)
+    await end(on)
+    expect(sending?.aborted).toBe(true)
   })
 })

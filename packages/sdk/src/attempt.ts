@@ -12,9 +12,9 @@ import { stopError } from './stop-error.ts'
 
 export interface AttemptPorts {
   readonly host: Host
-  /** Rejects with a RequestError 409 once the attempt no longer counts. */
-  readonly saveCheckpoint: (hold: Hold, state: unknown) => Promise<void>
-  readonly saveProgress: (hold: Hold, progress: ProgressCall) => Promise<void>
+  /** Rejects with a RequestError 409 once the attempt no longer counts. With the signal it is not tried again. */
+  readonly saveCheckpoint: (hold: Hold, state: unknown, signal: AbortSignal) => Promise<void>
+  readonly saveProgress: (hold: Hold, progress: ProgressCall, signal: AbortSignal) => Promise<void>
   readonly enqueue: (hold: Hold, call: Call & { op: 'enqueue' }) => Promise<unknown>
   /** The handler gave a sign of life. `isBare`: the next beat has to carry it. */
   readonly onSign: (isBare: boolean) => void
@@ -32,6 +32,8 @@ export class Attempt {
   readonly context: Context
   readonly #ports: AttemptPorts
   readonly #controller = new AbortController()
+  /** Ends what is being saved. */
+  readonly #saving = new AbortController()
   readonly #checkpoints: LatestWins<unknown>
   readonly #progress: LatestWins<ProgressCall>
   #endsAt: number
@@ -42,8 +44,8 @@ export class Attempt {
     this.facts = facts
     this.#ports = ports
     this.#endsAt = facts.hardAt
-    this.#checkpoints = new LatestWins((state) => ports.saveCheckpoint(hold, state))
-    this.#progress = new LatestWins((progress) => ports.saveProgress(hold, progress))
+    this.#checkpoints = new LatestWins((state) => ports.saveCheckpoint(hold, state, this.#saving.signal))
+    this.#progress = new LatestWins((progress) => ports.saveProgress(hold, progress, this.#saving.signal))
     this.context = createContext(facts, this.#controller.signal, {
       host: ports.host,
       call: (call) => this.perform(call),
@@ -63,11 +65,18 @@ export class Attempt {
     this.#endsAt = -Infinity
   }
 
-  /** Until what the handler saved has arrived. */
+  /** The handler is waited for no longer: what it saved and what has not arrived is not sent again. */
+  giveUp(): void {
+    this.close()
+    this.#saving.abort(new LostLeaseError('This attempt is over; nothing it asks for counts.'))
+  }
+
+  /** Until what the handler saved has arrived, or is given up. */
   async flush(): Promise<void> {
     const { promise, cancel } = patience(this.#ports.host, FLUSH_PATIENCE_MS)
     await Promise.race([Promise.all([this.#checkpoints.flush(), this.#progress.flush()]), promise])
     cancel()
+    this.giveUp()
   }
 
   /** What the handler asks of the worker, here or from its isolate. */

@@ -15,19 +15,21 @@ export function serverCalls(
   const proof = ({ attempt, lease }: Hold): Record<string, unknown> =>
     fences() && lease !== null ? { worker_id: workerId, attempt, x_lease: lease } : {}
   return {
-    async saveCheckpoint(hold, state) {
+    async saveCheckpoint(hold, state, signal) {
       await connection.call({
         method: 'PUT',
         path: `/ojs/v1/jobs/${hold.jobId}/checkpoint`,
         idempotent: true,
+        signal,
         body: { state, ...proof(hold) },
       })
     },
-    async saveProgress(hold, { value, message, data }) {
+    async saveProgress(hold, { value, message, data }, signal) {
       await connection.call({
         method: 'PUT',
         path: `/ojs/v1/jobs/${hold.jobId}/progress`,
         idempotent: true,
+        signal,
         body: {
           progress: value,
           ...(message === undefined ? {} : { message }),

@@ -81,7 +81,7 @@ export class Runner {
 
   /** The handler may go on, but nothing it asks for counts. */
   abandon(key: string): void {
-    this.#running.get(key)?.attempt.close()
+    this.#running.get(key)?.attempt.giveUp()
   }
 
   /** What the guard has to tell of isolates. */
