@@ -86,6 +86,8 @@ export interface ServerParts {
   readonly tell: (text: string) => void
   /** Something that may never happen in a healthy product: a command or a request that broke. */
   readonly broke: (text: string) => void
+  /** The process is gone, and with it every open connection. */
+  readonly onDeath?: () => void
 }
 
 export type Phase = 'down' | 'booting' | 'up' | 'stopping'
@@ -116,6 +118,11 @@ export class Server {
 
   get engine(): Engine | null {
     return this.#engine
+  }
+
+  /** The door itself, for clients that make their own requests; null when no process listens. */
+  get handler(): Handler | null {
+    return this.#handler
   }
 
   /** Long polls of this worker that are open now. */
@@ -174,6 +181,7 @@ export class Server {
       if (!this.#met.includes(exchange)) this.#met.push(exchange)
     }
     this.#open.clear()
+    this.#parts.onDeath?.()
   }
 
   /** SIGTERM: what has arrived is answered, and no more is taken. */

@@ -1,0 +1,41 @@
+/** What a worker promises, and what it means to break a promise. A run ends with the first that is broken. */
+
+export const PROMISES = {
+  oneAtATime: '1: no two attempts of a job run at once in one worker',
+  startsOnce: '1: a lease is started at most once',
+  onlyRunning: '2: no handler begins while its worker is not running',
+  quietTakesNothing: '2: a worker that has been quiet for a beat interval is handed no jobs',
+  noTryBurnt: '3: a try is used only by a handler that began, or by a limit',
+  recovered: '3: a job whose answer was lost is handed back before a limit ends it',
+  notBesideAsking: '3: a worker that is not running hands nothing back while it asks for jobs',
+  silentAfterLeaving: '4: a worker sends nothing after its deregistration',
+  noDeathAfterLeaving: '4: a worker that deregistered is not declared dead, and does not come back',
+  everyLeaseReturned: '5: every lease is reported, handed back or known to be lost',
+  resultReported: '5: a result is reported, not dropped',
+  handedBackAtRest: '5: no lease is handed back while its handler runs',
+  ordersByLease: '6: an attempt is stopped only by an order that names its lease',
+  cancelledForCause: '6: an attempt is stopped as cancelled only if the server cancelled it',
+  cancelTold: '6: a cancelled attempt is told within a beat interval',
+  beatenFor: '7: an attempt whose worker beats never ends as stalled or by visibility',
+  resumed: '8: a quiet worker runs within a beat interval of the resume',
+  unaskedState: '8: a worker changes its state only when it is asked to',
+  currentResult: '9: the result of a job is that of the lease which was current',
+  settles: '10: when faults end, every job ends or waits for a reason',
+  restful: '10: a worker does not ask without end',
+  healthy: 'nothing breaks inside the server or the worker',
+} as const
+
+export type Promised = keyof typeof PROMISES
+
+export class BrokenPromise extends Error {
+  readonly promise: Promised
+
+  constructor(promise: Promised, detail: string) {
+    super(`${PROMISES[promise]}\n  ${detail}`)
+    this.name = 'BrokenPromise'
+    this.promise = promise
+  }
+}
+
+/** Keeps the first broken promise: code under test must not be able to catch it. */
+export type Blame = (promise: Promised, detail: string) => void

@@ -1,0 +1,345 @@
+/**
+ * A real worker of the SDK in the world: its own view of the clock, its own line, handlers that do what the job asks for
+ * and remember what they saw, and everything that can happen to a process.
+ */
+import type { Host } from '@curfew/core'
+import type { Context } from '../../../packages/sdk/src/context.ts'
+import { silentLog } from '../../../packages/sdk/src/log.ts'
+import { Party } from '../../../packages/sdk/src/testing/party.ts'
+import { Session } from '../../../packages/sdk/src/worker/session.ts'
+import { Worker, type MakeSession } from '../../../packages/sdk/src/worker/worker.ts'
+import type { Chance } from '../chance.ts'
+import { isRunning, nameOf, short, type AttemptRecord } from './ledger.ts'
+import { Line, type SentCall } from './line.ts'
+import type { FaultRates, Scene } from './scene.ts'
+import { WatchedSession } from './watched-session.ts'
+
+/** What a job asks of its handler. */
+export interface Plan {
+  readonly ms: number
+  /** `polite` stops with its signal, `slow` a while after it, `deaf` never; `returns`: a result all the same. */
+  readonly onAbort: 'polite' | 'slow' | 'deaf' | 'returns'
+  readonly slowMs: number
+  readonly throws: boolean
+  readonly checkpoints: boolean
+  /** How often a handler that must prove its life does so; 0: never. */
+  readonly signMs: number
+}
+
+/** More open calls than this within the time are a circle. */
+const MAX_OPEN_CALLS = 90
+const OPEN_CALLS_MS = 3_000
+/** More timers than this in one instant are a circle, too. */
+const MAX_TIMERS = 1_000
+
+export class SimulatedWorker {
+  readonly id: string
+  readonly line: Line
+  readonly worker: Worker
+  readonly #scene: Scene
+  readonly #party: Party
+  /** Leases the session has ordered to start, by job, until their handlers begin. */
+  readonly #starting = new Map<string, { readonly lease: number; readonly at: number }[]>()
+  readonly #running = new Map<string, Set<AttemptRecord>>()
+  #openCalls: number[] = []
+  #isDead = false
+  #hasEnded = false
+  #hasDeregistered = false
+  #endTrouble: (() => void) | null = null
+  stateSince: number
+  askedQuietAt = -Infinity
+
+  constructor(scene: Scene, id: string, chance: Chance, rates: FaultRates, plant: MakeSession | null) {
+    this.#scene = scene
+    this.id = id
+    this.stateSince = scene.world.now
+    this.line = new Line(scene, chance.fork(), rates, (call) => {
+      this.#sent(call)
+    })
+    this.#party = new Party(scene.world.clock, this.line, () => {})
+    const make: MakeSession = plant ?? ((...args) => new Session(...args))
+    const watcher = {
+      id,
+      get isMuted(): boolean {
+        return self.#isDead
+      },
+      onArrived: (jobId: string, lease: number) => {
+        const attempt = scene.ledger.attempt(jobId, lease)
+        if (attempt !== null) attempt.hasArrived = true
+      },
+      onStart: (jobId: string, lease: number, state: string) => {
+        this.#onStart(jobId, lease, state)
+      },
+      onState: (state: string) => {
+        this.stateSince = scene.world.now
+        if (state === 'quiet') this.askedQuietAt = scene.world.now
+      },
+      onEnded: () => {
+        this.#hasEnded = true
+      },
+    }
+    // eslint-disable-next-line @typescript-eslint/no-this-alias -- a getter in a literal has its own `this`
+    const self = this
+    this.worker = new Worker(
+      {
+        server: this.#party,
+        host: this.#restful(this.#party),
+        random: chance.fork().unit,
+        log: silentLog,
+        id,
+        concurrency: chance.between(1, 4),
+        drain: { ms: chance.pick([0, 500, 3_000, 10_000]) },
+      },
+      (...args) => new WatchedSession(make(...args), scene, watcher),
+    )
+    const run = (context: Context): Promise<unknown> => this.#run(context)
+    this.worker.handle('sim.auto', run).handle('sim.manual', { heartbeat: 'manual' }, run)
+    scene.ledger.workers.set(id, this)
+    this.worker.start().catch((error: unknown) => {
+      if (!this.#isDead) scene.blame('healthy', `${id} could not start: ${String(error)}`)
+    })
+  }
+
+  get state(): string {
+    return this.worker.state
+  }
+
+  get isLeaving(): boolean {
+    return this.worker.state === 'terminate'
+  }
+
+  /** It is dead, or has said its last word. */
+  get isGone(): boolean {
+    return this.#isDead || this.#hasEnded || this.#hasDeregistered
+  }
+
+  get isAsleep(): boolean {
+    return this.#endTrouble !== null
+  }
+
+  /** A timer that is set again and again without time passing would stop the world. */
+  #restful(host: Host): Host {
+    let [at, timers] = [0, 0]
+    return {
+      wallMs: () => host.wallMs(),
+      monotonicMs: () => host.monotonicMs(),
+      defer: (run) => {
+        host.defer(run)
+      },
+      setTimer: (ms, fire) => {
+        const now = host.monotonicMs()
+        timers = at === now ? timers + 1 : 0
+        at = now
+        if (timers < MAX_TIMERS) return host.setTimer(ms, fire)
+        this.#scene.blame('restful', `${this.id} sets ${String(MAX_TIMERS)} timers in one instant`)
+        return { cancel: () => {} }
+      },
+    }
+  }
+
+  // ---- What happens to it ----
+
+  quiet(): void {
+    this.#scene.tell(`${this.id}.quiet()`)
+    this.askedQuietAt = this.#scene.world.now
+    this.worker.quiet()
+  }
+
+  resume(): void {
+    this.#scene.tell(`${this.id}.resume()`)
+    this.worker.resume()
+  }
+
+  stop(): void {
+    this.#scene.tell(`${this.id}.stop()`)
+    void this.worker.stop()
+  }
+
+  crash(): void {
+    if (this.isGone) return
+    this.#fault('crash')
+    this.#isDead = true
+    this.#party.die()
+  }
+
+  sleep(ms: number): void {
+    this.#upset(
+      'asleep',
+      ms,
+      () => void this.#party.sleep(),
+      () => void this.#party.wake(),
+    )
+  }
+
+  cutOff(ms: number): void {
+    this.#upset(
+      'cut off',
+      ms,
+      () => void this.#party.cutOff(),
+      () => void this.#party.heal(),
+    )
+  }
+
+  /** Whatever is wrong with it ends. */
+  calm(): void {
+    this.#endTrouble?.()
+  }
+
+  #upset(what: string, ms: number, begin: () => void, end: () => void): void {
+    if (this.isGone || this.#endTrouble !== null) return
+    this.#fault(what)
+    const good = this.line.trouble()
+    const calm = (): void => {
+      if (this.#endTrouble !== calm) return
+      this.#endTrouble = null
+      this.#scene.tell(`${this.id} is not ${what} any more`)
+      end()
+      good()
+    }
+    this.#endTrouble = calm
+    begin()
+    this.#scene.later(ms, calm)
+  }
+
+  #fault(what: string): void {
+    this.#scene.tally.add(`fault: ${what}`)
+    this.#scene.tell(`${this.id}: ${what}`)
+  }
+
+  // ---- What it says ----
+
+  #sent({ kind, path, body }: SentCall): void {
+    const { blame, world } = this.#scene
+    if (this.#isDead) return
+    if (this.#hasDeregistered)
+      blame('silentAfterLeaving', `${this.id} sends ${path} ${JSON.stringify(body)} after its deregistration`)
+    if (path === '/workers/deregister') this.#hasDeregistered = true
+    if (kind === 'open') this.#countOpenCall(world.now)
+    const { nacks = [] } = body as { nacks?: { job_id: string; x_lease?: number; requeue?: boolean }[] }
+    for (const { job_id: jobId, x_lease: lease, requeue } of nacks)
+      if (requeue === true) this.#checkHandBack(jobId, lease ?? 0)
+  }
+
+  #countOpenCall(now: number): void {
+    this.#openCalls = this.#openCalls.filter((at) => at > now - OPEN_CALLS_MS)
+    this.#openCalls.push(now)
+    if (this.#openCalls.length > MAX_OPEN_CALLS)
+      this.#scene.blame(
+        'restful',
+        `${this.id} has opened ${String(MAX_OPEN_CALLS)} calls within ${String(OPEN_CALLS_MS)} ms`,
+      )
+  }
+
+  #checkHandBack(jobId: string, lease: number): void {
+    const attempt = this.#scene.ledger.attempt(jobId, lease)
+    if (attempt === null || attempt.workerId !== this.id) return
+    if (isRunning(attempt))
+      this.#scene.blame('handedBackAtRest', `${this.id} hands back ${nameOf(attempt)}, whose handler runs`)
+    if (attempt.ending === 'returned' && attempt.stop === null)
+      this.#scene.blame('resultReported', `${this.id} hands back ${nameOf(attempt)}, whose handler returned`)
+  }
+
+  // ---- Its handlers ----
+
+  #onStart(jobId: string, lease: number, state: string): void {
+    const { blame, world } = this.#scene
+    const starting = this.#starting.get(jobId) ?? []
+    this.#starting.set(jobId, [...starting, { lease, at: world.now }])
+    if (state !== 'running') blame('onlyRunning', `${this.id} is ${state} and starts ${jobId}#${String(lease)}`)
+  }
+
+  #begin(jobId: string): AttemptRecord {
+    const { blame, world, ledger, tell, tally } = this.#scene
+    const [first, ...rest] = this.#starting.get(jobId) ?? []
+    this.#starting.set(jobId, rest)
+    const attempt = first === undefined ? null : ledger.attempt(jobId, first.lease)
+    if (attempt === null || first === undefined) throw new Error(`${jobId} began without a lease`)
+    const running = this.#running.get(jobId) ?? new Set()
+    this.#running.set(jobId, running)
+    tally.add('handlers begun')
+    tell(() => `${this.id}: the handler of ${short(jobId)}#${String(attempt.lease)} begins`)
+    if (!this.#isDead) {
+      if (running.size > 0) blame('oneAtATime', `${this.id} begins ${nameOf(attempt)} beside ${names(running)}`)
+      if (attempt.begunAt !== null) blame('startsOnce', `${this.id} begins ${nameOf(attempt)} again`)
+      if (this.state !== 'running' && first.at < world.now)
+        blame('onlyRunning', `${this.id} is ${this.state} when the handler of ${nameOf(attempt)} begins`)
+    }
+    attempt.begunAt = world.now
+    running.add(attempt)
+    return attempt
+  }
+
+  #end(attempt: AttemptRecord, ending: 'returned' | 'threw'): void {
+    attempt.ending = ending
+    this.#running.get(attempt.jobId)?.delete(attempt)
+    this.#scene.tell(() => `${this.id}: the handler of ${short(attempt.jobId)}#${String(attempt.lease)} ${ending}`)
+  }
+
+  #aborted(attempt: AttemptRecord, reason: unknown): void {
+    const { blame, tell, tally } = this.#scene
+    attempt.stop = reason instanceof Error ? reason.name : String(reason)
+    tally.add(`aborted: ${attempt.stop}`)
+    tell(() => `${this.id}: ${short(attempt.jobId)}#${String(attempt.lease)} is aborted: ${String(attempt.stop)}`)
+    if (attempt.stop === 'CancelledError' && attempt.overBy !== 'cancelled' && !this.#isDead)
+      blame(
+        'cancelledForCause',
+        `${nameOf(attempt)} is stopped as cancelled; the server says ${String(attempt.overBy)}`,
+      )
+  }
+
+  async #run(context: Context): Promise<unknown> {
+    const attempt = this.#begin(context.jobId)
+    const { signal } = context
+    const plan = context.args[0] as Plan
+    signal.addEventListener('abort', () => {
+      this.#aborted(attempt, signal.reason)
+    })
+    const signs = this.#giveSigns(context, plan)
+    if (plan.checkpoints) void context.checkpoint({ by: this.id, lease: attempt.lease })
+    try {
+      await this.#work(plan, signal)
+      if (plan.throws) throw new Error('The handler was asked to throw.')
+      this.#end(attempt, 'returned')
+      return { by: this.id, lease: attempt.lease }
+    } catch (error) {
+      this.#end(attempt, 'threw')
+      throw error
+    } finally {
+      signs()
+    }
+  }
+
+  async #work({ ms, onAbort, slowMs }: Plan, signal: AbortSignal): Promise<void> {
+    await this.#sleep(ms, onAbort === 'deaf' ? null : signal)
+    if (!signal.aborted || onAbort === 'deaf' || onAbort === 'returns') return
+    if (onAbort === 'slow') await this.#sleep(slowMs, null)
+    throw signal.reason
+  }
+
+  /** Ends early with the signal. */
+  #sleep(ms: number, signal: AbortSignal | null): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#party.setTimer(ms, resolve)
+      signal?.addEventListener('abort', () => {
+        timer.cancel()
+        resolve()
+      })
+    })
+  }
+
+  #giveSigns(context: Context, { signMs }: Plan): () => void {
+    if (signMs === 0 || context.type !== 'sim.manual') return () => {}
+    let isOver = false
+    const next = (): void => {
+      if (isOver) return
+      void context.heartbeat()
+      this.#party.setTimer(signMs, next)
+    }
+    next()
+    return () => {
+      isOver = true
+    }
+  }
+}
+
+const names = (attempts: Iterable<AttemptRecord>): string => [...attempts].map(nameOf).join(', ')
