@@ -418,6 +418,17 @@ describe('leaving', () => {
     expect(drive.all('wake').filter(({ at }) => at <= now)).toEqual([])
   })
 
+  test('a worker that is stopped before it could register comes to rest', () => {
+    const now = instant(1_000_000)
+    const options = { concurrency: 1, drainMs: millis(0), handlers: new Map(), random: () => 0.5 }
+    const session = new Session(options, now)
+    session.step({ in: 'begin', server: { orders: true, waits: true } }, now)
+    session.step({ in: 'stop', drainMs: millis(0), exits: false }, now)
+    session.step({ in: 'silenced' }, now)
+    expect(session.hasEnded).toBe(true)
+    expect(session.wantsTurn).toBe(false)
+  })
+
   test('an isolate is killed when the time to clean up is over', () => {
     const drive = new Drive()
       .bring(job('a', 1, { type: 'isolated' }))
