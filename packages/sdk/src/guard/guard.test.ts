@@ -208,6 +208,28 @@ describe('the guard of a worker', () => {
     expect(stage.beats.length).toBeGreaterThanOrEqual(2)
   })
 
+  test('a sign waits for an answer while too many beats are unanswered, and sets no timer that never rests', async () => {
+    const stage = new Stage()
+    let answer: () => void = () => {}
+    stage.gate = new Promise((resolve) => (answer = resolve))
+    const setTimer = stage.clock.setTimer.bind(stage.clock)
+    let timers = 0
+    stage.clock.setTimer = (...args) => {
+      if ((timers += 1) > 500) throw new Error('the guard sets timers without end')
+      return setTimer(...args)
+    }
+    stage.begin('a', { manual: true, stallMs: 1_000 })
+    for (let signs = 0; signs < 8; signs += 1) {
+      stage.guard.obey({ op: 'sign', key: 'a' })
+      await stage.advance(300)
+    }
+    expect(stage.beats).toHaveLength(4)
+    answer()
+    await stage.advance(200)
+    expect(stage.beats).toHaveLength(5)
+    expect(stage.beats[4]).toMatchObject({ x_beats: ['a'] })
+  })
+
   test('a beat out of turn comes when it was asked for', async () => {
     const stage = new Stage()
     stage.guard.obey({ op: 'beat', inMs: 300 })

@@ -175,7 +175,9 @@ export class Guard {
   #armBeat(): void {
     this.#beatTimer?.cancel()
     if (this.#closed || this.#isSilent || this.#intervalMs === null) return
-    const dueAt = earliest(after(this.#beatAt, this.#paceMs), this.#signDueAt(), this.#askedBeatAt)
+    // A sign that no beat can carry now goes with the first beat after an answer.
+    const signDueAt = this.#unanswered >= MAX_UNANSWERED ? null : this.#signDueAt()
+    const dueAt = earliest(after(this.#beatAt, this.#paceMs), signDueAt, this.#askedBeatAt)
     this.#beatTimer = this.#ports.host.setTimer(Math.max(0, (dueAt ?? 0) - this.#now()), () => {
       this.#beatNow()
     })
@@ -243,6 +245,7 @@ export class Guard {
       this.#ports.tell({ op: 'beat-failed', message: error instanceof Error ? error.message : String(error) })
     } finally {
       this.#unanswered -= 1
+      if (this.#signs.size > 0) this.#armBeat()
       if (this.#unanswered === 0) this.#onQuiet?.()
     }
   }
