@@ -186,9 +186,11 @@ export function upset(
       const what = chance.weighted([
         [2, 'crash'],
         [3, 'sleep'],
-        [4, 'cut'],
+        [3, 'cut'],
+        [3, 'swallow'],
       ] as const)
       if (what === 'crash') worker.crash()
+      else if (what === 'swallow') worker.swallow(ms)
       else if (what === 'sleep') worker.sleep(ms)
       else worker.cutOff(ms)
     })

@@ -30,6 +30,8 @@ export class Line implements InProcessServer {
   readonly #open = new Set<() => void>()
   #troubles = 0
   rates: FaultRates
+  /** Nothing passes, and neither side is told. */
+  isSwallowed = false
 
   constructor(scene: Scene, chance: Chance, rates: FaultRates, onSent: (call: SentCall) => void) {
     this.#scene = scene
@@ -78,7 +80,7 @@ export class Line implements InProcessServer {
         if (request.signal.aborted && chance.happens(0.5)) return
         this.#meet(request, call, gone.signal, isEcho, resolve, fails)
       }
-      if (chance.happens(rates.loseRequest)) this.#fault(call, 'request lost')
+      if (this.isSwallowed || chance.happens(rates.loseRequest)) this.#fault(call, 'request lost')
       else scene.later(this.#travelMs(call, true), () => void deliver(false))
       if (!call.path.includes('register') && chance.happens(rates.twice)) {
         scene.tally.add('fault: request twice')
@@ -111,7 +113,7 @@ export class Line implements InProcessServer {
       this.#open.delete(breakOff)
       if (server.life !== life || server.handler === null || isEcho) return
       if (response.status >= 500) this.#spoil(this.#scene.world.now, call.kind)
-      if (this.#chance.happens(this.rates.loseAnswer)) {
+      if (this.isSwallowed || this.#chance.happens(this.rates.loseAnswer)) {
         this.#fault(call, 'answer lost')
         return
       }

@@ -43,6 +43,7 @@ export class SimulatedWorker {
   readonly #running = new Map<string, Set<AttemptRecord>>()
   #openCalls: number[] = []
   #isDead = false
+  #isAsleep = false
   #hasEnded = false
   #hasDeregistered = false
   #endTrouble: (() => void) | null = null
@@ -114,7 +115,7 @@ export class SimulatedWorker {
   }
 
   get isAsleep(): boolean {
-    return this.#endTrouble !== null
+    return this.#isAsleep
   }
 
   /** A timer that is set again and again without time passing would stop the world. */
@@ -166,8 +167,14 @@ export class SimulatedWorker {
     this.#upset(
       'asleep',
       ms,
-      () => void this.#party.sleep(),
-      () => void this.#party.wake(),
+      () => {
+        this.#isAsleep = true
+        this.#party.sleep()
+      },
+      () => {
+        this.#isAsleep = false
+        this.#party.wake()
+      },
     )
   }
 
@@ -178,6 +185,14 @@ export class SimulatedWorker {
       () => void this.#party.cutOff(),
       () => void this.#party.heal(),
     )
+  }
+
+  /** As by a cable that was pulled: calls are not refused, they only get no answer. */
+  swallow(ms: number): void {
+    const swallow = (is: boolean) => (): void => {
+      this.line.isSwallowed = is
+    }
+    this.#upset('swallowed', ms, swallow(true), swallow(false))
   }
 
   /** Whatever is wrong with it ends. */

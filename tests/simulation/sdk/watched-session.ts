@@ -20,6 +20,7 @@ interface SentCall {
   readonly at: number
 }
 
+const MAX_STEPS = 2_000
 const NO_ORDERS: Orders = { stops: [], isForgotten: false }
 
 export class WatchedSession implements SessionLike {
@@ -28,6 +29,9 @@ export class WatchedSession implements SessionLike {
   readonly #watcher: Watcher
   readonly #calls = new Map<number, SentCall>()
   #isAskedToLeave = false
+  #stepsAt = 0
+  #steps = 0
+  #isRestless = false
 
   constructor(inner: SessionLike, scene: Scene, watcher: Watcher) {
     this.#inner = inner
@@ -52,7 +56,7 @@ export class WatchedSession implements SessionLike {
   }
 
   get wantsTurn(): boolean {
-    return this.#inner.wantsTurn
+    return this.#inner.wantsTurn && !this.#isRestless
   }
 
   get isLeaving(): boolean {
@@ -60,7 +64,7 @@ export class WatchedSession implements SessionLike {
   }
 
   step(input: Input, now: Instant): readonly Effect[] {
-    if (this.#watcher.isMuted) return []
+    if (this.#watcher.isMuted || this.#isStandingStill(now)) return []
     const { tally } = this.#scene
     tally.add(`input: ${input.in}`)
     this.#tellInput(input)
@@ -74,6 +78,16 @@ export class WatchedSession implements SessionLike {
     this.#checkState(before, input, sentAt)
     for (const effect of effects) this.#see(effect, input)
     return effects
+  }
+
+  /** Turns without end would stop the world: no time would pass. */
+  #isStandingStill(now: Instant): boolean {
+    this.#steps = this.#stepsAt === now ? this.#steps + 1 : 0
+    this.#stepsAt = now
+    if (this.#steps < MAX_STEPS) return false
+    this.#isRestless = true
+    this.#scene.blame('restful', `${this.#watcher.id} takes ${String(MAX_STEPS)} steps in one instant`)
+    return true
   }
 
   /** When the call was sent that this answers. */
