@@ -25,6 +25,8 @@ export interface Held {
   handler: 'waiting' | 'running' | 'abandoned' | 'over'
   /** A report is on its way, or waits to be sent. */
   isReported: boolean
+  /** That report hands the job back. */
+  isHandedBack: boolean
   /** The first reason to stop: the one its signal gives. */
   stop: Stop | null
   /** The server does not count on this lease, whatever the first reason was. */
@@ -51,6 +53,7 @@ export function newHeld(
     facts,
     handler: 'running',
     isReported: false,
+    isHandedBack: false,
     stop: null,
     isLost: false,
     giveUpAt: giveUpAt(facts, terms.hardAt),

@@ -72,9 +72,13 @@ export class Leases {
     return [...this.#held.values()].filter(mayRun)
   }
 
-  /** Attempts that were begun here and not ended: the server must not take them for untouched. */
+  /**
+   * Attempts that were begun here and not ended: the server must not take them for untouched. What is handed back is not
+   * among them: if the report did not arrive, the deregistration hands it back.
+   */
   begun(): LeaseName[] {
-    return [...this.#held.values()].filter((held) => mayRun(held) || held.isReported).map(leaseName)
+    const begun = [...this.#held.values()].filter((held) => mayRun(held) || (held.isReported && !held.isHandedBack))
+    return begun.map(leaseName)
   }
 
   // ---- Arriving ----
@@ -290,6 +294,7 @@ export class Leases {
 
   #report(held: Held, report: Report): void {
     held.isReported = true
+    held.isHandedBack = report.kind === 'nack' && report.requeue
     this.#send(report)
   }
 

@@ -418,6 +418,15 @@ describe('leaving', () => {
     expect(drive.all('wake').filter(({ at }) => at <= now)).toEqual([])
   })
 
+  test('a hand-back that did not arrive is not named as begun by the deregistration', () => {
+    const drive = new Drive().bring(job('a')).say({ in: 'quiet' })
+    drive.answer(drive.open.find(({ count }) => count > 0) ?? drive.listening, { jobs: [job('b')] })
+    drive.say({ in: 'stop', drainMs: millis(60_000), exits: false }).settle('a#1')
+    expect(drive.handedBack).toEqual(['b#1'])
+    drive.wait(5_000).say({ in: 'silenced' })
+    expect(drive.last('deregister').leases).toEqual([{ jobId: 'a', lease: 1 }])
+  })
+
   test('a worker that is stopped before it could register comes to rest', () => {
     const now = instant(1_000_000)
     const options = { concurrency: 1, drainMs: millis(0), handlers: new Map(), random: () => 0.5 }
