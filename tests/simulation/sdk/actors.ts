@@ -150,9 +150,9 @@ export function troubles(chance: Chance): Troubles {
   const every = (probability: number, least: number, most: number): number =>
     chance.happens(probability) ? chance.length(least, most) : 0
   return {
-    workerEveryMs: every(0.6, 3_000, 20_000),
-    serverEveryMs: every(0.4, 5_000, 25_000),
-    ownEveryMs: every(0.8, 1_500, 10_000),
+    workerEveryMs: every(0.7, 1_500, 10_000),
+    serverEveryMs: every(0.4, 4_000, 15_000),
+    ownEveryMs: every(0.8, 1_000, 6_000),
     ownAtClaim: chance.happens(0.4) ? 0.1 : 0,
   }
 }
