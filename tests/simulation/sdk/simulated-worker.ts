@@ -250,7 +250,8 @@ export class SimulatedWorker {
     if (attempt === null || attempt.workerId !== this.id) return
     if (isRunning(attempt))
       this.#scene.blame('handedBackAtRest', `${this.id} hands back ${nameOf(attempt)}, whose handler runs`)
-    if (attempt.ending === 'returned' && attempt.stop === null)
+    // After the server has its result a hand-back changes nothing: a beat that was sent before the job arrived may ask for it.
+    if (attempt.ending === 'returned' && attempt.stop === null && attempt.overBy === null)
       this.#scene.blame('resultReported', `${this.id} hands back ${nameOf(attempt)}, whose handler returned`)
   }
 
