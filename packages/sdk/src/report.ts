@@ -99,11 +99,14 @@ const HOW: Readonly<Record<AnyEnding['kind'], string>> = {
   abandoned: 'the handler did not stop, and runs in the worker itself: it cannot be killed',
 }
 
+/** Longer names are refused by the server. */
+const MAX_NAME = 255
+
 export function wireError(error: ErrorData): WireError {
-  const own = error.name === 'Error' || error.name === '' ? 'handler_error' : error.name
+  const own = error.name === 'Error' || error.name === '' ? 'handler_error' : error.name.slice(0, MAX_NAME)
   return {
     type: own,
-    code: error.code ?? own,
+    code: (error.code ?? own).slice(0, MAX_NAME),
     message: error.message,
     // What a refused request says of itself says nothing of the job.
     ...(error.retryable === undefined || error.name === 'RequestError' ? {} : { retryable: error.retryable }),

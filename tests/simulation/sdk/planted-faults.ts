@@ -139,7 +139,7 @@ const handsBackBesideAsking = planted((session) => {
     for (const [id, call] of asking) {
       asking.delete(id)
       if (call.reports.length > 0) continue
-      effects.push(...seen(session.step({ in: 'failed', call: id, reason: 'planted', tooLarge: null }, now)))
+      effects.push(...seen(session.step({ in: 'failed', call: id, reason: 'planted', refusal: null }, now)))
     }
     return effects
   }

@@ -57,7 +57,12 @@ export class SimulatedWorker {
     this.line = new Line(scene, chance.fork(), rates, (call) => {
       this.#sent(call)
     })
-    this.#party = new Party(scene.world.clock, this.line, () => {})
+    this.#party = new Party(
+      scene.world.clock,
+      this.line,
+      () => {},
+      () => false,
+    )
     const make: MakeSession = plant ?? ((...args) => new Session(...args))
     const watcher = {
       id,

@@ -6,6 +6,7 @@
  * worker; where there is no network to block on, it runs in the worker's own thread.
  */
 import { after, earliest, instant, isDue, millis, type Host, type Instant, type Millis, type Timer } from '@curfew/core'
+import { RequestError } from '../errors.ts'
 import type { StartIsolate } from '../isolate/isolate.ts'
 import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
 import type { Stop } from '../isolate/protocol.ts'
@@ -242,6 +243,12 @@ export class Guard {
     } catch (error) {
       // Signs that did not arrive are given again.
       for (const key of signs) if (this.#watched.has(key)) this.#signs.add(key)
+      // A server without heartbeats refuses them: that is an answer all the same.
+      if (error instanceof RequestError && error.status < 500 && error.status !== 429) {
+        this.#heard(askedAt)
+        this.#ports.tell({ op: 'beat', askedAt, epoch, answer: {} })
+        return
+      }
       this.#ports.tell({ op: 'beat-failed', message: error instanceof Error ? error.message : String(error) })
     } finally {
       this.#unanswered -= 1

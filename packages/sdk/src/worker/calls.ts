@@ -28,6 +28,16 @@ export interface Situation {
 }
 
 const MAX_REPORTS = 500
+/** The server hands out no more at once. */
+const MAX_JOBS = 1_000
+/** Orders acknowledged by one call. */
+const MAX_HEARD = 1_000
+/** So many answers in a row may come early and bring no job; then the next call waits. */
+const MAX_EARLY = 3
+/** Rest of reports that the server could not store, doubled each time. */
+const FIRST_REST_MS = 250
+const MAX_REST_MS = 5_000
+const MAX_DOUBLINGS = 10
 /** Where an empty answer comes at once, the next question waits. */
 const IDLE_MS = 1_000
 /** A call that was replaced is answered at once; if not, it is hung up. */
@@ -46,8 +56,12 @@ export class Calls {
   #lastSeq = 0
   #outbox: Report[] = []
   #maxReports = MAX_REPORTS
-  #heard: LeaseName[] = []
+  /** By lease: an order may be repeated before it could be acknowledged. */
+  readonly #heard = new Map<string, LeaseName>()
   #idleUntil: Instant | null = null
+  #early = 0
+  #unstored = 0
+  #reportsRestUntil: Instant | null = null
 
   constructor(effects: Effects, random: Random) {
     this.#effects = effects
@@ -63,7 +77,23 @@ export class Calls {
 
   /** This order was received: the next open call says so. */
   noteOrder(name: LeaseName): void {
-    if (this.server.orders) this.#heard.push(name)
+    if (this.server.orders) this.#heard.set(heardKey(name), name)
+  }
+
+  /** The server answered, but could not store this report. */
+  notStored(report: Report, now: Instant): void {
+    this.#outbox.push(report)
+    if (this.#reportsRestUntil !== null && this.#reportsRestUntil > now) return
+    const restMs = Math.min(MAX_REST_MS, FIRST_REST_MS * 2 ** this.#unstored)
+    this.#unstored = Math.min(this.#unstored + 1, MAX_DOUBLINGS)
+    this.#reportsRestUntil = after(now, millis(restMs * (0.5 + this.#random() / 2)))
+    this.#effects.wakeBy(this.#reportsRestUntil)
+  }
+
+  /** The server stores reports again. */
+  stored(): void {
+    this.#unstored = 0
+    this.#reportsRestUntil = null
   }
 
   /** Every report was answered, and no call may bring jobs. */
@@ -95,7 +125,7 @@ export class Calls {
   }
 
   #sendReports(now: Instant, situation: Situation): void {
-    if (this.#isReporting()) return
+    if (this.#isReporting() || (this.#reportsRestUntil !== null && !isDue(this.#reportsRestUntil, now))) return
     const reports = this.#takeReports(situation.state)
     if (reports.length === 0) return
     // The open call asks for jobs already, unless it was opened when no slot was free.
@@ -126,12 +156,19 @@ export class Calls {
       open.replacedAt = now
       this.#effects.wakeBy(after(now, REPLACED_PATIENCE_MS))
     }
-    const listen = orders ? { state: situation.state, seq: this.nextSeq(now), heard: this.#heard.splice(0) } : null
+    const listen = orders ? { state: situation.state, heard: this.#takeHeard() } : null
     this.#send({ reports: [], count: wanted, waitMs: waits ? situation.maxWaitMs : 0, listen }, now, situation.epoch)
   }
 
-  #send(call: Omit<Call, 'id'>, now: Instant, epoch: number): void {
-    const open: OpenCall = { ...call, id: ++this.#lastId, sentAt: now, epoch, replacedAt: null }
+  #takeHeard(): LeaseName[] {
+    const heard = [...this.#heard.values()].slice(0, MAX_HEARD)
+    for (const name of heard) this.#heard.delete(heardKey(name))
+    return heard
+  }
+
+  #send(call: Omit<Call, 'id' | 'seq'>, now: Instant, epoch: number): void {
+    const [id, seq] = [++this.#lastId, this.nextSeq(now)]
+    const open: OpenCall = { ...call, id, seq, sentAt: now, epoch, replacedAt: null }
     this.#open.set(open.id, open)
     this.#effects.do({ do: 'call', call: open })
   }
@@ -143,11 +180,15 @@ export class Calls {
     const call = this.#close(id)
     if (call === null) return null
     this.#maxReports = MAX_REPORTS
-    const isEmpty = answer.jobs.length === 0 && answer.orders === null && answer.failure === null
-    const isEarly = elapsed(call.sentAt, now) < call.waitMs / 2 + 1
-    // A server that gives nothing and does not wait would be asked without end.
-    if (call.reports.length === 0 && call.replacedAt === null && isEmpty && isEarly) this.#idleFor(now)
+    if (call.reports.length === 0 && call.replacedAt === null) this.#pace(call, answer, now)
     return call
+  }
+
+  /** A server that gives nothing and does not wait would be asked without end. */
+  #pace(call: OpenCall, { jobs, orders, failure }: CallAnswer, now: Instant): void {
+    const isEarly = elapsed(call.sentAt, now) < call.waitMs / 2 + 1
+    this.#early = isEarly && jobs.length === 0 && failure === null ? this.#early + 1 : 0
+    if (this.#early > 0 && (orders === null || this.#early > MAX_EARLY)) this.#idleFor(now)
   }
 
   /** Its reports are sent again. */
@@ -159,16 +200,19 @@ export class Calls {
     return call
   }
 
-  /** What the server cannot take together it may take one by one. Gives the only report of a call that is too large. */
-  tooLarge(id: number): Report | null {
+  /**
+   * The server refuses the body. What it does not take together it may take one by one: gives the report that it refuses
+   * alone, and null when there is another try.
+   */
+  refused(id: number): { readonly report: Report | null; readonly hadReports: boolean } | null {
     const call = this.#close(id)
     if (call === null) return null
     this.#lost(call)
     const [only] = call.reports
-    if (only !== undefined && call.reports.length === 1) return only
+    if (only !== undefined && call.reports.length === 1) return { report: only, hadReports: true }
     this.#outbox.unshift(...call.reports)
     this.#maxReports = 1
-    return null
+    return { report: null, hadReports: only !== undefined }
   }
 
   /** Calls that asked for jobs at that moment: they may bring what was claimed then. */
@@ -201,7 +245,8 @@ export class Calls {
   }
 
   nextDueAt(now: Instant): Instant | null {
-    let next = this.#idleUntil !== null && this.#idleUntil > now ? this.#idleUntil : null
+    let next: Instant | null = null
+    for (const at of [this.#idleUntil, this.#reportsRestUntil]) if (at !== null && at > now) next = earliest(next, at)
     for (const { replacedAt } of this.#open.values())
       if (replacedAt !== null) next = earliest(next, after(replacedAt, REPLACED_PATIENCE_MS))
     return next
@@ -219,7 +264,7 @@ export class Calls {
 
   /** Orders that it acknowledged are acknowledged again; jobs that it may have brought are found by the next beat. */
   #lost({ listen, count }: OpenCall): void {
-    if (listen !== null) this.#heard = [...listen.heard, ...this.#heard]
+    for (const name of listen?.heard ?? []) this.#heard.set(heardKey(name), name)
     if (count > 0 && !this.isLastWord) this.#effects.do({ do: 'beat', inMs: LATE_ANSWER_MS })
   }
 
@@ -244,8 +289,10 @@ export class Calls {
     if (state !== 'running') return 0
     let asked = 0
     for (const { count } of this.#open.values()) asked += count
-    return Math.max(0, freeSlots - asked)
+    return Math.max(0, Math.min(MAX_JOBS, freeSlots - asked))
   }
 }
+
+const heardKey = ({ jobId, lease }: LeaseName): string => `${jobId}#${String(lease)}`
 
 const isHandBack = (report: Report): boolean => report.kind === 'nack' && report.requeue

@@ -88,7 +88,7 @@ export class Contact {
   #outageOf(reason: string, now: Instant): Outage {
     if (this.#outage === null) {
       this.#outage = { since: now, failures: 0, retryAt: now }
-      this.#effects.log('warn', { reason }, 'the server does not answer; the worker keeps trying')
+      this.#effects.log('warn', { reason }, 'calls to the server fail; the worker keeps trying')
     }
     return this.#outage
   }

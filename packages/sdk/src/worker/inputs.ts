@@ -18,6 +18,8 @@ export interface LeaseName {
 /** A call to the server. It carries reports, asks for jobs, or waits for jobs and orders. */
 export interface Call {
   readonly id: number
+  /** Grows with each call: the server tells an older call from a newer one. */
+  readonly seq: number
   readonly reports: readonly Report[]
   /** Jobs asked for. 0: none. */
   readonly count: number
@@ -30,8 +32,6 @@ export interface Call {
 export interface Listen {
   /** The state the worker is in when the call is sent. */
   readonly state: WorkerState
-  /** Grows with each call; a newer call replaces an older one. */
-  readonly seq: number
   /** Orders received so far; the server forgets them. */
   readonly heard: readonly LeaseName[]
 }
@@ -74,8 +74,8 @@ export type Input =
   /** `isRefused`: the server answered, and will not change its mind. */
   | { readonly in: 'register-failed'; readonly reason: string; readonly isRefused: boolean }
   | { readonly in: 'answered'; readonly call: number; readonly answer: CallAnswer }
-  /** `tooLarge`: the server refused the size of the body. */
-  | { readonly in: 'failed'; readonly call: number; readonly reason: string; readonly tooLarge: string | null }
+  /** `refusal`: the server read the body and refuses it (400, 413, 422), with this code. Null: it did not answer. */
+  | { readonly in: 'failed'; readonly call: number; readonly reason: string; readonly refusal: string | null }
   | {
       readonly in: 'beat'
       readonly sentAt: Instant
@@ -95,8 +95,9 @@ export type Input =
   | { readonly in: 'lost'; readonly key: string }
   | { readonly in: 'quiet' }
   | { readonly in: 'resume' }
-  /** `exits`: the process ends with the worker. */
-  | { readonly in: 'stop'; readonly drainMs: Millis; readonly exits: boolean }
+  | { readonly in: 'stop'; readonly drainMs: Millis }
+  /** The process is this worker and nothing else: it ends with it. */
+  | { readonly in: 'owns-process' }
   /** Wait for no handler any longer. */
   | { readonly in: 'hurry' }
   /** The wake-up that was asked for, or any other moment. */

@@ -6,7 +6,7 @@
  * - A handler that runs inline can only be asked to stop. Given up, it is `abandoned`: its lease is kept until it ends.
  */
 import { after, earliest, elapsed, instant, isDue, millis, type Instant } from '@curfew/core'
-import type { Watched, WorkerState } from '../guard/protocol.ts'
+import type { Watched } from '../guard/protocol.ts'
 import type { Stop } from '../isolate/protocol.ts'
 import type { AttemptLimits } from '../limits.ts'
 import { keyOf, reportOf, type AnyEnding, type Hold, type Report } from '../report.ts'
@@ -23,17 +23,19 @@ export interface HandlerTerms extends HandlerFacts {
 /** What decides whether a job that arrives is started. */
 export interface Arrival {
   readonly asked: Asked
-  readonly state: WorkerState
-  /** The answer took so long that the lease may be over. */
-  readonly isStale: boolean
+  /** Why nothing may start now; null: it may. */
+  readonly refusal: string | null
 }
 
 /** How long a newer attempt waits for the older one of its job to end. */
 const STEP_ASIDE_MS = millis(5_000)
 /** What an isolate of the older attempt gets to clean up in, within its grace. */
 const REPLACED_GRACE_MS = 500
-/** Refusals of a result that leave the job as it was. */
-const TOO_LARGE: readonly string[] = ['result_too_large', 'payload_too_large']
+/** Refusals that say that the attempt is over. After any other refusal the job is still held. */
+const IS_OVER: readonly string[] = ['conflict', 'not_found']
+const UNREPORTABLE = 'report_refused'
+/** So many leases that an order named before their jobs arrived are remembered. */
+const MAX_ORDERED = 1_000
 
 export const LOST: Stop = { why: 'lost' }
 const REPLACED: Stop = { why: 'lost', message: 'The server has handed the job out again.' }
@@ -46,6 +48,8 @@ export class Leases {
   /** By job: more than one only while an older attempt steps aside. */
   readonly #byJob = new Map<string, Set<Held>>()
   #slotsTaken = 0
+  /** Leases that were cancelled or lost before the answer that brings them was read. */
+  readonly #ordered = new Set<string>()
 
   constructor(effects: Effects, handlers: ReadonlyMap<string, HandlerTerms>, send: (report: Report) => void) {
     this.#effects = effects
@@ -96,10 +100,11 @@ export class Leases {
   }
 
   /** Null: it is not started now. */
-  #arrive(job: HandedJob, { asked, state, isStale }: Arrival, now: Instant): Held | null {
+  #arrive(job: HandedJob, { asked, refusal }: Arrival, now: Instant): Held | null {
     const hold: Hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
     const key = keyOf(hold)
     if (this.#held.has(key)) return null // handed back before its answer came
+    if (this.#ordered.delete(key)) return null // the server has ended it already
     const others = [...(this.#byJob.get(job.id) ?? [])]
     if (others.some(({ hold: { lease } }) => (lease ?? 0) > (hold.lease ?? 0))) return null // replaced on its way
     const handler = this.#handlers.get(job.type)
@@ -111,12 +116,8 @@ export class Leases {
       this.#notBegun(held, { kind: 'nack', hold, requeue: false, error })
       return null
     }
-    if (state !== 'running') {
-      this.handBack(held, `The worker was ${state === 'quiet' ? 'quiet' : 'shutting down'} when the job arrived.`)
-      return null
-    }
-    if (isStale) {
-      this.handBack(held, 'The answer that brought the job took too long to arrive.')
+    if (refusal !== null) {
+      this.handBack(held, refusal)
       return null
     }
     if (isDue(terms.softAt, now)) {
@@ -187,6 +188,23 @@ export class Leases {
 
   // ---- Stopping ----
 
+  /** An order named a lease that is not here yet: when its job arrives, it is not started. */
+  noteEnded({ jobId, lease }: LeaseName): void {
+    if (this.#ordered.size < MAX_ORDERED) this.#ordered.add(keyOf({ jobId, attempt: 0, lease }))
+  }
+
+  /** No answer is on its way that could bring jobs. */
+  forgetEnded(): void {
+    this.#ordered.clear()
+  }
+
+  /** A new guard learns what its beats have to list. */
+  watchAll(): void {
+    for (const held of this.#held.values())
+      if (!held.isLost && (takesSlot(held) || (held.isReported && !held.isHandedBack)))
+        this.#effects.do({ do: 'watch', watched: watchedOf(held) })
+  }
+
   /** The attempts that an order is about. */
   meant(jobId: string, lease: number | undefined): Held[] {
     const held = [...(this.#byJob.get(jobId) ?? [])]
@@ -213,8 +231,8 @@ export class Leases {
     if (isNearer) held.giveUpAt = gaveUpAt
     this.#effects.wakeBy(held.giveUpAt)
     if (!isFirst && !isNearer && held.isLost === wasLost) return
-    const { key, isLost } = held
-    this.#effects.do({ do: 'abort', key, stop: held.stop ?? stop, endsAt: lastAt, isLost })
+    const isLost = held.isLost || (held.stop?.why === 'deadline' && held.stop.kind === 'stalled')
+    this.#effects.do({ do: 'abort', key: held.key, stop: held.stop ?? stop, endsAt: lastAt, isLost })
   }
 
   /** The server does not count on this lease any more. */
@@ -287,7 +305,7 @@ export class Leases {
     const { hold } = held
     const stopped = stoppedBy(held)?.why ?? null
     const fields = { job_id: hold.jobId, attempt: hold.attempt, stopped }
-    this.#effects.log('info', fields, 'an attempt ended after the server had closed it; nothing is reported')
+    this.#effects.log('info', fields, 'an attempt ended without a report: its outcome no longer counts')
     if (held.handler === 'over') this.#forget(held)
     else this.#effects.do({ do: 'unwatch', key: held.key })
   }
@@ -301,12 +319,8 @@ export class Leases {
   /** The server answered a report. */
   delivered(report: Report, delivery: Delivery & { kind: 'done' | 'refused' }): void {
     const { hold, kind } = report
-    if (kind === 'ack' && delivery.kind === 'refused' && TOO_LARGE.includes(delivery.code)) {
-      // The job is still held: a result that cannot be stored fails it, and would fail it again.
-      const error = { type: delivery.code, code: delivery.code, message: delivery.message, retryable: false }
-      this.#send({ kind: 'nack', hold, requeue: false, error })
+    if (delivery.kind === 'refused' && !IS_OVER.includes(delivery.code) && this.#reportOtherwise(report, delivery))
       return
-    }
     const held = this.#held.get(keyOf(hold))
     if (held !== undefined) {
       held.isReported = false
@@ -319,6 +333,17 @@ export class Leases {
       { job_id: hold.jobId, attempt: hold.attempt, report: kind, code: delivery.code, reason: delivery.message },
       'the server had closed this attempt already; its report was refused',
     )
+  }
+
+  /** The server refuses what the report says, and the job is still held: it fails with the reason for that. */
+  #reportOtherwise({ kind, hold, ...report }: Report, { code, message }: Delivery & { kind: 'refused' }): boolean {
+    if ('error' in report && report.error.code === UNREPORTABLE) return false
+    // A result that cannot be stored would not be the next time; what a failure says may be another thing.
+    const type = kind === 'ack' ? code : UNREPORTABLE
+    const retryable = kind === 'ack' ? { retryable: false } : {}
+    const error = { type, code: UNREPORTABLE, message: message.slice(0, 500), ...retryable }
+    this.#send({ kind: 'nack', hold, requeue: false, error })
+    return true
   }
 
   // ---- Time ----
@@ -349,7 +374,7 @@ export class Leases {
   #stall(held: Held, now: Instant): void {
     const { stallMs, graceMs } = held.terms
     const stop: Stop = { why: 'deadline', kind: 'stalled', limitMs: stallMs ?? 0, source: 'server' }
-    this.#disown(held)
+    this.#effects.do({ do: 'unwatch', key: held.key })
     this.stop(held, stop, after(now, graceMs))
   }
 

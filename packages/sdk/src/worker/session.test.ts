@@ -1,159 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { after, instant, millis, type Instant } from '@curfew/core'
+import { after, instant, millis } from '@curfew/core'
 import type { StopOrder, WorkerState } from '../guard/protocol.ts'
 import type { HandedJob } from '../wire.ts'
-import type { Call, CallAnswer, Effect, Input, Orders, ServerFeatures } from './inputs.ts'
+import type { Input } from './inputs.ts'
 import { Session } from './session.ts'
-
-type Done<K extends Effect['do']> = Effect & { do: K }
-
-/** A session whose inputs a test says one by one; what it wanted done is kept. */
-class Drive {
-  now: Instant = instant(1_000_000)
-  readonly session: Session
-  effects: Effect[] = []
-
-  constructor(concurrency = 2, server: ServerFeatures = { orders: true, waits: true }) {
-    const limits = {}
-    const handlers = new Map([
-      ['inline', { isolated: false, manual: false, limits }],
-      ['isolated', { isolated: true, manual: false, limits }],
-      ['manual', { isolated: false, manual: true, limits }],
-    ])
-    this.session = new Session({ concurrency, drainMs: millis(25_000), handlers, random: () => 0.5 }, this.now)
-    this.say({ in: 'begin', server })
-    this.say({ in: 'registered', askedAt: this.now, intervalMs: millis(5_000), timeoutMs: millis(30_000) })
-  }
-
-  /** Says it, and lets the turn of the event loop end. */
-  say(input: Input): this {
-    this.effects.push(...this.session.step(input, this.now))
-    while (this.session.wantsTurn) this.effects.push(...this.session.step({ in: 'turn' }, this.now))
-    return this
-  }
-
-  wait(ms: number): this {
-    this.now = after(this.now, millis(ms))
-    return this.say({ in: 'due' })
-  }
-
-  all<K extends Effect['do']>(what: K): Done<K>[] {
-    return this.effects.filter((effect): effect is Done<K> => effect.do === what)
-  }
-
-  last<K extends Effect['do']>(what: K): Done<K> {
-    const found = this.all(what).at(-1)
-    if (found === undefined) throw new Error(`it did not ${what}`)
-    return found
-  }
-
-  /** Calls that were sent and neither answered nor hung up by the test. */
-  get open(): Call[] {
-    return this.all('call')
-      .map(({ call }) => call)
-      .filter(({ id }) => !this.#over.has(id) && !this.all('hang-up').some(({ call }) => call === id))
-  }
-
-  readonly #over = new Set<number>()
-
-  get listening(): Call {
-    const call = this.open.findLast(({ listen }) => listen !== null)
-    if (call === undefined) throw new Error('no call is open')
-    return call
-  }
-
-  get reporting(): Call | undefined {
-    return this.open.find(({ reports }) => reports.length > 0)
-  }
-
-  answer(call: Call, more: Partial<CallAnswer> = {}): this {
-    this.#over.add(call.id)
-    return this.say({
-      in: 'answered',
-      call: call.id,
-      answer: {
-        deliveries: call.reports.map(() => ({ kind: 'done' })),
-        jobs: [],
-        asked: { at: this.now, waitedMs: millis(0) },
-        orders: null,
-        failure: null,
-        ...more,
-      },
-    })
-  }
-
-  fail(call: Call): this {
-    this.#over.add(call.id)
-    return this.say({ in: 'failed', call: call.id, reason: 'reset', tooLarge: null })
-  }
-
-  bring(...jobs: HandedJob[]): this {
-    return this.answer(this.listening, { jobs })
-  }
-
-  order(...stops: StopOrder[]): this {
-    return this.answer(this.listening, { orders: { stops, isForgotten: false } })
-  }
-
-  beat(orders: Partial<Orders> = {}, more: Partial<Input & { in: 'beat' }> = {}): this {
-    return this.say({
-      in: 'beat',
-      sentAt: this.now,
-      epoch: this.epoch,
-      orders: { stops: [], isForgotten: false, ...orders },
-      unlisted: [],
-      ...more,
-    })
-  }
-
-  get epoch(): number {
-    return this.all('tell-guard').at(-1)?.epoch ?? 0
-  }
-
-  settle(key: string): this {
-    return this.say({ in: 'settled', key, ending: { kind: 'returned', result: 1 } })
-  }
-
-  throws(key: string): this {
-    return this.say({ in: 'settled', key, ending: { kind: 'threw', error: { name: 'Error', message: 'no' } } })
-  }
-
-  get started(): string[] {
-    return this.all('start').map(({ key }) => key)
-  }
-
-  /** What was handed back so far. */
-  get handedBack(): string[] {
-    return this.all('call').flatMap(({ call }) =>
-      call.reports.flatMap((report) =>
-        report.kind === 'nack' && report.requeue ? [`${report.hold.jobId}#${String(report.hold.lease)}`] : [],
-      ),
-    )
-  }
-}
-
-function job(id: string, lease = 1, more: Partial<HandedJob> = {}): HandedJob {
-  return {
-    id,
-    type: 'inline',
-    queue: 'default',
-    args: [],
-    state: 'active',
-    attempt: 1,
-    x_lease: lease,
-    x_limits: {
-      timeout_ms: 60_000,
-      grace_ms: 10_000,
-      soft_ms: 60_000,
-      hard_ms: 70_000,
-      visibility_ms: 100_000,
-      on_timeout: 'retry',
-      sources: { timeout: 'type' },
-    },
-    ...more,
-  }
-}
+import { Drive, job } from './session.suite.ts'
 
 const cancelled = (jobId: string, lease: number): StopOrder => ({ job_id: jobId, reason: 'cancelled', x_lease: lease })
 
@@ -174,7 +26,7 @@ describe('the open call', () => {
     expect(drive.reporting).toMatchObject({ count: 1 })
     drive.answer(drive.reporting ?? before)
     expect(drive.listening.count).toBe(1)
-    expect(drive.listening.listen?.seq).toBeGreaterThan(before.listen?.seq ?? Infinity)
+    expect(drive.listening.seq).toBeGreaterThan(before.seq)
   })
 
   test('tells the server which orders were received, once', () => {
@@ -298,7 +150,7 @@ describe('not running', () => {
   test.each(['quiet', 'terminate'] as const)('what arrives while the worker is %s is handed back', (state) => {
     const drive = new Drive()
     const asking = drive.listening
-    drive.say(state === 'quiet' ? { in: 'quiet' } : { in: 'stop', drainMs: millis(25_000), exits: false })
+    drive.say(state === 'quiet' ? { in: 'quiet' } : { in: 'stop', drainMs: millis(25_000) })
     drive.answer(asking, { jobs: [job('a')] })
     expect(drive.started).toEqual([])
     expect(drive.handedBack).toEqual(['a#1'])
@@ -352,13 +204,15 @@ describe('not running', () => {
   )
 
   test('a server without orders cannot resume a worker by echoing a state', () => {
-    const drive = new Drive(1, { orders: false, waits: true }).say({ in: 'quiet' }).beat({ state: 'running' })
+    const drive = new Drive(1, { server: { orders: false, waits: true } })
+      .say({ in: 'quiet' })
+      .beat({ state: 'running' })
     expect(drive.session.state).toBe('quiet')
   })
 })
 
 describe('leaving', () => {
-  const stop: Input = { in: 'stop', drainMs: millis(25_000), exits: false }
+  const stop: Input = { in: 'stop', drainMs: millis(25_000) }
 
   test('goes in order: terminate, the open call, hand-backs, handlers, silence, deregistration', () => {
     const drive = new Drive().bring(job('a'))
@@ -410,7 +264,7 @@ describe('leaving', () => {
   })
 
   test('a handler that outlasts the time to clean up is waited for without a timer that never rests', () => {
-    const drive = new Drive().bring(job('a')).say({ in: 'stop', drainMs: millis(0), exits: false })
+    const drive = new Drive().bring(job('a')).say({ in: 'stop', drainMs: millis(0) })
     drive.wait(2_000)
     const { now } = drive
     drive.effects = []
@@ -421,7 +275,7 @@ describe('leaving', () => {
   test('a hand-back that did not arrive is not named as begun by the deregistration', () => {
     const drive = new Drive().bring(job('a')).say({ in: 'quiet' })
     drive.answer(drive.open.find(({ count }) => count > 0) ?? drive.listening, { jobs: [job('b')] })
-    drive.say({ in: 'stop', drainMs: millis(60_000), exits: false }).settle('a#1')
+    drive.say({ in: 'stop', drainMs: millis(60_000) }).settle('a#1')
     expect(drive.handedBack).toEqual(['b#1'])
     drive.wait(5_000).say({ in: 'silenced' })
     expect(drive.last('deregister').leases).toEqual([{ jobId: 'a', lease: 1 }])
@@ -432,7 +286,7 @@ describe('leaving', () => {
     const options = { concurrency: 1, drainMs: millis(0), handlers: new Map(), random: () => 0.5 }
     const session = new Session(options, now)
     session.step({ in: 'begin', server: { orders: true, waits: true } }, now)
-    session.step({ in: 'stop', drainMs: millis(0), exits: false }, now)
+    session.step({ in: 'stop', drainMs: millis(0) }, now)
     session.step({ in: 'silenced' }, now)
     expect(session.hasEnded).toBe(true)
     expect(session.wantsTurn).toBe(false)
@@ -447,11 +301,7 @@ describe('leaving', () => {
   })
 
   test('a process that is a worker and nothing else ends, and hands back what only its end can stop', () => {
-    const drive = new Drive()
-      .bring(job('a'))
-      .say({ ...stop, exits: true })
-      .say({ in: 'hurry' })
-      .wait(2_000)
+    const drive = new Drive().bring(job('a')).say({ in: 'owns-process' }).say(stop).say({ in: 'hurry' }).wait(2_000)
     expect(drive.last('exit').reports).toMatchObject([{ hold: { jobId: 'a' }, requeue: true }])
   })
 
@@ -499,26 +349,46 @@ describe('outages', () => {
 })
 
 describe('lost answers', () => {
-  test('a job that the server takes for held here and that never arrived is handed back', () => {
+  const named = { unlisted: [{ jobId: 'a', lease: 4, heldMs: 2_000 }] }
+
+  test('a job that the server takes for held here and that never arrived is handed back when a later beat names it again', () => {
     const drive = new Drive()
     drive.fail(drive.listening).wait(200)
     expect(drive.last('beat')).toBeDefined()
-    drive.wait(1_000).beat({}, { unlisted: [{ jobId: 'a', lease: 4, heldMs: 1_150 }] })
+    drive.wait(1_000).beat({}, named)
+    expect(drive.handedBack).toEqual([])
+    expect(drive.last('beat').inMs).toBe(1_000)
+    drive.wait(1_000).beat({}, named)
     expect(drive.handedBack).toEqual(['a#4'])
   })
 
-  test('a job that may still be on its way is waited for, and looked for again', () => {
-    const drive = new Drive().wait(5_000).beat({}, { unlisted: [{ jobId: 'a', lease: 4, heldMs: 10 }] })
-    expect(drive.handedBack).toEqual([])
-    expect(drive.last('beat').inMs).toBe(1_000)
-    drive.bring(job('a', 4))
+  test('a job that arrives after a beat has named it is started', () => {
+    const drive = new Drive().wait(5_000).beat({}, named).bring(job('a', 4))
     expect(drive.started).toEqual(['a#4'])
+    drive.wait(1_000).beat({}, named)
+    expect(drive.handedBack).toEqual([])
+  })
+
+  test('a job that ended while a beat was answered is not taken for lost', () => {
+    const drive = new Drive(1).wait(100)
+    drive.bring(job('a', 4)).settle('a#4')
+    drive.answer(drive.reporting ?? drive.listening)
+    drive.beat({}, named).wait(1_000).beat()
+    expect(drive.handedBack).toEqual([])
+  })
+
+  test('a beat that was sent before the first one was read does not count as a second look', () => {
+    const drive = new Drive().wait(5_000)
+    const sentAt = drive.now
+    drive.now = after(drive.now, millis(3_000))
+    drive.beat({}, { ...named, sentAt }).beat({}, { ...named, sentAt: after(sentAt, millis(2_000)) })
+    expect(drive.handedBack).toEqual([])
   })
 
   test('a job whose answer comes after it was handed back is not started', () => {
     const drive = new Drive().wait(5_000)
     const slow = drive.listening
-    drive.beat({}, { unlisted: [{ jobId: 'a', lease: 4, heldMs: 2_000 }] })
+    drive.beat({}, named).wait(1_000).beat({}, named)
     expect(drive.handedBack).toEqual(['a#4'])
     drive.answer(slow, { jobs: [job('a', 4)] })
     expect(drive.started).toEqual([])
@@ -625,7 +495,7 @@ describe('in any order of inputs', () => {
               drive.beat({}, { unlisted: [{ jobId: id, lease: leases.get(id) ?? 1, heldMs: pick * 400 }] })
               break
             case 'stop':
-              drive.say({ in: 'stop', drainMs: millis(pick * 1_000), exits: false })
+              drive.say({ in: 'stop', drainMs: millis(pick * 1_000) })
               break
             case 'hurry':
               drive.say({ in: 'hurry' })

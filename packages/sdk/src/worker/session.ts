@@ -41,6 +41,10 @@ const MAX_WAIT_MS = 20_000
 const CLEAN_UP_MS = millis(2_000)
 /** How long the last reports may take. */
 const LAST_REPORTS_MS = millis(5_000)
+/** Rest after the server refused to register the worker again. */
+const REGISTER_REST_MS = millis(5_000)
+/** A job that is not known is handed back when a beat names it that was sent this long after it was first read of. */
+const SECOND_LOOK_MS = millis(500)
 
 type Stage = 'drain' | 'clean-up' | 'last-reports' | 'silence' | 'deregister' | 'ended'
 
@@ -48,7 +52,6 @@ interface Leaving {
   stage: Stage
   drainAt: Instant
   stageEndsAt: Instant | null
-  exits: boolean
   isDeregistering: boolean
 }
 
@@ -64,6 +67,18 @@ export class Session {
   #registration: 'none' | 'asking' | 'done' = 'none'
   #hasBegun = false
   #isStarted = false
+  /** A registration was sent: the server may know this worker. */
+  #mayBeKnown = false
+  /** The server has known this worker: reports may be sent. */
+  #wasRegistered = false
+  #registersAgainAt: Instant | null = null
+  #isRefusalLogged = false
+  /** The process ends with the worker. */
+  #exits = false
+  /** Heartbeats are sent. Without a guard nothing starts. */
+  #hasGuard = true
+  /** Jobs that the server takes for held here and that are not known, with when that was first read. */
+  #unknown = new Map<string, Instant>()
   #intervalMs = DEFAULT_INTERVAL_MS
   #leaving: Leaving | null = null
 
@@ -143,7 +158,7 @@ export class Session {
       case 'beat':
         this.#contact.heard(input.sentAt, now)
         this.#obey(input.orders, input.epoch, now)
-        this.#recoverLostAnswers(input.unlisted, now)
+        this.#recoverLostAnswers(input.unlisted, input.sentAt, now)
         return
       case 'beat-failed':
         this.#contact.failed(input.reason, now)
@@ -171,7 +186,10 @@ export class Session {
         if (this.#state === 'quiet') this.#become('running')
         return
       case 'stop':
-        this.#beginLeaving(input.drainMs, input.exits, now)
+        this.#beginLeaving(input.drainMs, now)
+        return
+      case 'owns-process':
+        this.#exits = true
         return
       case 'hurry':
         if (this.#leaving?.stage === 'drain') this.#leaving.drainAt = now
@@ -191,7 +209,9 @@ export class Session {
         return
       case 'guard-gone':
         this.#effects.log('error', {}, 'the thread that sends heartbeats ended by itself; running jobs are given up')
+        this.#hasGuard = false
         this.#fence(now)
+        if (this.#leaving?.stage === 'silence') this.#enterStage(this.#leaving, 'deregister', null)
         return
       case 'guard-back':
         this.#introduceToGuard()
@@ -202,6 +222,8 @@ export class Session {
 
   #registered({ askedAt, intervalMs, timeoutMs }: Input & { in: 'registered' }, now: Instant): void {
     this.#registration = 'done'
+    this.#wasRegistered = true
+    this.#isRefusalLogged = false
     this.#intervalMs = intervalMs
     this.#contact.timeoutMs = timeoutMs
     this.#effects.do({ do: 'registered', intervalMs, timeoutMs, askedAt })
@@ -214,11 +236,18 @@ export class Session {
     this.#registration = 'none'
     if (isRefused && !this.#isStarted) {
       this.#started(reason)
-      this.#leaving = { stage: 'ended', drainAt: now, stageEndsAt: null, exits: false, isDeregistering: false }
+      this.#leaving = { stage: 'ended', drainAt: now, stageEndsAt: null, isDeregistering: false }
       return
     }
-    if (isRefused) this.#effects.log('error', { reason }, 'the server refuses to register this worker again')
-    this.#contact.rest(reason, now)
+    if (!isRefused) {
+      this.#contact.rest(reason, now)
+      return
+    }
+    if (!this.#isRefusalLogged)
+      this.#effects.log('error', { reason }, 'the server refuses to register this worker again; it takes no more jobs')
+    this.#isRefusalLogged = true
+    this.#registersAgainAt = after(now, REGISTER_REST_MS)
+    this.#effects.wakeBy(this.#registersAgainAt)
   }
 
   #started(refusal: string | null): void {
@@ -229,25 +258,33 @@ export class Session {
 
   /** A new guard knows nothing yet. */
   #introduceToGuard(): void {
+    this.#hasGuard = true
+    this.#effects.wantsTurn = true
     this.#effects.do({ do: 'tell-guard', state: this.#state, epoch: this.#epoch })
     if (this.#registration !== 'done') return
     const { timeoutMs, at: askedAt } = this.#contact
     this.#effects.do({ do: 'registered', intervalMs: this.#intervalMs, timeoutMs, askedAt })
+    this.#leases.watchAll()
   }
 
   // ---- Calls ----
 
   #pump(now: Instant): void {
     if (!this.#hasBegun || this.#hasSaidAll || this.#contact.isResting(now)) return
-    if (this.#registration === 'none' && this.#leaving === null) {
+    const mayRegister = this.#registersAgainAt === null || isDue(this.#registersAgainAt, now)
+    if (this.#registration === 'none' && this.#leaving === null && mayRegister) {
       this.#registration = 'asking'
+      this.#mayBeKnown = true
+      this.#registersAgainAt = null
       this.#effects.do({ do: 'register' })
     }
-    if (this.#registration !== 'done') return
+    // Reports need a server, not a registration; jobs are asked for only by a worker that the server knows.
+    if (!this.#wasRegistered) return
+    const mayAsk = this.#registration === 'done' && this.#hasGuard
     this.#calls.pump(now, {
       state: this.#state,
       epoch: this.#epoch,
-      freeSlots: this.#options.concurrency - this.#leases.slotsTaken,
+      freeSlots: mayAsk ? this.#options.concurrency - this.#leases.slotsTaken : 0,
       maxWaitMs: millis(Math.min(MAX_WAIT_MS, Math.floor(this.#contact.timeoutMs / 2))),
     })
   }
@@ -269,38 +306,58 @@ export class Session {
     } else this.#contact.rest(answer.failure, now)
     call.reports.forEach((report, index) => {
       const delivery = answer.deliveries[index] ?? { kind: 'unsent', reason: 'The answer leaves out a report.' }
-      if (delivery.kind !== 'unsent') this.#leases.delivered(report, delivery)
+      if (delivery.kind === 'unsent') this.#calls.notStored(report, now)
       else {
-        this.#calls.report(report)
-        this.#contact.rest(delivery.reason, now)
+        this.#calls.stored()
+        this.#leases.delivered(report, delivery)
       }
     })
     if (answer.orders !== null) this.#obey(answer.orders, call.epoch, now)
-    const isStale = isDue(this.#contact.warnAt, now)
-    this.#leases.take(answer.jobs, { asked: answer.asked, state: this.#state, isStale }, now)
+    this.#leases.take(answer.jobs, { asked: answer.asked, refusal: this.#refusalAt(now) }, now)
+    if (!this.#calls.isAsking()) this.#leases.forgetEnded()
     this.#effects.wakeBy(this.fenceAt)
   }
 
-  #failed({ call: id, reason, tooLarge }: Input & { in: 'failed' }, now: Instant): void {
-    if (tooLarge !== null) {
-      const only = this.#calls.tooLarge(id)
-      if (only !== null) this.#leases.delivered(only, { kind: 'refused', code: tooLarge, message: reason })
-    } else if (this.#calls.failed(id) !== null) this.#contact.rest(reason, now)
+  /** Why a job that arrives now is not started; null: it is. */
+  #refusalAt(now: Instant): string | null {
+    if (this.#state !== 'running')
+      return `The worker was ${this.#state === 'quiet' ? 'quiet' : 'shutting down'} when the job arrived.`
+    if (!this.#hasGuard) return 'The worker could not send heartbeats when the job arrived.'
+    // An answer that hung for so long came with a lease that is over: nothing starts with an empty budget.
+    return isDue(this.#contact.warnAt, now) ? 'The answer that brought the job took too long to arrive.' : null
+  }
+
+  #failed({ call: id, reason, refusal }: Input & { in: 'failed' }, now: Instant): void {
+    if (refusal === null) {
+      if (this.#calls.failed(id) !== null) this.#contact.rest(reason, now)
+      return
+    }
+    const refused = this.#calls.refused(id)
+    if (refused === null) return
+    if (!refused.hadReports) this.#contact.rest(reason, now)
+    if (refused.report !== null)
+      this.#leases.delivered(refused.report, { kind: 'refused', code: refusal, message: reason })
   }
 
   /**
-   * The server takes these for held here, but they are not known: the answer that brought them was lost, or is late. They
-   * are handed back; if the answer comes after all, its job is not started.
+   * The server takes these for held here, but they are not known: the answer that brought them was lost, or is late, or they
+   * were reported while the beat was answered. Those that a later beat names again are handed back; if the answer comes after
+   * all, its job is not started.
    */
-  #recoverLostAnswers(unlisted: readonly Unlisted[], now: Instant): void {
+  #recoverLostAnswers(unlisted: readonly Unlisted[], sentAt: Instant, now: Instant): void {
+    const before = this.#unknown
+    this.#unknown = new Map()
     for (const { jobId, lease, heldMs } of unlisted) {
-      if (this.#leases.has(keyOf({ jobId, attempt: 0, lease }))) continue
-      // The claim was at this moment or before it, on the worker's own clock.
-      const bringers = this.#calls.bringersAt(instant(now - heldMs))
-      if (bringers.length > 0 && heldMs < LATE_ANSWER_MS) {
+      const key = keyOf({ jobId, attempt: 0, lease })
+      if (this.#leases.has(key)) continue
+      const firstAt = before.get(key)
+      if (firstAt === undefined || sentAt < after(firstAt, SECOND_LOOK_MS)) {
+        this.#unknown.set(key, firstAt ?? now)
         this.#effects.do({ do: 'beat', inMs: LATE_ANSWER_MS })
         continue
       }
+      // The claim was at this moment or before it, on the worker's own clock.
+      const bringers = this.#calls.bringersAt(instant(now - heldMs))
       const fields = { job_id: jobId, lease }
       this.#effects.log('warn', fields, 'the answer that brought this job was lost; handing the job back')
       this.#leases.handBackUnknown({ jobId, lease }, now)
@@ -326,7 +383,7 @@ export class Session {
       this.#registration = 'none'
       this.#effects.wantsTurn = true
     }
-    if (state === 'terminate') this.#beginLeaving(this.#options.drainMs, false, now)
+    if (state === 'terminate' && this.#leaving === null) this.#beginLeaving(this.#options.drainMs, now)
     // An answer to an older word of the worker only repeats it; a standing order is repeated too.
     if (epoch !== this.#epoch) return
     if (state === 'quiet' && this.#state === 'running') this.#become('quiet')
@@ -334,8 +391,12 @@ export class Session {
   }
 
   #obeyStop({ job_id: jobId, reason, x_lease: lease }: StopOrder, now: Instant): void {
-    if (lease !== undefined) this.#calls.noteOrder({ jobId, lease })
-    for (const held of this.#leases.meant(jobId, lease)) {
+    const meant = this.#leases.meant(jobId, lease)
+    if (lease !== undefined) {
+      this.#calls.noteOrder({ jobId, lease })
+      if (meant.length === 0 && reason !== 'timeout' && this.#calls.isAsking()) this.#leases.noteEnded({ jobId, lease })
+    }
+    for (const held of meant) {
       const { softStop, hardAt, graceMs } = held.terms
       if (held.handler === 'waiting' || reason === 'lost') this.#leases.lose(held, now)
       else if (reason === 'timeout') this.#leases.stop(held, softStop, hardAt)
@@ -365,6 +426,7 @@ export class Session {
   #armAgain(now: Instant): void {
     this.#effects.awake()
     this.#effects.wakeBy(earliest(this.fenceAt, this.#contact.restsUntil(now)))
+    if (this.#registersAgainAt !== null && this.#registersAgainAt > now) this.#effects.wakeBy(this.#registersAgainAt)
     const leavingAt = this.#leavingAt()
     // A stage of leaving may outlast its time: then a handler is waited for, and not the clock.
     if (leavingAt !== null && leavingAt > now) this.#effects.wakeBy(leavingAt)
@@ -373,13 +435,12 @@ export class Session {
 
   // ---- Leaving ----
 
-  #beginLeaving(drainMs: Millis, exits: boolean, now: Instant): void {
+  #beginLeaving(drainMs: Millis, now: Instant): void {
     const drainAt = after(now, drainMs)
     if (this.#leaving === null) {
-      this.#leaving = { stage: 'drain', drainAt, stageEndsAt: null, exits, isDeregistering: false }
+      this.#leaving = { stage: 'drain', drainAt, stageEndsAt: null, isDeregistering: false }
       this.#become('terminate')
     } else {
-      this.#leaving.exits ||= exits
       // Asked to stop again, it waits no longer than the shorter of both.
       this.#leaving.drainAt = earliest(this.#leaving.drainAt, drainAt) ?? drainAt
     }
@@ -418,7 +479,7 @@ export class Session {
         return
       case 'clean-up':
         if (this.#leases.slotsTaken === 0) this.#sayLastWords(leaving, now)
-        else if (leaving.exits && isDue(leaving.stageEndsAt, now)) this.#exit(leaving, now)
+        else if (this.#exits && isDue(leaving.stageEndsAt, now)) this.#exit(leaving, now)
         return
       case 'last-reports':
         if (this.#hasMoreToSay() && !isDue(leaving.stageEndsAt, now)) return
@@ -431,7 +492,7 @@ export class Session {
       case 'deregister':
         if (leaving.isDeregistering) return
         leaving.isDeregistering = true
-        if (this.#registration !== 'done') this.#enterStage(leaving, 'ended', null)
+        if (!this.#mayBeKnown) this.#enterStage(leaving, 'ended', null)
         else this.#effects.do({ do: 'deregister', leases: this.#leases.begun(), seq: this.#calls.nextSeq(now) })
         return
       case 'ended':
@@ -446,7 +507,7 @@ export class Session {
   }
 
   #hasMoreToSay(): boolean {
-    return this.#registration === 'asking' || (this.#registration === 'done' && !this.#calls.isDone)
+    return this.#wasRegistered ? !this.#calls.isDone : this.#registration === 'asking'
   }
 
   /** Only inline handlers that ignore their signal are left: they stop with the process, and their jobs go back. */

@@ -59,7 +59,7 @@ interface OrdersView {
 export function exchangeTransport({ connection, host, workerId, queues }: Route, orders: boolean): WorkerTransport {
   return {
     features: { orders, waits: true },
-    async carry({ reports, count, waitMs, listen }, signal) {
+    async carry({ seq, reports, count, waitMs, listen }, signal) {
       const acks = reports.filter(({ kind }) => kind === 'ack')
       const nacks = reports.filter(({ kind }) => kind === 'nack')
       const askedAt = monotonicNow(host)
@@ -71,6 +71,7 @@ export function exchangeTransport({ connection, host, workerId, queues }: Route,
         timeoutMs: waitMs + ANSWER_MS,
         body: {
           worker_id: workerId,
+          ...(orders ? { seq } : {}),
           ...(acks.length === 0 ? {} : { acks: acks.map(bodyOf) }),
           ...(nacks.length === 0 ? {} : { nacks: nacks.map(bodyOf) }),
           ...(count === 0 && listen === null ? {} : { fetch: { queues, count, wait_ms: waitMs } }),
@@ -79,7 +80,7 @@ export function exchangeTransport({ connection, host, workerId, queues }: Route,
             : {
                 listen: {
                   state: listen.state,
-                  seq: listen.seq,
+                  seq,
                   heard: listen.heard.map(({ jobId, lease }) => ({ job_id: jobId, x_lease: lease })),
                 },
               }),
@@ -152,6 +153,9 @@ export function singleTransport(
       // One listener for each report, not a leak.
       setMaxListeners(0, signal)
       const deliveries = await Promise.all(reports.map((report) => deliver(report, signal)))
+      const [first] = deliveries
+      // Nothing was answered: that is a failure of the call, and no contact with the server.
+      if (first?.kind === 'unsent' && deliveries.every(({ kind }) => kind === 'unsent')) throw new Error(first.reason)
       const askedAt = monotonicNow(host)
       const back = { deliveries, ...comingBack(askedAt, {}), orders: null, failure: null }
       if (count === 0) return back

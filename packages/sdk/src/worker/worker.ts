@@ -84,6 +84,8 @@ const DEFAULT_INTERVAL_S = 5
 const DEFAULT_TIMEOUT_S = 30
 
 export class Worker {
+  /** Workers whose `run()` owns this process: it ends with the last of them. */
+  static readonly #runs = new Set<Worker>()
   readonly id: string
   readonly client: Client
   readonly #options: WorkerOptions
@@ -216,10 +218,10 @@ export class Worker {
     const forget = onSignals({
       SIGTERM: () => {
         if (this.#session.isLeaving) this.#hear({ in: 'hurry' })
-        this.#stop(this.#drainMs, true)
+        this.#stop(this.#drainMs)
       },
       SIGINT: () => {
-        this.#stop(millis(0), true)
+        this.#stop(millis(0))
         this.#hear({ in: 'hurry' })
       },
       SIGTSTP: () => {
@@ -229,14 +231,16 @@ export class Worker {
         this.resume()
       },
     })
+    Worker.#runs.add(this)
     try {
       await this.start()
       await this.#ended.promise
     } finally {
       forget()
+      Worker.#runs.delete(this)
     }
     // What was abandoned cannot be stopped, and would keep the process alive.
-    if (this.#session.running.length > 0) process.exit(0)
+    if (this.#session.running.length > 0 && Worker.#runs.size === 0) process.exit(0)
   }
 
   /** Takes no more jobs; goes on with those it has. */
@@ -251,12 +255,17 @@ export class Worker {
 
   /** Waits for running jobs, hands back the rest, deregisters. */
   stop(options: { readonly drain?: Duration } = {}): Promise<void> {
-    this.#stop(options.drain === undefined ? this.#drainMs : toMillis(options.drain, 'drain'), false)
+    this.#stop(options.drain === undefined ? this.#drainMs : toMillis(options.drain, 'drain'))
     return this.#ended.promise
   }
 
-  #stop(drainMs: Millis, exits: boolean): void {
-    this.#hear({ in: 'stop', drainMs, exits: exits && this.#isThreaded })
+  /** The process is this worker and nothing else, and can be ended from the guard's thread. */
+  get #ownsProcess(): boolean {
+    return Worker.#runs.has(this) && this.#isThreaded
+  }
+
+  #stop(drainMs: Millis): void {
+    this.#hear({ in: 'stop', drainMs })
     this.#leaving.resolve(undefined)
   }
 
@@ -265,10 +274,11 @@ export class Worker {
   async #start(): Promise<void> {
     if (this.#handlers.size === 0) throw new InputError('A worker without a handler would fail every job it takes.')
     const transport = await this.#untilAnswered(() => this.#findTransport())
-    if (transport === null) return
+    if (transport === null || this.#session.isLeaving) return
     this.#transport = transport
     this.#guard = this.#startGuard()
-    if (!(await this.#canRunHandlers())) return
+    if (!(await this.#canRunHandlers()) || this.#session.isLeaving) return
+    if (this.#ownsProcess) this.#hear({ in: 'owns-process' })
     this.#hear({ in: 'begin', server: transport.features })
     await this.#started.promise
   }
@@ -291,7 +301,8 @@ export class Worker {
   async #untilAnswered<T>(ask: () => Promise<T>): Promise<T | null> {
     for (let failures = 0; !this.#session.isLeaving;) {
       try {
-        const answer = await ask()
+        const answer = await Promise.race([ask(), this.#leaving.promise])
+        if (answer === undefined) return null
         if (failures > 0) this.#log.warn({}, 'the server answers; the worker starts')
         return answer
       } catch (error) {
@@ -505,8 +516,8 @@ export class Worker {
       const answer = await transport.carry(call, controller.signal)
       this.#hear({ in: 'answered', call: call.id, answer })
     } catch (error) {
-      const tooLarge = error instanceof RequestError && error.status === 413 ? error.code : null
-      this.#hear({ in: 'failed', call: call.id, reason: reasonOf(error), tooLarge })
+      const isRefused = error instanceof RequestError && [400, 413, 422].includes(error.status)
+      this.#hear({ in: 'failed', call: call.id, reason: reasonOf(error), refusal: isRefused ? error.code : null })
     } finally {
       this.#calls.delete(call.id)
     }
@@ -514,10 +525,17 @@ export class Worker {
 
   async #deregister(leases: readonly LeaseName[], seq: number): Promise<void> {
     const { path, body } = this.#farewell(leases, seq)
+    const controller = new AbortController()
+    const timer = this.#host.setTimer(2 * DEREGISTER_MS, () => {
+      controller.abort(new Error('The server did not answer in time.'))
+    })
+    const call = { method: 'POST', path, body, idempotent: true, timeoutMs: DEREGISTER_MS } as const
     try {
-      await this.#connection.call({ method: 'POST', path, body, idempotent: false, timeoutMs: DEREGISTER_MS })
+      await this.#connection.call({ ...call, signal: controller.signal })
     } catch (error) {
       this.#log.debug({ reason: reasonOf(error) }, 'the worker could not deregister')
+    } finally {
+      timer.cancel()
     }
     this.#hear({ in: 'deregistered' })
   }
@@ -612,10 +630,16 @@ export class Worker {
    * from here on, so no handler runs another line while the guard hands the jobs back and deregisters.
    */
   #exit({ reports, leases, seq }: Effect & { do: 'exit' }): void {
+    if (this.#guard === null) process.exit(0)
     const done = new Int32Array(new SharedArrayBuffer(4))
     const calls = [...(this.#transport?.lastCalls(reports) ?? []), this.#farewell(leases, seq)]
-    this.#guard?.order({ op: 'leave', calls, done })
-    this.#guard?.flush()
+    this.#guard.order({ op: 'leave', calls, done })
+    this.#guard.flush()
+    // Where other workers run in this process, it cannot end with this one.
+    if (Worker.#runs.size > 1) {
+      void this.#end()
+      return
+    }
     Atomics.wait(done, 0, 0, LAST_WORDS_MS)
     process.exit(0)
   }
