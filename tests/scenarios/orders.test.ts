@@ -315,6 +315,21 @@ test.each(DISMISSALS)('the open call of a worker that %s is answered', async (_,
   expect((await call).body.jobs).toEqual([])
 })
 
+test.each([
+  ['of a quiet worker', 'quiet', { state: 'quiet' }],
+  ['of a worker that terminates', 'terminate', { state: 'terminate' }],
+  ['for no jobs', 'quiet', { state: 'running', count: 0 }],
+])('a beat of a worker that is not running leaves an open call %s open', async (_, state, asked) => {
+  const { server, ids } = await working(1)
+  const call = listen(server, { ...asked, seq: 1 })
+  await server.advance(1_000)
+  await server.beat('w', ids, { state, seq: 2 })
+  await server.post('/ojs/v1/workers/exchange', { worker_id: 'w', beat: { state, seq: 3, active_job_ids: ids } })
+  expect(await answered(call)).toBe(false)
+  await cancel(server, ids[0])
+  expect((await call).body['orders']).toMatchObject({ x_cancel_jobs: [{ job_id: ids[0] }] })
+})
+
 test('the call of a worker whose caller hung up takes no job', async () => {
   const { server } = await working()
   const gone = new AbortController()

@@ -65,7 +65,7 @@ async function atOnce(engine: Engine, asked: Exchange): Promise<Exchanged> {
     for (const outcome of outcomes) if (!outcome.ok) engine.noteRefusal(name, outcome.error)
   }
   // A worker that is not running must not be given jobs by a poll it left open.
-  if (done.beat !== null && done.beat.state !== 'running') engine.polls.dismiss(asked.workerId)
+  if (done.beat !== null && done.beat.state !== 'running') engine.polls.dismissFetches(asked.workerId)
   return done
 }
 

@@ -84,7 +84,7 @@ const HAS_LEFT = { state: 'terminate', extended: [], stop: [], unlisted: [], rer
 export async function heartbeat(engine: Engine, report: BeatReport): Promise<BeatAnswer> {
   const answer = await engine.run(beat(engine, report))
   // A worker that is not running must not be given jobs by a poll it left open.
-  if (answer.state !== 'running') engine.polls.dismiss(report.workerId)
+  if (answer.state !== 'running') engine.polls.dismissFetches(report.workerId)
   return answer
 }
 

@@ -29,6 +29,7 @@ export interface Poll {
 }
 
 class OpenPoll implements Poll {
+  /** Empty: it takes no jobs. */
   readonly queues: readonly string[]
   readonly workerId: string | null
   readonly tenant: string | null
@@ -86,6 +87,11 @@ class OpenPoll implements Poll {
     this.#awake = true
     this.#resolve?.()
     this.#resolve = null
+  }
+
+  dismiss(): void {
+    this.dismissed = true
+    this.nudge()
   }
 
   /** A wake this poll no longer needs is passed on: the job it told of is still there. So is what it watched. */
@@ -199,18 +205,17 @@ export class Polls {
 
   /** The worker was removed or quieted: its polls are answered empty. */
   dismiss(workerId: string): void {
-    for (const poll of this.#of(workerId)) {
-      poll.dismissed = true
-      poll.nudge()
-    }
+    for (const poll of this.#of(workerId)) poll.dismiss()
+  }
+
+  /** The worker reports that it takes no jobs: a poll that only listens for orders stays open. */
+  dismissFetches(workerId: string): void {
+    for (const poll of this.#of(workerId)) if (poll.queues.length > 0) poll.dismiss()
   }
 
   /** The server is stopping. */
   dismissAll(): void {
-    for (const poll of this.#open) {
-      poll.dismissed = true
-      poll.nudge()
-    }
+    for (const poll of this.#open) poll.dismiss()
   }
 
   get size(): number {
