@@ -288,6 +288,37 @@ test.each(LATE)('a %s from before the deregistration does not bring the worker b
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
 })
 
+const fetching = (server: TestServer, more: object): Promise<Reply> =>
+  server.post('/ojs/v1/workers/exchange', { worker_id: 'w', fetch: { queues: ['default'] }, ...more })
+
+test.each([
+  ['alone', {}],
+  ['that waits', { fetch: { queues: ['default'], wait_ms: 10_000 } }],
+  ['with reports', { acks: [{ job_id: '0190b0c0-0000-7000-8000-000000000000', x_lease: 1 }] }],
+])('a fetch %s from before the deregistration gets no jobs and does not bring the worker back', async (_, more) => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await leave(server, { seq: 9, x_leases: {} })
+  const id = await server.enqueue()
+  for (const ms of [0, 20_000, 600_000]) {
+    await server.advance(ms)
+    for (const seq of [6, 9])
+      expect((await fetching(server, { ...more, seq })).body).toMatchObject({ jobs: [], x_waited_ms: 0 })
+    await isUnknown(server)
+  }
+  expect((await server.job(id)).state).toBe('available')
+  expect((await fetching(server, { ...more, seq: 10 })).body.jobs).toMatchObject([{ id }])
+})
+
+test('a fetch without a number brings a worker back that has left', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await leave(server, { seq: 9 })
+  const id = await server.enqueue()
+  expect((await fetching(server, {})).body.jobs).toMatchObject([{ id }])
+  expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
+})
+
 test.each([
   ['a deregistration', {}, { seq: 4 }],
   ['a beat', { seq: 4 }, {}],

@@ -26,7 +26,7 @@ import { Gate, isLimited, LIMITERS, type TurnedAway } from './limiters.ts'
 import type { Orders } from './orders.ts'
 import { hasPools, turns } from './pools.ts'
 import type { Unit } from './unit.ts'
-import { livingWorker, seen, touch } from './workers.ts'
+import { isLateCall, livingWorker, seen, touch } from './workers.ts'
 
 export interface FetchRequest {
   readonly queues: readonly string[]
@@ -36,6 +36,8 @@ export interface FetchRequest {
   readonly waitMs: number
   /** Only this tenant's jobs; null: anybody's. */
   readonly tenant: string | null
+  /** The number of the call, counted with the beats: a call from before the worker's deregistration gets nothing. */
+  readonly seq?: number
 }
 
 export interface Claimed {
@@ -168,6 +170,7 @@ export function claim(engine: Engine, request: FetchRequest): Command<Claimed | 
       ...(request.queues.some((name) => engine.limitedQueues.has(name)) ? { names: [LIMITERS] } : {}),
     },
     run: async (unit) => {
+      if (isFromBeforeLeaving(unit, request)) return null
       const worker = request.workerId === null ? null : meet(unit, request.workerId)
       if (worker !== null && (worker.state !== 'running' || desiredState(worker.directive, 'running') !== 'running'))
         return null
@@ -239,6 +242,10 @@ async function takeFrom(
   if (count > room) await gate.left(queue)
   return false
 }
+
+/** A fetch without a number cannot be told from one of a worker that came back. */
+const isFromBeforeLeaving = (unit: Unit, { workerId, seq }: FetchRequest): boolean =>
+  workerId !== null && seq !== undefined && isLateCall(unit, workerId, seq)
 
 function meet(unit: Unit, workerId: string): Worker {
   const worker = seen(unit, livingWorker(unit, workerId))

@@ -18,6 +18,7 @@ import {
 } from '@curfew/core'
 import type { Outcome } from '../engine/corridor.ts'
 import { exchange, type Exchange } from '../engine/exchange.ts'
+import type { FetchRequest } from '../engine/fetch.ts'
 import type { Listening, Orders } from '../engine/orders.ts'
 import { isRepeat } from '../engine/reports.ts'
 import type { Saved } from '../engine/signs.ts'
@@ -51,6 +52,7 @@ interface ReportRead {
 const EXCHANGE_SHAPE = object(
   {
     worker_id: WORKER_ID_SHAPE,
+    seq: whole(0),
     checkpoints: list(object({ ...REPORT_FIELDS, ...CHECKPOINT_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
     acks: list(object({ ...REPORT_FIELDS, ...ACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
     nacks: list(object({ ...REPORT_FIELDS, ...NACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
@@ -124,10 +126,13 @@ function exchangeOf(call: Call): Exchange {
     acks: each('acks', read.acks, (_, source) => ({ result: memberText(source, 'result') ?? null })),
     nacks: each('nacks', read.nacks, failureOf),
     beat: read.beat === undefined ? null : beatReport(workerId, read.beat),
-    fetch: read.fetch === undefined ? null : fetchRequest(workerId, read.fetch, tenantOf(call)),
+    fetch: read.fetch === undefined ? null : numbered(fetchRequest(workerId, read.fetch, tenantOf(call)), read.seq),
     listen: listen === undefined ? null : listeningOf(workerId, listen),
   }
 }
+
+const numbered = (request: FetchRequest, seq: number | undefined): FetchRequest =>
+  seq === undefined ? request : { ...request, seq }
 
 type ListenRead = NonNullable<ReturnType<typeof EXCHANGE_SHAPE.read>['listen']>
 
