@@ -378,16 +378,41 @@ test('a call that is open keeps its worker alive, and writes its row no more oft
   expect(versions[0]).toBeLessThanOrEqual(versions[1] ?? 0)
 })
 
-test('a worker that the server does not know is asked once to register', async () => {
+test('a worker that the server does not know is asked at once to register', async () => {
   const server = await TestServer.open()
   expect((await listen(server)).body['orders']).toEqual({ state: 'running', x_cancel_jobs: [], x_reregister: true })
-  const call = listen(server)
-  expect(await answered(call)).toBe(false)
-  await server.advance(30_000)
-  await call
-  await server.advance(30_000)
+  await server.advance(60_000)
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
-  expect((await listen(server)).body['orders']).toMatchObject({ x_reregister: true })
+  const { body } = await listen(server)
+  expect(body).toMatchObject({ orders: { x_reregister: true }, x_waited_ms: 0 })
+})
+
+test('a worker is asked to register with every answer until it has, and its calls still wait', async () => {
+  const { server } = await working()
+  await server.advance(60_000)
+  expect((await listen(server)).body).toMatchObject({ orders: { x_reregister: true }, x_waited_ms: 0 })
+  const unregistered = { state: 'running', x_cancel_jobs: [], x_reregister: true }
+  for (const more of [{}, { beat: { active_job_ids: [] } }]) {
+    const call = listen(server, { more, wait_ms: 10_000 })
+    expect(await answered(call)).toBe(false)
+    await server.advance(10_000)
+    expect((await call).body).toMatchObject({ jobs: [], orders: unregistered, x_waited_ms: 10_000 })
+  }
+  const id = await server.enqueue()
+  expect((await listen(server)).body).toMatchObject({ jobs: [{ id }], orders: unregistered })
+  await server.register('w')
+  const call = listen(server, { wait_ms: 10_000 })
+  await server.advance(10_000)
+  expect((await call).body['orders']).toBeUndefined()
+})
+
+test('a worker that was first heard of by a beat is asked to register by its open call', async () => {
+  const server = await TestServer.open()
+  await server.beat('w', [])
+  const call = listen(server, { wait_ms: 10_000 })
+  expect(await answered(call)).toBe(false)
+  await server.advance(10_000)
+  expect((await call).body['orders']).toMatchObject({ x_reregister: true })
 })
 
 test('what a call says of its state counts unless a later beat has said otherwise', async () => {

@@ -47,7 +47,8 @@ export async function exchange(engine: Engine, asked: Exchange, gone: AbortSigna
     return { ...NOTHING, ...(await waitForOrders(engine, fetch, listen, gone)) }
   }
   const done = await atOnce(engine, { ...asked, fetch: null })
-  if (done.orders !== null || done.beat === null || (listen === null && done.beat.state !== 'running')) return done
+  if (done.orders?.isUrgent === true || done.beat === null || (listen === null && done.beat.state !== 'running'))
+    return done
   if (listen !== null) return { ...done, ...(await waitForOrders(engine, fetch, listen, gone)) }
   const waitMs = done.beat.stop.length > 0 ? 0 : fetch.waitMs
   return { ...done, handed: await fetchJobs(engine, { ...fetch, waitMs }, gone) }

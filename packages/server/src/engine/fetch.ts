@@ -103,7 +103,7 @@ export async function waitFor(
       const { handed, turnedAway, hasMore } = claimed ?? NOT_SERVED
       // Who watched and got something does not know whether there is more: another looks.
       poll.watch(turnedAway ?? (handed.length > 0 && poll.watches !== null ? NOTHING_KNOWN : null))
-      if (handed.length > 0 || orders !== null || over) return { handed, orders }
+      if (handed.length > 0 || orders?.isUrgent === true || over) return { handed, orders }
       // An end it has not seen may have come while it was looking.
       if (hasMore || (turnedAway?.awaitsEnd === true && engine.endings !== endings)) continue
       const opening = turnedAway?.opensAt == null ? null : engine.timerAt(turnedAway.opensAt, () => poll.wake())

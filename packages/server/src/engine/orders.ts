@@ -25,7 +25,10 @@ export interface Listening {
 export interface Orders {
   readonly state: WorkerState
   readonly stop: readonly StopOrder[]
+  /** Repeated until the worker has registered, because an answer may be lost. */
   readonly reregister: boolean
+  /** The call is answered at once. A worker that never registers is not: it would call without end. */
+  readonly isUrgent: boolean
 }
 
 /** Holds the call until there are jobs or orders. */
@@ -68,15 +71,12 @@ export function lookFor(
     run: async (unit) => {
       const orders = await hear(unit, listening, isFirst)
       const claimed = claims === null || orders.state !== 'running' ? null : await claims.run(unit)
-      return { claimed, orders: hasNews(orders, listening) ? orders : null }
+      return { claimed, orders: orders.isUrgent || orders.reregister ? orders : null }
     },
   }
 }
 
-const hasNews = ({ state, stop, reregister }: Orders, said: Listening): boolean =>
-  state !== said.state || stop.length > 0 || reregister
-
-const HAS_LEFT: Orders = { state: 'terminate', stop: [], reregister: true }
+const HAS_LEFT: Orders = { state: 'terminate', stop: [], reregister: true, isUrgent: true }
 
 async function hear(unit: Unit, listening: Listening, isFirst: boolean): Promise<Orders> {
   if (isLateCall(unit, listening.workerId, listening.seq)) return HAS_LEFT
@@ -86,11 +86,10 @@ async function hear(unit: Unit, listening: Listening, isFirst: boolean): Promise
   if (worker.state === 'quiet' && before.state === 'running')
     unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
   forgetHeard(unit, listening)
-  return {
-    state: desiredState(worker.directive, listening.state),
-    stop: await stopOrders(unit, worker, unit.notices(worker.id)),
-    reregister: !before.known,
-  }
+  const state = desiredState(worker.directive, listening.state)
+  const stop = await stopOrders(unit, worker, unit.notices(worker.id))
+  const isUrgent = state !== listening.state || stop.length > 0 || !before.known
+  return { state, stop, reregister: !before.registered, isUrgent }
 }
 
 /** A worker that listens is judged by its silence, as one that beats; what it reports counts as in a beat. */
