@@ -297,7 +297,21 @@ test('a job is not lost between an older call and the one that takes its place',
   }
 })
 
+test('a registration ends the calls that an earlier process of the same id left open', async () => {
+  const { server } = await working()
+  const left = listen(server, { seq: 1_000_000 })
+  await idle()
+  await server.register('w')
+  expect((await left).body.jobs).toEqual([])
+  // The clock of the new process began anew.
+  const call = listen(server, { seq: 5 })
+  expect(await answered(call)).toBe(false)
+  const id = await server.enqueue()
+  expect((await call).body.jobs).toMatchObject([{ id }])
+})
+
 const DISMISSALS: [string, (server: TestServer) => unknown][] = [
+  ['registers again', (server) => server.register('w')],
   ['deregisters', (server) => server.post('/ojs/v1/workers/deregister', { worker_id: 'w' })],
   ['beats quiet', (server) => server.beat('w', [], { state: 'quiet' })],
   ['beats terminate', (server) => server.beat('w', [], { state: 'terminate' })],

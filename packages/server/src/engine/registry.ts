@@ -28,8 +28,17 @@ export interface Registration {
   readonly handlers: Readonly<Record<string, AskedLimits>>
 }
 
-/** Registering an id again replaces its record; the jobs it holds stay its own, and it is told of those it lost. */
-export function register(registration: Registration): Command<Instant> {
+/**
+ * Registering an id again replaces its record; the jobs it holds stay its own, and it is told of those it lost. Calls that
+ * are open end: an earlier process may have left them, with larger numbers than those of the new one.
+ */
+export async function register(engine: Engine, registration: Registration): Promise<Instant> {
+  const registeredAt = await engine.run(replaceRecord(registration))
+  engine.polls.dismiss(registration.workerId)
+  return registeredAt
+}
+
+function replaceRecord(registration: Registration): Command<Instant> {
   return {
     name: 'register',
     needs: { workers: [registration.workerId] },

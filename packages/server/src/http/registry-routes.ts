@@ -58,18 +58,16 @@ export const REGISTRY_ROUTES: readonly Route[] = [
         TYPE_SHAPE.read(type, `handlers.${type}`)
         handlers[type] = readHandlerLimits(limits, `handlers.${type}`)
       }
-      const now = await call.engine.run(
-        register({
-          workerId: read.worker_id,
-          hostname: read.hostname,
-          pid: read.pid,
-          queues: read.queues,
-          concurrency: read.concurrency,
-          labels: read.labels ?? [],
-          startedAt: read.started_at ?? null,
-          handlers,
-        }),
-      )
+      const now = await register(call.engine, {
+        workerId: read.worker_id,
+        hostname: read.hostname,
+        pid: read.pid,
+        queues: read.queues,
+        concurrency: read.concurrency,
+        labels: read.labels ?? [],
+        startedAt: read.started_at ?? null,
+        handlers,
+      })
       const { settings } = call.engine
       return {
         body: JSON.stringify({
