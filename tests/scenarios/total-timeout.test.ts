@@ -124,6 +124,18 @@ test('an enqueue whose reserve cuts into its timeout says so, with the figures',
   expect(roomy.body.job).not.toHaveProperty('x_warnings')
 })
 
+test('a grace that takes all that the total leaves is cut, so that the handler has time before it is asked to stop', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  const asked = { type: 'a', args: [], timeout: 20, total_timeout: 20, grace_period: 30 }
+  const { job } = (await server.post('/ojs/v1/jobs', asked)).body
+  expect(job['x_warnings']).toEqual([
+    expect.stringMatching(/^grace_period of 30 s does not fit into the 20 s .* after 18 s, 2 s before total_timeout/),
+  ])
+  const [handed] = (await server.fetch({ worker_id: 'w' })).body.jobs
+  expect(handed?.x_limits).toMatchObject({ soft_ms: 18_000, hard_ms: 20_000, grace_ms: 30_000, soft_limit: 'total' })
+})
+
 test('a job that waits for its retry ends at the total deadline too', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({

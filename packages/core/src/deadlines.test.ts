@@ -125,9 +125,29 @@ describe('due means now >= deadline', () => {
       ['12:00:54', '12:01', 'total'],
     ],
     [
-      'a grace longer than the total asks at the start',
-      { totalMs: 60_000, graceMs: 90_000 },
-      ['12:00', '12:01', 'total'],
+      'a grace that was set and is just shorter than the total is kept',
+      { totalMs: 60_000, graceMs: 59_999 },
+      ['12:00:00.001', '12:01', 'total'],
+    ],
+    [
+      'a grace as long as the total counts as the default',
+      { totalMs: 60_000, graceMs: 60_000 },
+      ['12:00:54', '12:01', 'total'],
+    ],
+    [
+      'a grace as long as the total leaves at the claim counts as the default',
+      { totalMs: 60_000, graceMs: 20_000, claimedAt: at('12:00:40') },
+      ['12:00:58', '12:01', 'total'],
+    ],
+    [
+      'a grace longer than a long total keeps no more than the default grace',
+      { timeoutMs: 600_000, totalMs: 600_000, graceMs: 900_000 },
+      ['12:09:30', '12:10', 'total'],
+    ],
+    [
+      'a grace longer than the total leaves a short timeout whole',
+      { timeoutMs: 20_000, totalMs: 60_000, graceMs: 90_000 },
+      ['12:00:20', '12:01', 'timeout'],
     ],
     [
       'what a parent hands down is a total as well',

@@ -90,9 +90,17 @@ export function softDeadline(job: Job): { at: Instant; limit: SoftLimit } | null
   return reservedAt <= timeoutAt ? { at: reservedAt, limit: 'total' } : { at: timeoutAt, limit: 'timeout' }
 }
 
-/** A grace that was set is kept free in full; a default one takes no more than a tenth of what the total leaves. */
+/** The default of the specification (OJS timeouts §5.4): a job whose grace was set does not know its server's default. */
+const USUAL_GRACE_MS = seconds(30)
+
+/**
+ * A grace that was set is kept free in full; a default one takes no more than a tenth of what the total leaves. A set
+ * grace that would take all of it counts as the default, or the handler would be asked to stop as it starts.
+ */
 function reserveFor(grace: Limit, leftMs: Millis): Millis {
-  return speakerFor(grace) === 'default' ? millis(Math.min(grace.ms, Math.floor(leftMs / 10))) : grace.ms
+  const isSet = speakerFor(grace) !== 'default'
+  if (isSet && grace.ms < leftMs) return grace.ms
+  return millis(Math.min(isSet ? USUAL_GRACE_MS : grace.ms, Math.floor(leftMs / 10)))
 }
 
 /** When the handler is asked to stop. */

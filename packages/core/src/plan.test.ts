@@ -175,7 +175,18 @@ describe('warnings', () => {
       'of the 10 s that total_timeout leaves, the handler gets 9 s',
       { timeoutMs: 30_000, totalMs: 60_000, scheduledAt: at('12:00:50') },
     ],
-    ['the handler is asked to stop as soon as it starts', { graceMs: 30_000, totalMs: 30_000 }],
+    [
+      'grace_period of 30 s does not fit into the 30 s that total_timeout leaves: the handler is asked to stop after 27 s, 3 s before total_timeout.',
+      { graceMs: 30_000, totalMs: 30_000 },
+    ],
+    [
+      'grace_period of 30 s does not fit into the 10 s that total_timeout leaves: the handler is asked to stop after 9 s, 1 s before total_timeout.',
+      { timeoutMs: 30_000, graceMs: 30_000, totalMs: 60_000, scheduledAt: at('12:00:50') },
+    ],
+    [
+      'the handler is asked to stop after 5 s, 25 s before total_timeout.',
+      { timeoutMs: 5_000, graceMs: 60_000, totalMs: 30_000 },
+    ],
     ['heartbeat_timeout can never fire', { timeoutMs: 30_000, graceMs: 0, heartbeatMs: 30_000 }],
     ['visibility_timeout is shorter than timeout', { timeoutMs: 30_000, visibilityMs: 29_999 }],
     ['x_on_timeout is "discard"', { onTimeout: 'discard', retry: { maxAttempts: 2 } }],

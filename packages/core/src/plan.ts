@@ -74,7 +74,7 @@ function rarelyHeard(heartbeat: Limit | null, beatEveryMs: Millis): string[] {
   return warning === null ? [] : [warning]
 }
 
-/** The reserve before the total takes time from the handler, where both limits were set, or leaves it none. */
+/** The reserve before the total takes time from the handler, where both limits were set; or the grace does not fit. */
 function shortened(job: Job, limits: AttemptLimits): string[] {
   const { createdAt, scheduledAt } = job
   const startsAt = scheduledAt !== null && scheduledAt > createdAt ? scheduledAt : createdAt
@@ -82,16 +82,15 @@ function shortened(job: Job, limits: AttemptLimits): string[] {
   if (total === null || total <= startsAt) return []
   const soft = softDeadlineAt(asStarted(job, limits, 1, startsAt)) ?? total
   const [leftMs, softMs] = [elapsed(startsAt, total), elapsed(startsAt, soft)]
-  if (soft === total || softMs >= limits.timeout.ms) return []
-  const kept = `The last ${inSeconds(elapsed(soft, total))} s before total_timeout are kept for the handler to stop in (grace_period)`
-  if (softMs === 0) {
+  const reserve = inSeconds(elapsed(soft, total))
+  if (speakerFor(limits.grace) !== 'default' && limits.grace.ms >= leftMs) {
     return [
-      `${kept}, and total_timeout leaves no more than that: the handler is asked to stop as soon as it starts. Set a shorter grace_period or a longer total_timeout.`,
+      `grace_period of ${inSeconds(limits.grace.ms)} s does not fit into the ${inSeconds(leftMs)} s that total_timeout leaves: the handler is asked to stop after ${inSeconds(softMs)} s, ${reserve} s before total_timeout. Set a shorter grace_period or a longer total_timeout.`,
     ]
   }
-  if (speakerFor(limits.timeout) === 'default') return []
+  if (soft === total || softMs >= limits.timeout.ms || speakerFor(limits.timeout) === 'default') return []
   return [
-    `${kept}: of the ${inSeconds(leftMs)} s that total_timeout leaves, the handler gets ${inSeconds(softMs)} s before it is asked to stop, not its timeout of ${inSeconds(limits.timeout.ms)} s. Set a longer total_timeout, or a shorter grace_period.`,
+    `The last ${reserve} s before total_timeout are kept for the handler to stop in (grace_period): of the ${inSeconds(leftMs)} s that total_timeout leaves, the handler gets ${inSeconds(softMs)} s before it is asked to stop, not its timeout of ${inSeconds(limits.timeout.ms)} s. Set a longer total_timeout, or a shorter grace_period.`,
   ]
 }
 

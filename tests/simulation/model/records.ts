@@ -125,8 +125,11 @@ export function softStop({ hold, ...job }: ModelJob): { at: number; limit: 'time
   if (hold === null) return null
   const [timeoutAt, endsAt] = [hold.startedAt + hold.timeout.ms, totalAt({ hold, ...job })]
   if (endsAt === null) return { at: timeoutAt, limit: 'timeout' }
-  const tenth = Math.floor((endsAt - hold.startedAt) / 10)
-  const keptMs = hold.grace.said === 'default' && hold.grace.ms > tenth ? tenth : hold.grace.ms
+  const leftMs = endsAt - hold.startedAt
+  const tenth = Math.floor(leftMs / 10)
+  const most = hold.grace.said === 'default' ? hold.grace.ms : 30_000
+  const isKept = hold.grace.said !== 'default' && hold.grace.ms < leftMs
+  const keptMs = isKept ? hold.grace.ms : most > tenth ? tenth : most
   const at = Math.max(hold.startedAt, endsAt - keptMs)
   return at > timeoutAt ? { at: timeoutAt, limit: 'timeout' } : { at, limit: 'total' }
 }
