@@ -232,13 +232,6 @@ const dropsReports = planted((session) => {
   }
 })
 
-/** Orders received are named without their lease, so the server gives them again and again. */
-const hearsWithoutLease = misdoes((effect) => {
-  if (effect.do !== 'call' || effect.call.listen === null) return [effect]
-  const heard = effect.call.listen.heard.map((name) => ({ ...name, lease: 0 }))
-  return [{ ...effect, call: { ...effect.call, listen: { ...effect.call.listen, heard } } }]
-})
-
 export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'attempts are known by their job, not by their lease': keyedByJob,
   'a quiet worker goes on asking': asksOnWhileQuiet,
@@ -267,5 +260,4 @@ export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'an order to cancel is ignored': mishears((input) =>
     withOrders(input, (orders) => ({ ...orders, stops: orders.stops.filter(({ reason }) => reason !== 'cancelled') })),
   ),
-  'orders are heard without their lease': hearsWithoutLease,
 }
