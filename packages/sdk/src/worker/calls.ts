@@ -32,7 +32,7 @@ const MAX_REPORTS = 500
 const MAX_JOBS = 1_000
 /** Orders acknowledged by one call. */
 const MAX_HEARD = 1_000
-/** So many answers in a row may come early and bring no job; then the next call waits. */
+/** So many answers in a row may come early with orders that change nothing; then the next call waits. */
 const MAX_EARLY = 3
 /** Rest of reports that the server could not store, doubled each time. */
 const FIRST_REST_MS = 250
@@ -176,18 +176,20 @@ export class Calls {
   // ---- Answers ----
 
   /** The call, which is over now; null for one that was given up. */
-  answered(id: number, answer: CallAnswer, now: Instant): OpenCall | null {
+  answered(id: number): OpenCall | null {
     const call = this.#close(id)
-    if (call === null) return null
-    this.#maxReports = MAX_REPORTS
-    if (call.reports.length === 0 && call.replacedAt === null) this.#pace(call, answer, now)
+    if (call !== null) this.#maxReports = MAX_REPORTS
     return call
   }
 
-  /** A server that gives nothing and does not wait would be asked without end. */
-  #pace(call: OpenCall, { jobs, orders, failure }: CallAnswer, now: Instant): void {
+  /**
+   * A server that does not wait and gives nothing would be asked without end. `isOfUse`: the answer brought jobs, or orders
+   * that changed something.
+   */
+  pace(call: OpenCall, { orders, failure }: CallAnswer, isOfUse: boolean, now: Instant): void {
+    if (call.reports.length > 0 || call.replacedAt !== null) return
     const isEarly = elapsed(call.sentAt, now) < call.waitMs / 2 + 1
-    this.#early = isEarly && jobs.length === 0 && failure === null ? this.#early + 1 : 0
+    this.#early = isEarly && !isOfUse && failure === null ? this.#early + 1 : 0
     if (this.#early > 0 && (orders === null || this.#early > MAX_EARLY)) this.#idleFor(now)
   }
 

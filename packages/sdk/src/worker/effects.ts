@@ -28,6 +28,11 @@ export class Effects {
     this.#wakeAt = null
   }
 
+  /** How much was gathered so far. */
+  get size(): number {
+    return this.#list.length
+  }
+
   /** What was gathered since the last time. */
   take(): readonly Effect[] {
     const list = this.#list

@@ -76,6 +76,17 @@ describe('calls', () => {
     expect(new Drive(5_000).listening.count).toBeLessThanOrEqual(1_000)
   })
 
+  test('orders that come one after the other do not keep the next call waiting', () => {
+    const drive = new Drive(20)
+    drive.bring(...Array.from({ length: 10 }, (_, n) => job(`job-${String(n)}`)))
+    for (let n = 0; n < 10; n += 1) {
+      const stops = [{ job_id: `job-${String(n)}`, reason: 'cancelled', x_lease: 1 } as const]
+      drive.answer(drive.listening, { orders: { stops, isForgotten: false } })
+    }
+    expect(drive.all('abort')).toHaveLength(10)
+    expect(drive.listening.count).toBeGreaterThan(0)
+  })
+
   test('an order that several answers repeat is acknowledged once', () => {
     const drive = new Drive(1).bring(job('a'))
     const stops = [{ job_id: 'a', reason: 'timeout', x_lease: 1 } as const]

@@ -296,7 +296,7 @@ export class Session {
   }
 
   #answered(id: number, answer: CallAnswer, now: Instant): void {
-    const call = this.#calls.answered(id, answer, now)
+    const call = this.#calls.answered(id)
     // It was given up: what it brought is handed back by the server, or named by the answer to a beat.
     if (call === null) return
     if (answer.failure === null) {
@@ -312,7 +312,10 @@ export class Session {
         this.#leases.delivered(report, delivery)
       }
     })
+    const before = this.#effects.size
     if (answer.orders !== null) this.#obey(answer.orders, call.epoch, now)
+    const isOfUse = answer.jobs.length > 0 || this.#effects.size > before
+    this.#calls.pace(call, answer, isOfUse, now)
     this.#leases.take(answer.jobs, { asked: answer.asked, refusal: this.#refusalAt(now) }, now)
     if (!this.#calls.isAsking()) this.#leases.forgetEnded()
     this.#effects.wakeBy(this.fenceAt)
