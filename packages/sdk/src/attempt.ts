@@ -25,6 +25,7 @@ export interface AttemptPorts {
 export type ProgressCall = Call & { op: 'progress' }
 
 const FLUSH_PATIENCE_MS = 5_000
+const NOTHING = Promise.resolve()
 
 export class Attempt {
   readonly hold: Hold
@@ -32,10 +33,10 @@ export class Attempt {
   readonly context: Context
   readonly #ports: AttemptPorts
   readonly #controller = new AbortController()
-  /** Ends what is being saved. */
-  readonly #saving = new AbortController()
-  readonly #checkpoints: LatestWins<unknown>
-  readonly #progress: LatestWins<ProgressCall>
+  /** Ends what is being saved; made when something is. */
+  #saving: AbortController | null = null
+  #checkpoints: LatestWins<unknown> | null = null
+  #progress: LatestWins<ProgressCall> | null = null
   #endsAt: number
   #isOver = false
 
@@ -44,8 +45,6 @@ export class Attempt {
     this.facts = facts
     this.#ports = ports
     this.#endsAt = facts.hardAt
-    this.#checkpoints = new LatestWins((state) => ports.saveCheckpoint(hold, state, this.#saving.signal))
-    this.#progress = new LatestWins((progress) => ports.saveProgress(hold, progress, this.#saving.signal))
     this.context = createContext(facts, this.#controller.signal, {
       host: ports.host,
       call: (call) => this.perform(call),
@@ -68,13 +67,16 @@ export class Attempt {
   /** The handler is waited for no longer: what it saved and what has not arrived is not sent again. */
   giveUp(): void {
     this.close()
-    this.#saving.abort(new LostLeaseError('This attempt is over; nothing it asks for counts.'))
+    this.#saving?.abort(new LostLeaseError('This attempt is over; nothing it asks for counts.'))
   }
 
   /** Until what the handler saved has arrived, or is given up. */
   async flush(): Promise<void> {
+    const [checkpoints, progress] = [this.#checkpoints, this.#progress]
+    if ((checkpoints?.isIdle ?? true) && (progress?.isIdle ?? true)) return
     const { promise, cancel } = patience(this.#ports.host, FLUSH_PATIENCE_MS)
-    await Promise.race([Promise.all([this.#checkpoints.flush(), this.#progress.flush()]), promise])
+    const saved = Promise.all([checkpoints?.flush() ?? NOTHING, progress?.flush() ?? NOTHING])
+    await Promise.race([saved, promise])
     cancel()
     this.giveUp()
   }
@@ -88,15 +90,32 @@ export class Attempt {
         return null
       case 'progress':
         this.#ports.onSign(false)
-        await this.#saved(this.#progress.put(call))
+        await this.#saved(this.#progressLane().put(call))
         return null
       case 'checkpoint':
         this.#ports.onSign(false)
-        await this.#saved(this.#checkpoints.put(call.state))
+        await this.#saved(this.#checkpointLane().put(call.state))
         return null
       case 'enqueue':
         return this.#ports.enqueue(this.hold, call)
     }
+  }
+
+  // Most attempts save nothing: what that takes is made when it is needed.
+
+  #savingSignal(): AbortSignal {
+    this.#saving ??= new AbortController()
+    return this.#saving.signal
+  }
+
+  #checkpointLane(): LatestWins<unknown> {
+    this.#checkpoints ??= new LatestWins((state) => this.#ports.saveCheckpoint(this.hold, state, this.#savingSignal()))
+    return this.#checkpoints
+  }
+
+  #progressLane(): LatestWins<ProgressCall> {
+    this.#progress ??= new LatestWins((call) => this.#ports.saveProgress(this.hold, call, this.#savingSignal()))
+    return this.#progress
   }
 
   async #saved(saving: Promise<void>): Promise<void> {

@@ -18,6 +18,11 @@ export class LatestWins<T> {
     this.#send = send
   }
 
+  /** Nothing is under way. */
+  get isIdle(): boolean {
+    return this.#sending === null
+  }
+
   put(value: T): Promise<void> {
     if (this.#next !== null) {
       this.#next.value = value

@@ -105,7 +105,8 @@ export class Leases {
     const key = keyOf(hold)
     if (this.#held.has(key)) return null // handed back before its answer came
     if (this.#ordered.delete(key)) return null // the server has ended it already
-    const others = [...(this.#byJob.get(job.id) ?? [])]
+    const same = this.#byJob.get(job.id)
+    const others = same === undefined ? NO_OTHERS : [...same]
     if (others.some(({ hold: { lease } }) => (lease ?? 0) > (hold.lease ?? 0))) return null // replaced on its way
     const handler = this.#handlers.get(job.type)
     const terms = termsOf(job, asked, handler?.limits ?? {})
@@ -139,21 +140,21 @@ export class Leases {
 
   /** The handler of an older attempt is over: what waited for it begins. */
   #startWaiting(jobId: string, now: Instant): void {
-    const same = [...(this.#byJob.get(jobId) ?? [])]
-    if (same.some(mayRun)) return
-    for (const held of same) {
-      if (held.handler !== 'waiting') continue
-      if (isDue(held.terms.softAt, now)) {
-        this.#neverStarted(held)
-        continue
-      }
-      this.#setHandler(held, 'running')
-      held.giveUpAt = giveUpAt(held.facts, held.terms.hardAt)
-      held.signAt = now
-      this.#effects.do({ do: 'flush-guard' })
-      this.#start(held)
+    let waiting: Held | null = null
+    for (const held of this.#byJob.get(jobId) ?? NO_OTHERS) {
+      if (mayRun(held)) return
+      if (held.handler === 'waiting') waiting = held
+    }
+    if (waiting === null) return
+    if (isDue(waiting.terms.softAt, now)) {
+      this.#neverStarted(waiting)
       return
     }
+    this.#setHandler(waiting, 'running')
+    waiting.giveUpAt = giveUpAt(waiting.facts, waiting.terms.hardAt)
+    waiting.signAt = now
+    this.#effects.do({ do: 'flush-guard' })
+    this.#start(waiting)
   }
 
   /** Hands back a job that was not begun. It uses no try. */
@@ -415,6 +416,8 @@ export class Leases {
 export function handBackReport(hold: Hold, type: string, message: string): Report {
   return { kind: 'nack', hold, requeue: true, error: { type, code: type, message } }
 }
+
+const NO_OTHERS: readonly Held[] = []
 
 const NO_HANDLER: HandlerFacts = { isolated: false, manual: false }
 
