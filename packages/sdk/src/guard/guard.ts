@@ -1,6 +1,6 @@
 /**
  * The guard of a worker: beats for it, watches the isolates its handlers run in, and ends everything when the server
- * has not been heard for so long that it may give the jobs to somebody else.
+ * has not been heard for so long that it may hand the jobs to another worker.
  *
  * It runs no code of the application's. In a thread of its own (`thread.ts`) it goes on when a handler blocks the
  * worker; where there is no network to block on, it runs in the worker's own thread.

@@ -99,5 +99,5 @@ export type GuardNews =
   | { readonly op: 'call'; readonly key: string; readonly id: number; readonly call: Call }
   | { readonly op: 'ended'; readonly key: string; readonly ending: Ending }
   | { readonly op: 'closed' }
-  /** Its thread ended by itself: nobody beats, and what ran in isolates is gone. */
+  /** Its thread ended by itself: no beats are sent, and what ran in isolates is gone. */
   | { readonly op: 'gone' }
