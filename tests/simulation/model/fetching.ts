@@ -8,6 +8,7 @@ import { expiryAt, totalAt, ttlAt, wind, type ModelJob, type ModelWorker, type R
 
 /** A fetch was carried out, or a poll was answered. */
 export function fetched(model: Model, body: FetchBody, answer: Answer | null): Expected {
+  if (isDismissed(model, body, answer)) return { ...OK, shows: [] }
   const worker = body.worker_id === undefined ? null : model.living(body.worker_id)
   const isQuiet =
     worker !== null && (worker.state !== 'running' || worker.directive === 'quiet' || worker.directive === 'terminate')
@@ -21,6 +22,12 @@ export function fetched(model: Model, body: FetchBody, answer: Answer | null): E
   const jobs = claims.map(({ id }) => claim(model, id, worker, body))
   if (shown !== null && !isQuiet) checkOrder(model, jobs, body)
   return { ...OK, shows: jobs }
+}
+
+/** A poll that its worker left open when it deregistered: it is answered empty, and does not bring the worker back. */
+function isDismissed(model: Model, { worker_id: id, wait_ms: waitMs = 0 }: FetchBody, answer: Answer | null): boolean {
+  if (id === undefined || waitMs === 0 || model.left.get(id) !== model.now || answer?.status !== 200) return false
+  return (answer.body as { jobs: Fields[] }).jobs.length === 0
 }
 
 function claim(model: Model, id: string, worker: ModelWorker | null, body: FetchBody): ModelJob {
