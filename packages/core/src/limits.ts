@@ -325,7 +325,7 @@ export function shortHeartbeat(subject: string, ms: Millis, from: string, interv
   )
 }
 
-/** How people are told where a limit was set. */
+/** Where a limit was set, in words. */
 export const SOURCE_IN_WORDS: Readonly<Record<LimitSource, string>> = {
   publish: 'set at enqueue',
   handler: "set by the worker's handler",

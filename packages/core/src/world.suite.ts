@@ -393,9 +393,9 @@ export class World {
   checkSoft(job: Job): void {
     const [soft, hard] = [softDeadlineAt(job), hardDeadlineAt(job)]
     if (job.hold === null || job.startedAt === null || soft === null || hard === null) return
-    must('nobody is asked to stop before the start', soft >= job.startedAt && Number.isSafeInteger(soft), soft)
+    must('no soft deadline is before the start', soft >= job.startedAt && Number.isSafeInteger(soft), soft)
     const isRoomy = job.hold.grace.ms > 0 && hard - job.startedAt >= 10
-    must('whoever has a grace is asked to stop before being stopped', isRoomy ? soft < hard : soft <= hard, soft, hard)
+    must('with a grace, the soft deadline is before the hard one', isRoomy ? soft < hard : soft <= hard, soft, hard)
   }
 
   checkErrors(job: Job, errors: readonly Failure[]): void {

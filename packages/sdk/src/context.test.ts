@@ -147,7 +147,7 @@ describe('withBudget in the grace', () => {
     expect(ran).toBe(0)
   })
 
-  test('refuses what comes late because it let no timer fire', async () => {
+  test('refuses a late result of work that let no timer fire', async () => {
     const { clock, ctx, stop } = attempt()
     clock.advance(SOFT_MS)
     stop(reason)
@@ -182,7 +182,7 @@ describe('withBudget', () => {
     await expect(done).rejects.toBeInstanceOf(DeadlineError)
   })
 
-  test('refuses what comes late because it let no timer fire', async () => {
+  test('refuses a late result of work that let no timer fire', async () => {
     const { clock, ctx } = attempt()
     // Turns the clock inside, as a busy loop would: the timer is due but has not been heard.
     const busy = ctx.withBudget('5s', () => {

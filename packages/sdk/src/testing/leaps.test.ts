@@ -154,7 +154,7 @@ describe('a time in which nothing happens', () => {
     expect(calls() - before).toBeLessThan(100)
   })
 
-  test('ends when somebody waits for a result: the answer comes at its own instant', async () => {
+  test('ends before a client stops waiting for a result: the answer comes at its own instant', async () => {
     const { kit } = await kitThat(true)
     await startWorker(kit)
     const began = kit.now().getTime()
