@@ -1,6 +1,32 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
+/** Real processes whose tests wait for what happens, and never measure how long it takes: a busy machine only slows them. */
+const PATIENT = [
+  'browser',
+  'command-line',
+  'conformance',
+  'damage',
+  'embedding',
+  'input',
+  'job-text',
+  'journey-command',
+  'moving',
+  'packages',
+  'runners',
+  'storage',
+].map((name) => `tests/process/${name}.test.ts`)
+
+/** They say by when something must have happened. */
+const CLOCKS = [
+  ...['api-deadline', 'clock-step', 'crash', 'database', 'deadlines', 'examples', 'isolates-deadlines'].map(
+    (name) => `tests/process/${name}.test.ts`,
+  ),
+  'tests/process/journeys/**/*.test.ts',
+  'tests/process/sdk/fence.test.ts',
+  'tests/cluster/**/*.test.ts',
+]
+
 export default defineConfig({
   resolve: {
     alias: {
@@ -20,7 +46,14 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['packages/*/src/**/*.test.ts', 'tests/scenarios/**/*.test.ts', 'tests/conformance/**/*.test.ts'],
+          include: [
+            'packages/*/src/**/*.test.ts',
+            'chaos/src/**/*.test.ts',
+            'tests/scenarios/**/*.test.ts',
+            'tests/conformance/**/*.test.ts',
+            'tests/costs/**/*.test.ts',
+            'bench/**/*.test.ts',
+          ],
           testTimeout: 20_000,
         },
       },
@@ -40,17 +73,41 @@ export default defineConfig({
         },
       },
       {
-        // Real server processes, real sockets, kill -9: one file at a time, and only when the other projects are done,
-        // because a busy machine makes real clocks lie. They run the build in dist.
+        // They run the build in dist, beside the other projects.
+        extends: true,
+        test: {
+          name: 'commands',
+          include: PATIENT,
+          globalSetup: ['tests/process/build.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        // Real server processes, real sockets, kill -9: when the other projects are done. Their waits outweigh their work,
+        // so two files run at a time. They run the build in dist.
         extends: true,
         test: {
           name: 'process',
-          include: ['tests/process/**/*.test.ts', 'tests/cluster/**/*.test.ts'],
+          include: ['tests/process/**/*.test.ts'],
+          exclude: [...PATIENT, ...CLOCKS],
+          globalSetup: ['tests/process/build.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        // Tests that hold real clocks to a bound: one file at a time, last, because a busy machine makes clocks lie.
+        extends: true,
+        test: {
+          name: 'clocks',
+          include: CLOCKS,
           globalSetup: ['tests/process/build.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           fileParallelism: false,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -10,6 +10,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { setupBrowser } from './browser.mjs'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 const stampFile = join(root, 'node_modules', '.curfew-setup')
@@ -132,4 +133,5 @@ export async function setupOrExit() {
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   if (!(await setupOrExit())) console.log('Set-up is current.')
+  setupBrowser()
 }

@@ -13,6 +13,7 @@ import {
   type Random,
   type Stopwatch,
 } from '@curfew/core'
+import { noApiKeys, type ApiKeys } from '../packages/server/src/engine/api-keys.ts'
 import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/engine.ts'
 import { Meters } from '../packages/server/src/engine/meters.ts'
 import type { Send } from '../packages/server/src/engine/outgoing.ts'
@@ -72,6 +73,9 @@ export interface TestOptions {
   readonly manual?: boolean
   /** The network: who is called by the server, and what they answer. */
   readonly send?: Send
+  /** What calls of journeys are made with, by name. */
+  readonly secrets?: Readonly<Record<string, string>>
+  readonly apiKeys?: ApiKeys
   /** How long work takes; as long as it really does, if it is left out. */
   readonly stopwatch?: Stopwatch
 }
@@ -82,6 +86,12 @@ export interface Frame {
   readonly event: string
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   readonly data: any
+}
+
+interface EventPage {
+  readonly events: readonly EventView[]
+  readonly cursor: string | null
+  readonly has_more: boolean
 }
 
 /** What one reader of a stream has heard so far. */
@@ -125,6 +135,8 @@ export const TEST_SETTINGS: EngineSettings = {
   requireOwner: false,
   conformance: true,
   allowPrivateNetwork: false,
+  platformConfig: {},
+  strict: false,
   largestResultBytes: 1_048_576,
   largestCheckpointBytes: 1_048_576,
 }
@@ -168,6 +180,8 @@ export class TestServer {
       expressions: (time) => openExpressions({ host: clock, clock: time, random: seededRandom(11) }),
       stopwatch: options.stopwatch ?? nodeStopwatch,
       ...(options.send === undefined ? {} : { send: options.send }),
+      apiKeys: options.apiKeys ?? noApiKeys,
+      secrets: { valueOf: (name) => options.secrets?.[name] ?? null },
       ...(options.manual === true ? { manualClock: manualClock(clock.now()) } : {}),
     })
     const handler = createApp({
@@ -281,8 +295,14 @@ export class TestServer {
   }
 
   async events(subject?: string): Promise<EventView[]> {
-    const { events } = (await this.get('/ojs/v1/events?limit=1000')).body
-    return events.filter((event) => subject === undefined || event.subject === subject)
+    const all: EventView[] = []
+    for (let after = ''; ;) {
+      const { events, cursor, has_more } = (await this.get(`/ojs/v1/events?limit=1000${after}`))
+        .body as unknown as EventPage
+      all.push(...events)
+      if (!has_more) return all.filter((event) => subject === undefined || event.subject === subject)
+      after = `&after=${encodeURIComponent(cursor ?? '')}`
+    }
   }
 
   /** The value of a metric with exactly these labels; 0 when it was never counted. */

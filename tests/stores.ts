@@ -10,7 +10,7 @@ import { days, seededRandom } from '@curfew/core'
 import { nodeHost } from '../packages/server/src/host.ts'
 import { openPostgresStore } from '../packages/server/src/store/postgres/store.ts'
 import { openSqliteStore } from '../packages/server/src/store/sqlite/store.ts'
-import type { EventRetention, Store } from '../packages/server/src/store/store.ts'
+import { StoreUnavailable, type EventRetention, type Store } from '../packages/server/src/store/store.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -19,7 +19,7 @@ declare module 'vitest' {
   }
 }
 
-const KEPT: EventRetention = { maxAgeMs: days(7), maxCount: 1_000_000 }
+export const KEPT: EventRetention = { maxAgeMs: days(7), maxCount: 1_000_000 }
 
 export function openTestStore(events: EventRetention = KEPT): Promise<Store> {
   const database = inject('database')
@@ -68,11 +68,14 @@ let asked = 0
 let unanswered = 0
 
 function alone(store: Store, close: () => Promise<void>): Store {
+  return tracked(store, { clock: null, shared: false, close })
+}
+
+/** The same store, but for what is given `instead`; `quiet` waits for its answers. */
+export function tracked(store: Store, instead: Partial<Store> = {}): Store {
   return new Proxy(store, {
     get(target, name) {
-      if (name === 'clock') return null
-      if (name === 'shared') return false
-      if (name === 'close') return close
+      if (name in instead) return Reflect.get(instead, name) as unknown
       const value = Reflect.get(target, name) as unknown
       if (typeof value !== 'function') return value
       return (...args: unknown[]): unknown => {
@@ -88,12 +91,19 @@ function alone(store: Store, close: () => Promise<void>): Store {
   })
 }
 
+/** What else `quiet` waits for: each says whether something is under way. */
+export const alsoBusy = new Set<() => boolean>()
+
+function isBusy(): boolean {
+  return unanswered > 0 || [...alsoBusy].some((isBusy) => isBusy())
+}
+
 /** Nothing is under way, and nothing more is asked for when everybody has had a turn. */
 export async function quiet(): Promise<void> {
-  for (let before = -1; before !== asked || unanswered > 0;) {
+  for (let before = -1; before !== asked || isBusy();) {
     before = asked
     await turn()
-    while (unanswered > 0) await turn()
+    while (isBusy()) await turn()
   }
 }
 
@@ -111,4 +121,27 @@ export function outliving(store: Store, instead: Partial<Store> = {}): Store {
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },
   })
+}
+
+/** A store that can be made to fail, at once or after so many calls. */
+export function breakable(store: Store, afterCalls = Infinity): { store: Store; fails: (whether: boolean) => void } {
+  let broken = false
+  let calls = 0
+  const proxy = new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name)
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]): unknown => {
+        if (name !== 'follow' && name !== 'close' && ++calls > afterCalls) broken = true
+        if (broken && name !== 'close') return Promise.reject(new StoreUnavailable('the disk is full', undefined))
+        return (value as (...args: unknown[]) => unknown).apply(target, args)
+      }
+    },
+  })
+  return {
+    store: proxy,
+    fails: (whether) => {
+      broken = whether
+    },
+  }
 }

@@ -143,10 +143,9 @@ test(
   },
 )
 
-test('a step at one server, a look at the other, and the deadline at both', { retry: 1 }, async () => {
-  await deploy(server(0), 'asked', { seconds: 3, states: { one: wait('two'), two: wait('done'), done: succeed() } })
+test('a run started at one server takes submissions at the other at once, each of them once', async () => {
+  await deploy(server(0), 'asked', { seconds: 60, states: { one: wait('two'), two: wait('done'), done: succeed() } })
   const id = await start(server(0), 'asked')
-  await until('the other sees it', async () => (await statusOf(server(1), id)).currentState === 'one')
   const step = await server(1).post(`/api/v1/journeys/${id}/steps/one`, {})
   expect(step.status, step.text).toBe(200)
   expect((await statusOf(server(0), id)).currentState).toBe('two')
@@ -154,6 +153,23 @@ test('a step at one server, a look at the other, and the deadline at both', { re
   const both = await Promise.all([0, 1].map((index) => server(index).post(`/api/v1/journeys/${id}/steps/two`, {})))
   expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
   expect(await ended(server(0), id)).toMatchObject({ phase: 'SUCCEEDED' })
+})
+
+test('starts with one key at both servers give one run, also after a restart', { timeout: 60_000 }, async () => {
+  await deploy(server(0), 'once', { seconds: 60, states: { hold: wait('done'), done: succeed() } })
+  const begin = (index: number, key: string, body: object = {}) =>
+    server(index).call('POST', '/api/v1/journeys/once/start', body, { 'idempotency-key': key })
+  for (let round = 0; round < 5; round += 1) {
+    const key = `round-${String(round)}`
+    const replies = await Promise.all(Array.from({ length: 10 }, (_, n) => begin(n % 2, key)))
+    expect(new Set(replies.map(({ body }) => body.journeyId as string)).size).toBe(1)
+    expect(replies.map(({ status }) => status).sort()).toEqual([...Array.from({ length: 9 }, () => 200), 202])
+  }
+  const { journeyId } = (await begin(0, 'round-0')).body
+  await fleet.kill(member(0))
+  await fleet.start(member(0))
+  expect((await begin(0, 'round-0')).body.journeyId).toBe(journeyId)
+  expect(await begin(1, 'round-0', { other: true })).toMatchObject({ status: 409, body: { journeyId } })
 })
 
 test('a deadline that both servers see is decided, and told, once', { retry: 1 }, async () => {

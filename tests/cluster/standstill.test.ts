@@ -13,7 +13,7 @@ test('an attempt begins when it is claimed, however long its server stood still 
   const server = await ServerProcess.start({ flags: ['--database', road.url] })
   const other = await ServerProcess.start({ flags: ['--database', database.url()] })
   const { id } = await other.enqueue({ timeout_ms: TIMEOUT_MS, grace_period_ms: 0, retry: { max_attempts: 1 } })
-  road.blockAt('find_queues')
+  road.blockAt('lock_workers')
   const fetching = server.fetch({ queues: ['default'], worker_id: 'w' })
   await until('the claim is on its way', () => road.isBlocked())
   // Not for something to happen: time itself is what the claim must not miss.

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { readCases } from './lib/cases.mjs'
 import { reasonOf, send } from './lib/http.mjs'
-import { notOffered } from './lib/manifest.mjs'
+import { notNamed, notOffered } from './lib/manifest.mjs'
 import { failureText, lastLine, replayed, resultText, table, totals } from './lib/report.mjs'
 import { runAll } from './lib/run-all.mjs'
 
@@ -21,7 +21,8 @@ const USAGE = `node run.mjs --url URL [options]
   --skip REGEX       none of those
   --level LIST       only these: 0, 1, 0-2, ext, 3,ext (by folder: level-N-…, all others are ext)
   --with TAG         also cases with this tag, for tags that begin with x_: what one server has and OJS has not
-  --offered          leave out what the server's manifest says it does not have
+  --offered          leave out what the server's manifest says it does not have (cases that require an extension which the
+                     manifest does not name are always left out)
   --concurrency N    so many at a time (8)
   --reset-url URL    POST there before every case; then one at a time
   --token TOKEN      sent as Authorization: Bearer
@@ -57,7 +58,8 @@ export async function main(args, out = console) {
   try {
     const world = { ...options, signal: stop.signal }
     await mustAnswer(world)
-    const { chosen, left } = choose(cases, options, options.offered ? await manifestOf(world) : null)
+    const asks = options.offered || cases.some(({ requires }) => requires.length > 0)
+    const { chosen, left } = choose(cases, options, asks ? await manifestOf(world) : null)
     const began = new Date()
     const tell = (one, result) => {
       if (options.verbose || result.status === 'failed') out.log(resultText(one, result))
@@ -97,23 +99,25 @@ function read({ suites, only, levels }) {
   return cases.filter((one) => (!only || fits(only, one)) && (!levels || levels.has(one.level)))
 }
 
-function choose(cases, { skip, tags }, manifest) {
+function choose(cases, options, manifest) {
   const chosen = []
   const left = []
   for (const one of cases) {
-    const reason = reasonToSkip(one, skip, tags, manifest)
+    const reason = reasonToSkip(one, options, manifest)
     if (reason) left.push({ case: one, suite: one.suite, status: 'skipped', reason, failures: [], ms: 0 })
     else chosen.push(one)
   }
   return { chosen, left }
 }
 
-function reasonToSkip(one, skip, tags, manifest) {
+function reasonToSkip(one, { skip, tags, offered }, manifest) {
   if (skip && fits(skip, one)) return '--skip'
   const special = one.tags.find((tag) => tag.startsWith('x_') && !tags.has(tag))
   if (special !== undefined) return `only with --with ${special}`
-  const missing = manifest && notOffered(one, manifest)
-  return missing ? `the server does not offer ${missing}` : null
+  const unnamed = notNamed(one, manifest)
+  if (unnamed !== undefined) return `the manifest of the server does not name ${unnamed}`
+  const missing = offered ? notOffered(one, manifest) : undefined
+  return missing === undefined ? null : `the server does not offer ${missing}`
 }
 
 async function manifestOf({ base, headers, timeoutMs, signal }) {

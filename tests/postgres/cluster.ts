@@ -112,6 +112,22 @@ export class Cluster {
     await this.#end(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
   }
 
+  /** All of its processes stand still; clients keep their connections and get no answer. */
+  freeze(): void {
+    this.#signalAll('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#signalAll('SIGCONT')
+  }
+
+  #signalAll(signal: NodeJS.Signals): void {
+    const pid = this.#pid()
+    if (pid === null) return
+    const children = readFileSync(`/proc/${String(pid)}/task/${String(pid)}/children`, 'utf8').split(' ')
+    for (const each of [pid, ...children.map(Number)]) if (each > 0) process.kill(each, signal)
+  }
+
   async restart(mode: StopMode = 'fast'): Promise<void> {
     await this.stop(mode)
     await this.start()

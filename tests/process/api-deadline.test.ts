@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop())
 
-const HEAD = 'POST /api/v1/apis/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
+const HEAD = 'POST /api/v1/apis/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
 
 test.each([
   ['of which a part never comes', `${HEAD}Content-Length: 100\r\n\r\n{`, null],
@@ -52,3 +52,51 @@ test('a body that comes in time, however slowly, is served', async () => {
   expect(socket.received).toMatch(/\r\n\r\n\{"sku":7\}$/)
   await socket.hangUp()
 })
+
+/** Time passes between the first byte of a head and its last; then all of the body comes at once. */
+async function dripHead(socket: RawSocket, ms: number): Promise<void> {
+  const head = `${HEAD}X-Drip: ${'x'.repeat(40)}\r\nContent-Length: 2\r\n\r\n`
+  const until = performance.now() + ms
+  for (let at = 0; at < head.length - 4; at += 1) {
+    await socket.send(head[at] ?? '')
+    const left = head.length - 4 - at
+    await pause(Math.max(0, (until - performance.now()) / left))
+  }
+  await socket.send(`${head.slice(-4)}{}`)
+}
+
+test.each(['the first', 'a later'])(
+  'the time of %s call on a connection runs from the first byte of its head',
+  async (which) => {
+    const socket = await RawSocket.open(server)
+    if (which === 'a later') {
+      // Odd enough to be served by node:http, which keeps the connection.
+      await socket.send(`${HEAD}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}`)
+      await within(
+        'the first answer',
+        until(() => socket.received.includes('HTTP/1.1 200')),
+      )
+    }
+    await dripHead(socket, 1_300)
+    await within(
+      'the answer',
+      until(() => socket.received.includes('HTTP/1.1 504')),
+    )
+    expect(socket.received).toContain('"code":"SLOW"')
+    await socket.hangUp()
+  },
+)
+
+test('a head that drips and is complete in time is served', async () => {
+  const socket = await RawSocket.open(server)
+  await dripHead(socket, 300)
+  await within(
+    'the answer',
+    until(() => socket.received.includes('HTTP/1.1 200')),
+  )
+  await socket.hangUp()
+})
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await pause(10)
+}

@@ -47,12 +47,23 @@ describe('what it prints', () => {
 
 describe('what it refuses', () => {
   const refusals: readonly [string, readonly string[], Readonly<Record<string, string>>, RegExp][] = [
-    ['a flag it does not know', ['serve', '--prot', '1'], {}, /Unknown flag --prot.*--help/],
+    ['a flag it does not know', ['serve', '--prot', '1'], {}, /Unknown flag --prot\. Did you mean --port\?.*--help/],
     ['a command it does not know', ['sevre'], {}, /Unknown command "sevre".*--help/],
-    ['an environment variable it does not know', ['config'], { CURFEW_PROT: '1' }, /CURFEW_PROT/],
     ['a flag without its value', ['serve', '--port'], {}, /--port needs a value/],
     ['a port that is none', ['serve', '--port', '70000'], {}, /--port must be a port/],
     ['a duration that is none', ['serve', '--limits-defaults-timeout', '5 parsecs'], {}, /such as 30s/],
+    [
+      'a timeout of nothing',
+      ['serve', '--limits-defaults-timeout', '0s'],
+      {},
+      /between 100ms and .*not 0s.*default, 30m/,
+    ],
+    [
+      'a cap of nothing',
+      ['serve'],
+      { CURFEW_LIMITS_CAPS_TOTAL_TIMEOUT: '0s' },
+      /CURFEW_LIMITS_CAPS_TOTAL_TIMEOUT must/,
+    ],
     ['a configuration file that is not there', ['serve', '--config', '/nowhere.yaml'], {}, /\/nowhere\.yaml/],
     ['other machines without a token', ['serve', '--host', '0.0.0.0', '--port', '0'], {}, /0\.0\.0\.0.*CURFEW_TOKEN/],
     ['a database of another kind', ['serve'], { CURFEW_DATABASE: 'mysql://u:s3cret@h/d' }, /postgres:\/\/user:pass/],
@@ -123,6 +134,33 @@ describe('what it refuses', () => {
     await server.kill()
     // The lock dies with the process.
     await (await ServerProcess.start({ data: server.data })).stop()
+  })
+})
+
+describe('beside a service named curfew in Kubernetes', () => {
+  const env = {
+    CURFEW_PORT: 'tcp://10.0.0.1:8080',
+    CURFEW_SERVICE_HOST: '10.0.0.1',
+    CURFEW_PORT_8080_TCP_ADDR: '10.0.0.1',
+    CURFEW_PROT: '1',
+  }
+
+  test('it starts, and warns of variables that have no effect', async () => {
+    const server = await ServerProcess.start({ env })
+    await server.enqueue()
+    await server.stop()
+    const warned = server.log.filter(({ level }) => level === 40).map(({ msg }) => msg)
+    expect(warned).toEqual([
+      expect.stringMatching(/^Ignored CURFEW_PORT, .*Kubernetes/),
+      expect.stringContaining('Did you mean CURFEW_PORT?'),
+    ])
+  })
+
+  test('other commands work too, and warn on stderr', async () => {
+    const { code, stdout, stderr } = await curfew(['config'], env)
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^port: 8080 /m)
+    expect(stderr).toMatch(/^curfew: warning: Ignored CURFEW_PORT/)
   })
 })
 

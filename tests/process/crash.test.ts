@@ -211,6 +211,24 @@ describe('what fell due while no server was up', () => {
     await again.kill()
   })
 
+  test('is told with its downtime, which is not charged to the decision', async () => {
+    const server = await ServerProcess.start()
+    const job = await server.enqueue({ options: { total_timeout_ms: 2_000 } })
+    await server.kill()
+    await pastBy(300, job.x_limits.total_deadline)
+
+    const again = await ServerProcess.start({ data: server.data })
+    const { error } = (await again.job(job.id as string)) as { error: Record<string, number> }
+    expect(error).toMatchObject({ type: 'total_timeout', timeout_kind: 'total', limit_ms: 2_000 })
+    const { late_ms = NaN, downtime_ms = NaN, overshoot_ms = NaN } = error
+    expect(downtime_ms).toBeGreaterThanOrEqual(300)
+    expect(late_ms).toBe(downtime_ms + overshoot_ms)
+    const { body } = await again.get(`/ojs/v1/jobs/${job.id as string}/explain`)
+    const told = `decided ${String(late_ms)} ms after the deadline: the server was down for ${String(downtime_ms)} ms of them`
+    expect((body as { text: string }).text).toContain(told)
+    await again.kill()
+  })
+
   // A busy machine may take longer from a claim to the kill than these clocks allow; not three times in a row.
   test('an attempt is timed out by the outage, but nobody is called silent for it', { retry: 2 }, async () => {
     const flags = ['--workers-heartbeat-interval', '300ms', '--workers-heartbeat-timeout', '1s']

@@ -3,7 +3,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, test } from 'vitest'
-import { BLOCKED, CallFailed, CallRefused, type OutgoingCall } from '../../packages/server/src/engine/outgoing.ts'
+import {
+  BLOCKED,
+  BLOCKED_METADATA,
+  CallFailed,
+  CallRefused,
+  type OutgoingCall,
+} from '../../packages/server/src/engine/outgoing.ts'
 import { openHttpClient, type HttpClient, type HttpClientOptions } from '../../packages/server/src/net/http-client.ts'
 
 const open: { close(): unknown }[] = []
@@ -95,7 +101,7 @@ describe('the private-network guard', () => {
     let looks = 0
     const { send } = client({
       allowPrivateNetwork: false,
-      resolve: () => Promise.resolve(one((looks += 1) === 1 ? '192.0.1.1' : '169.254.169.254')),
+      resolve: () => Promise.resolve(one((looks += 1) === 1 ? '192.0.1.1' : '10.0.0.1')),
     })
     const soon = new AbortController()
     const first = send(call('http://rebind.example/', { signal: soon.signal }))
@@ -105,11 +111,19 @@ describe('the private-network guard', () => {
     await expect(send(call('http://rebind.example:81/'))).rejects.toThrow(BLOCKED)
   })
 
+  test('refuses metadata services of clouds even where private networks are allowed', async () => {
+    const { send } = client({ allowPrivateNetwork: true })
+    for (const host of ['169.254.169.254', '0xA9FEA9FE', '168.63.129.16', '[64:ff9b::a9fe:a9fe]', '[fd00:ec2::254]'])
+      await expect(send(call(`http://${host}/`)), host).rejects.toThrow(new CallRefused(BLOCKED_METADATA))
+    const named = client({ allowPrivateNetwork: true, resolve: () => Promise.resolve(one('169.254.169.254')) })
+    await expect(named.send(call('http://metadata.example/'))).rejects.toThrow(BLOCKED_METADATA)
+  })
+
   test('checks every call anew, so whoever follows a redirect cannot be led inside', async () => {
-    const there = await site((_, response) => response.writeHead(307, { Location: 'http://169.254.169.254/' }).end())
+    const there = await site((_, response) => response.writeHead(307, { Location: 'http://10.0.0.1/' }).end())
     const { send } = client()
     const answer = await send(call(there.url))
-    expect(answer).toMatchObject({ status: 307, headers: { location: 'http://169.254.169.254/' } })
+    expect(answer).toMatchObject({ status: 307, headers: { location: 'http://10.0.0.1/' } })
     expect(there.seen).toHaveLength(1)
     await expect(client({ allowPrivateNetwork: false }).send(call(answer.headers['location'] ?? ''))).rejects.toThrow(
       BLOCKED,

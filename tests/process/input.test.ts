@@ -112,7 +112,7 @@ describe('a body', () => {
 describe('a request', () => {
   test.each(['ASSERT', 'push', 'get', 'FOO', 'G\u00CBT'])('with the method %s gets an HTTP answer', async (method) => {
     const socket = await RawSocket.open(server)
-    await socket.send(Buffer.from(`${method} /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n`, 'latin1'))
+    await socket.send(Buffer.from(`${method} /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n`, 'latin1'))
     const [status] = await socket.answers(1)
     expect([400, 405, 501]).toContain(status)
     expect(socket.reset).toBe(false)
@@ -124,9 +124,17 @@ describe('a request', () => {
     ['a path that is not there', requestText('GET', '/ojs/v2/jobs'), 404],
     ['a path with broken escapes', requestText('GET', '/ojs/v1/jobs/%E0%A4%A'), 404],
     ['a path full of slashes', requestText('GET', '/'.repeat(2_000)), 404],
-    ['an absolute address', requestText('GET', 'http://elsewhere/health'), 200],
+    ['an absolute address', requestText('GET', 'http://localhost/health'), 200],
+    ['the absolute address of another host', requestText('GET', 'http://elsewhere/health'), 403],
     ['no HTTP at all', Buffer.from('SSH-2.0-OpenSSH_9.6\r\n\r\n'), 400],
     ['no host', Buffer.from('GET /health HTTP/1.1\r\n\r\n'), 400],
+    ['two hosts', requestText('GET', '/health', '', 'Host: evil.test\r\n'), 400],
+    ['two hosts that agree', requestText('GET', '/health', '', 'hOST: localhost\r\n'), 400],
+    ['no version, as HTTP/0.9 had it', Buffer.from('GET /health\r\n\r\n'), 505],
+    ['version 0.9', Buffer.from('GET /health HTTP/0.9\r\nHost: localhost\r\n\r\n'), 505],
+    ['version 2.0', Buffer.from('GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n'), 505],
+    ['version 1.7', Buffer.from('GET /health HTTP/1.7\r\nHost: localhost\r\n\r\n'), 400],
+    ['version 1.0 and no host', Buffer.from('GET /health HTTP/1.0\r\n\r\n'), 200],
     ['two lengths', requestText('POST', '/ojs/v1/jobs', '{}', 'Content-Length: 3\r\n'), 400],
     ['a length and chunks', requestText('POST', '/ojs/v1/jobs', '0\r\n\r\n', 'Transfer-Encoding: chunked\r\n'), 400],
     ['headers beyond all measure', requestText('GET', '/health', '', `X-Long: ${'x'.repeat(100_000)}\r\n`), 431],
@@ -174,7 +182,8 @@ describe('a request', () => {
     for (const byte of requestText('POST', '/ojs/v1/jobs', JSON.stringify(JOB))) await socket.send(Buffer.from([byte]))
     expect(await socket.answers(1)).toEqual([201])
     const text = JSON.stringify(JOB)
-    const head = 'POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const head =
+      'POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
     const chunks = [...text].map((letter) => `1\r\n${letter}\r\n`).join('')
     await socket.send(`${head}${chunks}0\r\n\r\n`)
     expect(await socket.answers(2)).toEqual([201, 201])

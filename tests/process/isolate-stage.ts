@@ -80,6 +80,7 @@ export class Stage {
         type: 'test.job',
         queue: 'default',
         attempt: 2,
+        lease: 2,
         maxAttempts: 3,
         args,
         input: args,

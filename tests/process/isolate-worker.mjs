@@ -58,6 +58,7 @@ function run(key, exportName, hardMs = 600_000, isolation = 'process') {
       type: 'test.job',
       queue: 'default',
       attempt: 1,
+      lease: 1,
       maxAttempts: null,
       args: [],
       meta: {},

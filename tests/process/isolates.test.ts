@@ -25,6 +25,7 @@ describe.each(BOTH)('in a %s', (isolation) => {
         type: 'test.job',
         queue: 'default',
         attempt: 2,
+        lease: 2,
         maxAttempts: 3,
         meta: { trace: 't' },
         args: ['v1'],

@@ -45,6 +45,20 @@ async function open(flags: readonly string[] = []): Promise<(...args: string[]) 
   return journey
 }
 
+test('a start that is repeated with the same key or id gives one run', async () => {
+  const journey = await open()
+  const start = (...more: string[]): Promise<Ended> => journey('start', 'leave', '--input', '{"days": 3}', ...more)
+  const [first, again] = [await start('--key', 'leave-7'), await start('--key', 'leave-7')]
+  expect(first).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) })
+  expect(again).toMatchObject({ code: 0, stdout: first.stdout })
+  const id = '01890000-0000-7000-8000-0000000000aa'
+  expect(await start('--id', id)).toMatchObject({ code: 0, stdout: `${id}\n` })
+  expect(await start('--id', id)).toMatchObject({ code: 0, stdout: `${id}\n` })
+  const other = await journey('start', 'leave', '--input', '{"days": 4}', '--key', 'leave-7')
+  expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining('another start of this journey') })
+  expect(await start('--id', id, '--input', '[1]')).toMatchObject({ code: 2 })
+})
+
 test('a run from its start to its end', async () => {
   const journey = await open()
   const started = await journey('start', 'leave', '--input', '{"days": 3}')

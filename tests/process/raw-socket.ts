@@ -62,6 +62,6 @@ export class RawSocket {
 
 export function requestText(method: string, path: string, body: string | Buffer = '', headers = ''): Buffer {
   const bytes = Buffer.from(body)
-  const head = `${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${String(bytes.length)}\r\n${headers}\r\n`
+  const head = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${String(bytes.length)}\r\n${headers}\r\n`
   return Buffer.concat([Buffer.from(head), bytes])
 }

@@ -41,7 +41,7 @@ describe('SIGTERM', () => {
   test('is not held up by callers who never finish, keep-alive connections or a second signal', async () => {
     const server = await ServerProcess.start()
     const slow = await RawSocket.open(server)
-    await slow.send('POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"type":')
+    await slow.send('POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"type":')
     const idle = await RawSocket.open(server)
     await idle.send(requestText('GET', '/health'))
     await idle.answers(1)

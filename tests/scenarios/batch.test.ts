@@ -89,3 +89,21 @@ test('a thousand jobs are one batch, ten thousand and one are too many', async (
   expect((await push(server, many(1_000))).body.count).toBe(1_000)
   expect((await push(server, many(10_001))).status).toBe(400)
 })
+
+test('Prefer: return=minimal answers ids and states, in order', async () => {
+  const server = await TestServer.open()
+  const jobs = [
+    { ...GOOD, id: V7 },
+    { ...GOOD, pending: true },
+  ]
+  const reply = await server.call('POST', '/ojs/v1/jobs/batch', { jobs }, { prefer: 'return=minimal' })
+  expect(reply.status).toBe(201)
+  expect(reply.headers['Preference-Applied']).toBe('return=minimal')
+  expect(reply.body).toEqual({
+    jobs: [
+      { id: V7, state: 'available' },
+      { id: expect.any(String), state: 'pending' },
+    ],
+    count: 2,
+  })
+})

@@ -38,6 +38,28 @@ test('a bulk cancel by ids does what it can, in order, in one transaction, and s
   expect(reply.body.items[1]?.['reason']).toMatch(/no job/)
 })
 
+test('a misspelt dry_run acts on no job, in any bulk action', async () => {
+  const server = await TestServer.open()
+  const waiting = await server.enqueue()
+  const dead = await discarded(server)
+  const filter = { created_after: at(-1_000) }
+  for (const [method, url, more] of [
+    ...['cancel', 'retry', 'delete'].flatMap((action) => [
+      ['POST', `/ojs/v1/jobs/bulk/${action}`, {}] as const,
+      ['POST', `/ojs/v1/admin/jobs/bulk/${action}`, { confirm: true }] as const,
+    ]),
+    ['POST', '/ojs/v1/dead-letter/retry', { confirm: true }],
+    ['DELETE', '/ojs/v1/dead-letter', { confirm: true }],
+  ] as const) {
+    const body = url.includes('dead-letter') ? { job_ids: [dead] } : { filter }
+    const reply = await server.call(method, url, { ...body, ...more, dryRun: true })
+    expect([url, reply.status, reply.body['error'].details.field]).toEqual([url, 400, 'dryRun'])
+    expect(reply.body['error'].message).toContain('Did you mean dry_run?')
+  }
+  expect([await state(server, waiting), await state(server, dead)]).toEqual(['available', 'discarded'])
+  expect((await server.get('/ojs/v1/dead-letter')).body['jobs']).toHaveLength(1)
+})
+
 test('all is 200, none is 422', async () => {
   const server = await TestServer.open()
   const id = await server.enqueue()
@@ -70,6 +92,7 @@ test.each([
   ['a moment without a zone', { filter: { enqueued_before: '2026-01-01T00:00:00' } }, 400, 'filter.enqueued_before'],
   ['a moment that moves', { filter: { enqueued_after: '+PT5S' } }, 400, 'filter.enqueued_after'],
   ['a filter that is none', { filter: [] }, 400, 'filter'],
+  ['a filter that names nothing', { filter: {} }, 400, 'confirm'],
   ['a key for repetitions', { job_ids: [UNKNOWN], idempotency_key: 'k' }, 422, 'idempotency_key'],
   ['too many ids', { job_ids: Array.from({ length: 1_001 }, () => UNKNOWN) }, 413, 'job_ids'],
 ])('a request with %s is refused, and nothing is cancelled', async (_, body, status, field) => {
@@ -121,7 +144,10 @@ test('a filter of a cancel means what is available or scheduled, unless it says 
   const active = await server.start()
   const ids = [await server.enqueue(), await server.enqueue({ scheduled_at: '+PT1H' })]
   const pending = await server.enqueue({ pending: true })
-  expect((await act(server, 'cancel', { filter: {} })).body).toMatchObject({ total_matched: 2, cancelled: 2 })
+  expect((await act(server, 'cancel', { filter: {}, confirm: true })).body).toMatchObject({
+    total_matched: 2,
+    cancelled: 2,
+  })
   for (const id of ids) expect(await state(server, id)).toBe('cancelled')
   expect([await state(server, active.id), await state(server, pending)]).toEqual(['active', 'pending'])
   expect((await act(server, 'cancel', { filter: { state: ['active', 'pending'] } })).body.cancelled).toBe(2)
@@ -167,7 +193,7 @@ test('a bulk delete removes what is over, and nothing else', async () => {
     expect(reply.text).toContain('conflict')
     expect(await state(server, waiting)).toBe('available')
   }
-  expect((await act(server, 'delete', { filter: {} })).body).toMatchObject({ deleted: 1, skipped: 0 })
+  expect((await act(server, 'delete', { filter: {}, confirm: true })).body).toMatchObject({ deleted: 1, skipped: 0 })
   expect((await server.get(`/ojs/v1/jobs/${done.id}`)).status).toBe(404)
 })
 
@@ -179,7 +205,7 @@ test('a tenant reaches only its own jobs', async () => {
   const mine = { 'x-ojs-tenant': 'acme' }
   const named = await act(server, 'cancel', { job_ids: [globex] }, mine)
   expect(named.body.items).toMatchObject([{ code: 'not_found' }])
-  expect((await act(server, 'cancel', { filter: {} }, mine)).body.cancelled).toBe(1)
+  expect((await act(server, 'cancel', { filter: {}, confirm: true }, mine)).body.cancelled).toBe(1)
   expect([await state(server, acme), await state(server, globex)]).toEqual(['cancelled', 'available'])
 })
 
@@ -198,7 +224,11 @@ test('dead letters are retried by queue, type, error and time of death', async (
   expect((await retry({ until: at(1) })).body.matched).toBe(1)
   expect([await state(server, first), await state(server, third)]).toEqual(['available', 'discarded'])
   expect((await retry({ state: 'available' })).status).toBe(400)
-  expect((await server.post('/ojs/v1/dead-letter/retry')).body).toMatchObject({ matched: 1 })
+  for (const body of [undefined, {}, { filter: {} }, { limit: 5 }]) {
+    const refused = await server.post('/ojs/v1/dead-letter/retry', body)
+    expect([refused.status, refused.body.error.details.field]).toEqual([400, 'confirm'])
+  }
+  expect((await server.post('/ojs/v1/dead-letter/retry', { confirm: true })).body).toMatchObject({ matched: 1 })
   const named = await server.post('/ojs/v1/dead-letter/retry', { job_ids: [gone.id] })
   expect(named.body).toMatchObject({ matched: 1, failed: 1, errors: [{ job_id: gone.id, code: 'not_found' }] })
   expect(await state(server, gone.id)).toBe('discarded')

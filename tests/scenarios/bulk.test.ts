@@ -154,3 +154,44 @@ test('what is not offered is refused, not ignored', async () => {
   }
   expect(await total(server)).toBe(1)
 })
+
+test('Prefer: return=minimal answers ids and states, and errors as ever', async () => {
+  const server = await TestServer.open()
+  await server.post('/ojs/v1/jobs', {
+    ...GOOD,
+    id: V7,
+    args: ['there'],
+    unique: { keys: ['type'], on_conflict: 'ignore' },
+  })
+  const jobs = [
+    { ...GOOD, type: 'b', args: ['long'] },
+    { ...GOOD, args: ['there'], unique: { keys: ['type'], on_conflict: 'ignore' } },
+    { args: [] },
+  ]
+  const reply = await server.call(
+    'POST',
+    '/ojs/v1/jobs/bulk',
+    { jobs },
+    { prefer: 'respond-async, Return="minimal"; x=1' },
+  )
+  expect(reply.status).toBe(207)
+  expect(reply.headers['Preference-Applied']).toBe('return=minimal')
+  expect(items(reply)).toEqual([
+    { index: 0, status: 'created', job: { id: expect.any(String), state: 'available' } },
+    { index: 1, status: 'existing', deduplicated: true, job: { id: V7, state: 'available' } },
+    { index: 2, status: 'failed', error: expect.objectContaining({ code: 'invalid_request' }) },
+  ])
+})
+
+test.each([
+  'return=representation',
+  'return=minimalist',
+  'xreturn=minimal',
+  'return=representation, return=minimal',
+  '',
+])('Prefer: %s answers the jobs whole', async (prefer) => {
+  const server = await TestServer.open()
+  const reply = await server.call('POST', '/ojs/v1/jobs/bulk', { jobs: [GOOD] }, { prefer })
+  expect(reply.headers).not.toHaveProperty('Preference-Applied')
+  expect(items(reply)[0]?.job).toMatchObject({ type: 'a', args: [] })
+})

@@ -1,5 +1,5 @@
 /** `curfew journey deploy`: from a file to a server. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -76,4 +76,15 @@ test('what the server refuses is told', async () => {
   await deploy(write('caller.yaml', calling('1.0.0')))
   const other = write('other.yaml', calling('1.0.0').replace('resultVar: user', 'resultVar: other'))
   await expect(deploy(other)).rejects.toThrow('versions do not change')
+})
+
+test('files that a definition names are also looked for below --root', async () => {
+  mkdirSync(join(folder, 'shared', 'apis'), { recursive: true })
+  const document = 'servers: [{ url: https://users.example }]\npaths: { /me: { get: { operationId: get } } }\n'
+  write(join('shared', 'apis', 'users.yaml'), document)
+  const file = write('caller.yaml', calling('1.0.0').replace('./users.yaml', 'apis/users.yaml'))
+  const { code, out } = await deploy(file)
+  expect(code).toBe(1)
+  expect(out).toContain(`There is no file ${join(folder, 'apis', 'users.yaml')}. --root DIR names another folder.`)
+  expect((await deploy(file, '--root', join(folder, 'shared'))).code).toBe(0)
 })

@@ -123,13 +123,10 @@ describe('deploying', () => {
     expect(body['errors']).toMatchObject([{ code: 'SYNTAX-1', line: 3 }])
   })
 
-  test.each(['application/yaml', 'text/yaml', 'application/x-yaml', 'application/json', ''])(
-    '%s is read',
-    async (type) => {
-      await open()
-      expect((await put('orders', journey('orders', '1'), { 'content-type': type })).status).toBe(201)
-    },
-  )
+  test.each(['application/yaml', 'text/yaml', 'application/x-yaml', 'application/json'])('%s is read', async (type) => {
+    await open()
+    expect((await put('orders', journey('orders', '1'), { 'content-type': type })).status).toBe(201)
+  })
 
   test('another media type is refused', async () => {
     await open()

@@ -37,14 +37,23 @@ test('a TTL that ran out is told in order, with no failed attempt', async () => 
   await server.advance(60_000)
   const events = await server.events(id)
   expect(events.map(({ type }) => type)).toEqual(['job.enqueued', 'job.ttl_expired', 'job.expired', 'job.discarded'])
+  const lateness = { overshoot_ms: 0, late_ms: 0, downtime_ms: 0 }
+  expect(events[2]?.data).toMatchObject({ source: 'publish', worker_id: null, ...lateness })
   expect(events[1]?.data).toEqual({
     job_id: id,
     job_type: 'mail.send',
     queue: 'mail',
     timeout_kind: 'enqueue_ttl',
     limit_seconds: 60,
+    limit_ms: 60_000,
     elapsed_seconds: 60,
+    elapsed_ms: 60_000,
+    source: 'publish',
+    overshoot_ms: 0,
+    late_ms: 0,
+    downtime_ms: 0,
     attempt: 0,
+    worker_id: null,
   })
   expect(events[2]?.data).toMatchObject({ created_at: at(0), expired_at: at(60_000), ttl_ms: 60_000 })
   expect(events[3]?.data).toMatchObject({ total_attempts: 0, last_error: { type: 'enqueue_ttl_expired' } })

@@ -280,8 +280,10 @@ test('fields that belong to the server are ignored when a client sends them', as
     x_warnings: 7,
   }
   const plain = await server.job(await server.enqueue())
-  const job = await server.job(await server.enqueue(spoofed))
+  const { x_warnings: warnings, ...job } = await server.job(await server.enqueue(spoofed))
   expect({ ...job, id: '' }).toEqual({ ...plain, id: '' })
+  // Of these only max_attempts can have been meant as a limit.
+  expect(warnings).toEqual([expect.stringContaining('Did you mean retry.max_attempts?')])
 })
 
 test('moments are echoed byte for byte, relative ones resolved', async () => {

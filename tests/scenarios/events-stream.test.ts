@@ -284,3 +284,37 @@ test.each([
   expect(frames.map(({ data }): unknown => data.progress).slice(0, 2)).toEqual([0.25, 0.5])
   expect(stream.ended).toBe(true)
 })
+
+test('a reader that looks away while much happens has little kept for it, and misses no stored event', async () => {
+  const server = await TestServer.open()
+  const { signal } = new AbortController()
+  const asked = { method: 'GET', url: '/ojs/v1/events/stream', headers: {}, body: '', signal }
+  const { body } = await server.handler(asked)
+  const pieces = (body as AsyncIterable<string>)[Symbol.asyncIterator]()
+  let [text, largest] = ['', 0]
+  const take = async (): Promise<void> => {
+    const { value } = (await pieces.next()) as { value: string }
+    text += value
+    largest = Math.max(largest, value.length)
+  }
+  await take()
+  const first = take()
+  await idle()
+  await server.enqueue()
+  await first
+  for (let n = 0; n < 4; n += 1)
+    await server.post('/ojs/v1/jobs/batch', { jobs: Array.from({ length: 500 }, () => ({ type: 'a', args: [] })) })
+  const stored: string[] = []
+  for (let after = '', more = true; more;) {
+    const reply = await server.get(`/ojs/v1/events?limit=1000${after}`)
+    stored.push(...reply.body.events.map(({ id }) => id))
+    after = `&after=${reply.body.cursor}`
+    more = reply.body['has_more'] as boolean
+  }
+  const newest = stored.at(-1) ?? ''
+  while (!text.includes(`id: ${newest}\nevent: job.enqueued`)) await take()
+  const heard = [...text.matchAll(/^id: (.+)\nevent: (?!job.state_changed)/gm)].map(([, id]) => id)
+  expect(heard).toEqual(stored)
+  expect(stored).toHaveLength(2_001)
+  expect(largest).toBeLessThan(80 * 1024)
+})

@@ -254,7 +254,9 @@ describe('report-by-job-with-budget-hand-over', () => {
     expect(stopped).toEqual(['deadline'])
     const jobs = []
     for await (const job of client.list({ queue: 'reports' })) jobs.push(job)
-    expect(jobs).toMatchObject([{ state: 'discarded', error: { type: 'timeout', soft_limit: 'total' } }])
+    expect(jobs).toMatchObject([
+      { state: 'discarded', error: { type: 'total_timeout', details: { last_error: { soft_limit: 'total' } } } },
+    ])
   })
 })
 

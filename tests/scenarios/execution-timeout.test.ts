@@ -25,10 +25,14 @@ test('the error names the limit, what passed, its source, its deadline and how l
     retryable: true,
     timeout_kind: 'execution',
     limit_seconds: 10,
+    limit_ms: 10_000,
     elapsed_seconds: 15,
+    elapsed_ms: 15_000,
     source: 'publish',
     deadline: at(15_000),
     overshoot_ms: 0,
+    late_ms: 0,
+    downtime_ms: 0,
     attempt: 1,
     occurred_at: at(15_000),
     timestamp: at(15_000),
@@ -261,7 +265,9 @@ test('a timeout the worker reports is the same ending, marked as reported and wi
     message: 'too slow',
     timeout_kind: 'execution',
     limit_seconds: 10,
-    elapsed_seconds: 9,
+    elapsed_seconds: 10,
+    elapsed_ms: 10_000,
+    early_ms: 300,
     details: { step: 4, reported: true },
   })
   expect(error).not.toHaveProperty('deadline')
@@ -274,7 +280,8 @@ test('a timeout the worker reports is the same ending, marked as reported and wi
 
 test('a report that names the timeout only in its code counts as one too', async () => {
   const server = await TestServer.open()
-  const { id } = await server.start({ timeout: 10 })
+  const { id } = await server.start({ timeout: 10, grace_period: 5 })
+  await server.advance(10_000)
   await server.nack(id, { code: 'timeout', message: 'too slow' })
   expect((await server.job(id)).error).toMatchObject({ type: 'timeout', timeout_kind: 'execution' })
 })

@@ -22,7 +22,8 @@ test('a job that waits has one open span', async () => {
   const id = await server.enqueue({ enqueue_ttl: 60 })
   const told = await explain(server, id)
   expect(told).toMatchObject({ job_id: id, state: 'available', endings: [], limits: { enqueue_ttl_ms: 60_000 } })
-  expect(told.spans).toEqual([{ kind: 'waiting', from: at(0), limit: 'enqueue_ttl 60 s', source: 'publish' }])
+  const limit = { limit: 'enqueue_ttl 60 s', limit_ms: 60_000, effective_ms: 60_000, source: 'publish' }
+  expect(told.spans).toEqual([{ kind: 'waiting', from: at(0), ...limit }])
 })
 
 test('a job that completed: waiting, attempt, and an ending that says so', async () => {
@@ -68,7 +69,9 @@ test.each(IN_GRACE)('a job that is in %s says so, and until when', async (_, mor
     { kind: 'grace', from: at(softMs), attempt: 1, limit: 'grace_period 10 s', source: 'publish' },
   ])
   expect(spans.at(-1)).not.toHaveProperty('to')
-  expect(text).toContain(`attempt 1 is in its grace, since ${at(softMs)}, until ${at(endsMs)}${cut}.`)
+  expect(text).toContain(
+    `attempt 1 is in its grace, since ${at(softMs)}, until ${at(endsMs)}${cut}; next automatic transition at ${at(endsMs)}`,
+  )
 })
 
 test('a job that was given up before its total says what could not be, and what came before', async () => {
@@ -155,7 +158,10 @@ const LIVES: [string, Record<string, unknown>, (server: TestServer, id: string) 
   [
     'was cut off with its stack told',
     { timeout: 10 },
-    (server, id) => server.nack(id, { type: 'timeout', message: 'x', details: { stack: 'at slow' } }),
+    async (server, id) => {
+      await server.advance(9_990)
+      await server.nack(id, { type: 'timeout', message: 'x', details: { stack: 'at slow' } })
+    },
     { type: 'timeout', timeout_kind: 'execution', limit_seconds: 10, stack: 'at slow' },
   ],
   ['was cancelled', {}, (server, id) => server.call('DELETE', `/ojs/v1/jobs/${id}`), { type: 'cancelled' }],

@@ -1,6 +1,6 @@
 /** Definitions of kind Api: one call, one answer, at the latest at the deadline. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { instant } from '@curfew/core'
+import { API_PATH, DEFINITION, DEFINITION_VERSION, instant, versionId } from '@curfew/core'
 import type { HttpResponse } from '../../packages/server/src/http/message.ts'
 import { at, idle, TestServer, type Reply } from '../harness.ts'
 import { call, deploy, jsonata, PLAIN, succeed, Upstream } from '../journey-stage.ts'
@@ -33,7 +33,14 @@ function dripping(): { answer: Promise<HttpResponse>; finish: (body: string) => 
     finish = resolve
   })
   const { signal } = new AbortController()
-  const request = { method: 'POST', url: '/api/v1/apis/quote', headers: PLAIN, body: '', signal, arriving }
+  const request = {
+    method: 'POST',
+    url: '/api/v1/apis/quote',
+    headers: PLAIN,
+    body: '',
+    signal,
+    arriving: () => arriving,
+  }
   return { answer: server.handler(request), finish }
 }
 
@@ -248,4 +255,29 @@ test('an Api whose server stops is told to try elsewhere', async () => {
   await idle()
   server.engine.beginClose()
   expect(await reply).toMatchObject({ status: 503 })
+})
+
+test('a definition that an older server has accepted goes on, and tells no failure as a success', async () => {
+  const bindings = {
+    http: { apiResponses: { rules: [{ when: { phase: 'FAILED' }, status: 200 }], default: { FAILED: 150 } } },
+  }
+  const name = 'old'
+  const metadata = { name, version: '1.0.0' }
+  const source = { apiVersion: 'v1', kind: 'Api', metadata, spec: { execution, bindings, ...failing } }
+  const paths = ['/apis/old']
+  await server.engine.run({
+    name: 'deploy',
+    run: (unit) => {
+      const common = { ...metadata, kind: 'Api' as const }
+      unit.addDoc(DEFINITION, name, { ...common, versions: ['1.0.0'], paths, updatedAt: unit.now })
+      unit.addDoc(DEFINITION_VERSION, versionId(name, '1.0.0'), {
+        ...common,
+        source,
+        warnings: [],
+        deployedAt: unit.now,
+      })
+      unit.addDoc(API_PATH, '/apis/old', { name })
+    },
+  })
+  expect(await ask({ sku: 7 }, 'old')).toMatchObject({ status: 500, body: { code: 'NO_SUCH_SKU', status: 500 } })
 })

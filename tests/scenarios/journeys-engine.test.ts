@@ -1,8 +1,10 @@
 /** Runs of journeys at the engine's own door, on the clock turned by hand. */
-import { DEFINITION, DEFINITION_VERSION, FakeClock, seededRandom, versionId, type Run } from '@curfew/core'
+import { DEFINITION, DEFINITION_VERSION, FakeClock, KEPT, seededRandom, versionId } from '@curfew/core'
+import type { Run, Timer } from '@curfew/core'
 import { afterEach, describe, expect, test } from 'vitest'
 import { definitionOf } from '../../packages/server/src/engine/definitions.ts'
 import { cancelRun, findRun, startRun, submitStep } from '../../packages/server/src/engine/journey-runs.ts'
+import { StoreUnavailable } from '../../packages/server/src/store/store.ts'
 import { Upstream } from '../journey-stage.ts'
 import { openTestStore, outliving } from '../stores.ts'
 import { at, idle, TestServer, type TestOptions } from '../harness.ts'
@@ -54,7 +56,7 @@ async function begin(spec: object, context: Record<string, unknown> = {}): Promi
   const deployed = await definitionOf(engine, 'story', null)
   if (deployed === null) throw new Error('not deployed')
   const { definition } = deployed
-  return startRun(engine, {
+  const { run } = await startRun(engine, {
     definition,
     context,
     headers: {},
@@ -62,7 +64,9 @@ async function begin(spec: object, context: Record<string, unknown> = {}): Promi
     parent: null,
     inheritDeadline: false,
     receivedAt: null,
+    repeatable: null,
   })
+  return run
 }
 
 const found = async (id: string): Promise<Run> => {
@@ -89,11 +93,16 @@ const wait = (more: object = {}, next = 'done'): object => ({
 })
 const timer = (duration: string, next = 'done'): object => ({ type: 'timer', timer: { duration }, next })
 
-/** Time passes while the server works, which is how a loop without rest meets its deadline. */
+/** Time passes while the server works and while it rests from work, which is how a loop without rest meets its deadline. */
 class BusyClock extends FakeClock {
   override defer(run: () => void): void {
     this.advance(50)
     super.defer(run)
+  }
+  override setTimer(ms: number, ...rest: [fire: () => void, isIdle?: () => boolean]): Timer {
+    const timer = super.setTimer(ms, ...rest)
+    if (ms < 10) super.defer(() => this.advance(ms))
+    return timer
   }
 }
 
@@ -152,6 +161,28 @@ test('a loop that never rests is ended by its deadline, and says where it was', 
   expect(run.visits).toBeGreaterThan(100)
   expect(run.trail.length).toBeLessThan(300)
   expect(await server.eventTypes(id)).toEqual(['journey.started', 'journey.timeout'])
+  const told = (await server.events(id)).at(-1)?.data as Record<string, number>
+  expect(told).toMatchObject({ source: told['limited_by'], elapsed_ms: told['duration_ms'] })
+  expect(told['elapsed_ms']).toBeGreaterThanOrEqual(told['limit_ms'] ?? Infinity)
+})
+
+test.each([
+  ['the order ${context.order} took too long', 'the order 42 took too long'],
+  ['${context.shop.name}: too late', 'Corner: too late'],
+  // The deadline ends the run, whatever its reason lacks.
+  ['${context.absent} is missing from ${context.order}', '${context.absent} is missing from 42'],
+])('the reason of a timeout is filled in: %s', async (reason, filled) => {
+  await open()
+  const execution = { maxDurationSec: 30, onTimeout: { errorCode: 'TOO_SLOW', reason } }
+  const states = { approve: wait(), done: succeed }
+  const { id } = await begin({ execution, start: 'approve', states }, { order: 42, shop: { name: 'Corner' } })
+  await idle()
+  server.clock.advance(30_000)
+  await idle()
+  expect((await found(id)).end).toMatchObject({
+    terminationKind: 'Timeout',
+    error: { code: 'TOO_SLOW', reason: filled },
+  })
 })
 
 describe('a call', () => {
@@ -419,9 +450,10 @@ describe('an awaited job', () => {
     const { body } = await server.fetch()
     await server.advance(29_990)
     await server.nack(body.job.id, { type: 'timeout', message: 'stopped' })
-    expect(await server.job(body.job.id)).toMatchObject({ state: 'discarded' })
+    expect(await server.job(body.job.id)).toMatchObject({ state: 'retryable' })
     expect((await found(id)).phase).toBe('RUNNING')
     await server.advance(10)
+    expect(await server.job(body.job.id)).toMatchObject({ state: 'discarded' })
     expect((await found(id)).end).toMatchObject({ terminationKind: 'Timeout', terminatedAtState: 'make' })
   })
 
@@ -568,6 +600,29 @@ describe('a server that is gone', () => {
     expect((await found(id)).end?.output).toMatchObject({ body: { from: 'the second' } })
     expect(await server.eventTypes(id)).toEqual(['journey.started', 'journey.completed'])
     await lost.close()
+  })
+
+  test('is looked for again when the store fails just then', async () => {
+    const store = await openTestStore()
+    const lost = await open({ store: outliving(store), send: new Upstream().send })
+    const { id } = await begin(asking)
+    await idle()
+    await lost.close()
+    let failures = 0
+    const failing = outliving(store, {
+      docs: (kind, ...rest) => {
+        if (kind !== KEPT.kind || failures > 0) return store.docs(kind, ...rest)
+        failures += 1
+        return Promise.reject(new StoreUnavailable('the disk is full', undefined))
+      },
+    })
+    const upstream = new Upstream()
+    await open({ store: failing, clock: lost.clock, random: seededRandom(8), send: upstream.send })
+    await idle()
+    expect([failures, upstream.calls.length]).toEqual([1, 0])
+    await server.advance(1_000)
+    expect(upstream.calls.map(({ headers }) => headers['Idempotency-Key'])).toEqual([`${id}/ask/1`])
+    await store.close()
   })
 
   test('leaves nothing to do for a run that only waits', async () => {

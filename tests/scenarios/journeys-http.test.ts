@@ -243,6 +243,29 @@ describe('a submission', () => {
     expect(reply.body).toMatchObject({ phase: 'RUNNING', currentState: 'second', price: 3 })
   })
 
+  test('that follows its start at once waits until the server has entered the step', async () => {
+    // The walk to the step takes several turns of the event loop.
+    const transform = { mapper: jsonata('context.n + 1'), target: { kind: 'var' }, resultVar: 'n' }
+    const way = Array.from({ length: 200 }, (_, n) => {
+      const next = n === 199 ? 'approve' : `s${String(n + 1)}`
+      return [`s${String(n)}`, { type: 'transform', transform, next }] as const
+    })
+    await deploy(server, {
+      ...ASYNC,
+      start: 's0',
+      states: { ...Object.fromEntries(way), approve: wait(), done: succeed },
+    })
+    const { body } = await begin(server, { n: 0 })
+    const reply = await submit(String(body['journeyId']), { ok: true })
+    expect([reply.status, reply.body['phase']]).toEqual([200, 'SUCCEEDED'])
+  })
+
+  test('to a step the run does not lead to is refused once the run rests', async () => {
+    await deploy(server, { ...ASYNC, ...approval })
+    const { body } = await begin(server)
+    isProblem(await submit(String(body['journeyId']), { ok: true }, 'elsewhere'), 409)
+  })
+
   test('that does not fit leaves the step open', async () => {
     const id = await started(approval)
     const refused = await submit(id, { nonsense: true })

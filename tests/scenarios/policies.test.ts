@@ -49,6 +49,9 @@ const BAD_POLICIES: [string, unknown, number, string][] = [
   ['an unknown mode', { x_on_timeout: 'explode' }, 422, 'x_on_timeout'],
   ['a length beyond ten years', { timeout: 315_360_001 }, 422, 'timeout'],
   ['a bad cap', { caps: { timeout: 0 } }, 422, 'caps.timeout'],
+  ['a timeout that ends every job', { timeout_ms: 1 }, 422, 'timeout_ms'],
+  ['a cap that ends every job', { caps: { total_timeout_ms: 99 } }, 422, 'caps.total_timeout_ms'],
+  ['a reservation that ends at once', { visibility_timeout: 'PT0.01S' }, 422, 'visibility_timeout'],
 ]
 
 test.each(BAD_POLICIES)(
@@ -90,6 +93,7 @@ const BAD_CONFIGS: [string, unknown, number, string][] = [
   ['a zero', { default_timeout: 0 }, 422, 'default_timeout'],
   ['a fraction', { default_enqueue_ttl: 0.5 }, 422, 'default_enqueue_ttl'],
   ['an unknown mode', { default_x_on_timeout: 'x' }, 422, 'default_x_on_timeout'],
+  ['a timeout that ends every job', { default_timeout_ms: 99 }, 422, 'default_timeout_ms'],
   ['a total shorter than the stored timeout', { default_total_timeout: 29 }, 422, 'default_total_timeout'],
 ]
 
@@ -154,7 +158,8 @@ test('with x_on_timeout discard a timeout ends the job: no retry, no dead letter
 
 test('a timeout the worker reports obeys x_on_timeout as well', async () => {
   const server = await TestServer.open()
-  const { id } = await server.start(DISCARD)
+  const { id } = await server.start({ ...DISCARD, grace_period: 5 })
+  await server.advance(10_000)
   expect((await server.nack(id, { type: 'timeout', message: 'slow' })).body.state).toBe('discarded')
   expect((await server.get('/ojs/v1/dead-letter')).body.jobs).toEqual([])
 })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { seededRandom } from '@curfew/core'
 import { Client, DeadlineError, defineJob, entry, JobFailedError, RequestError, timeout } from '@curfew/sdk'
-import type { CurfewEvent, InProcessServer } from '@curfew/sdk'
+import type { CurfewEvent, InProcessServer, JobFilter } from '@curfew/sdk'
 import { at, idle, TestServer, type TestOptions } from '../harness.ts'
 
 const transcode = defineJob('video.transcode', {
@@ -312,6 +312,32 @@ test('list goes through every page, newest first, and tells each job once', asyn
   expect(asked).toHaveLength(3)
 })
 
+test('list takes the filters of the server', async () => {
+  const { server, client } = await open()
+  const { id } = await server.start(
+    { type: 'a', tags: ['red'], timeout: 1, grace_period: 10, retry: { max_attempts: 1 } },
+    { worker_id: 'w' },
+  )
+  await server.advance(1_000)
+  await server.nack(id, { type: 'timeout', message: '' })
+  await server.enqueue({ type: 'a' })
+  const filters: JobFilter[] = [
+    { errorType: 'timeout' },
+    { timeoutKind: 'execution' },
+    { tag: 'red' },
+    { worker: 'w' },
+    { endedAfter: new Date(Date.parse(at(0))), endedBefore: new Date(Date.parse(at(2_000))) },
+    { createdBefore: new Date(Date.parse(at(1_000))) },
+    { state: ['discarded', 'completed'], priority: 0 },
+  ]
+  for (const filter of filters) {
+    const seen: string[] = []
+    for await (const job of client.list(filter)) seen.push(job.id)
+    expect([filter, seen]).toEqual([filter, [id]])
+  }
+  expect((await client.list({ createdAfter: new Date(Date.parse(at(1_000))) }).next()).done).toBe(true)
+})
+
 describe('operators', () => {
   test('queues: list, look, pause, resume', async () => {
     const { server, client } = await open()
@@ -351,7 +377,9 @@ describe('operators', () => {
     await expect(client.get(second)).rejects.toMatchObject({ status: 404 })
     expect(await client.deadLetter.retryMany({ ids: [third, second] })).toMatchObject({ succeeded: 1, failed: 1 })
     expect(await client.deadLetter.retryMany({ type: 'a.other' })).toMatchObject({ matched: 0 })
-    expect(await client.deadLetter.retryMany({ type: 'mail.send' })).toMatchObject({ matched: 1, succeeded: 1 })
+    await expect(client.deadLetter.retryMany()).rejects.toMatchObject({ status: 400 })
+    await expect(client.deadLetter.retryMany({ limit: 5 })).rejects.toMatchObject({ status: 400 })
+    expect(await client.deadLetter.retryMany({ all: true })).toMatchObject({ matched: 1, succeeded: 1 })
   })
 
   test('workers: list, look, quiet, resume, terminate', async () => {

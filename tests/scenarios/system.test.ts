@@ -1,30 +1,9 @@
 /** The server about itself: manifest, health, readiness, metrics, and what it says when its store fails. */
 import { expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
-import { StoreUnavailable, type SharedClock, type Store } from '../../packages/server/src/store/store.ts'
+import type { SharedClock, Store } from '../../packages/server/src/store/store.ts'
 import { at, TestServer } from '../harness.ts'
-import { openTestStore } from '../stores.ts'
-
-/** A store that can be made to fail. */
-function breakable(store: Store): { store: Store; fails: (whether: boolean) => void } {
-  let broken = false
-  const proxy = new Proxy(store, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name)
-      if (typeof value !== 'function') return value
-      return (...args: unknown[]): unknown => {
-        if (broken && name !== 'close') return Promise.reject(new StoreUnavailable('the disk is full', undefined))
-        return (value as (...args: unknown[]) => unknown).apply(target, args)
-      }
-    },
-  })
-  return {
-    store: proxy,
-    fails: (whether) => {
-      broken = whether
-    },
-  }
-}
+import { breakable, openTestStore } from '../stores.ts'
 
 /** A store whose clock is the judge. */
 function judgedBy(store: Store, clock: SharedClock): Store {
@@ -58,6 +37,7 @@ test('the manifest says what is offered, in booleans and strings', async () => {
       'urn:curfew:ext:long-poll',
       'urn:curfew:ext:limits',
       'urn:curfew:ext:bulk-enqueue',
+      'urn:curfew:ext:job-filters',
       'urn:curfew:ext:journeys',
     ]),
   )
@@ -123,6 +103,23 @@ test('deadlines that passed while the store failed are settled as soon as it ser
   expect(error).toMatchObject({ type: 'timeout', deadline: at(10_000) })
   expect(error.overshoot_ms).toBeGreaterThanOrEqual(10_000)
   expect(error.overshoot_ms).toBeLessThanOrEqual(11_000)
+})
+
+test('a start that the store fails leaves nothing behind that would keep the process alive', async () => {
+  let calls = 0
+  for (let isOpen = false; !isOpen; calls += 1) {
+    const clock = new FakeClock()
+    const { store } = breakable(await openTestStore(), calls)
+    const started = TestServer.open({ store, clock })
+    const outcome = await started.then(
+      (server) => server.close().then(() => 'open'),
+      () => 'refused',
+    )
+    isOpen = outcome === 'open'
+    await store.close()
+    expect([calls, clock.nextTimerAt()]).toEqual([calls, null])
+  }
+  expect(calls).toBeGreaterThan(4)
 })
 
 test('a server that closes is not ready and refuses', async () => {

@@ -93,7 +93,7 @@ test.each(['ignore', 'use_existing'])('%s answers 200 with the job that is there
   const first = await push(server, { on_conflict: word })
   const second = await push(server, { on_conflict: word })
   expect(second.status).toBe(200)
-  expect(second.body).toEqual({ job: first.body.job, deduplicated: true })
+  expect(second.body).toEqual({ ...first.body.job, job: first.body.job, deduplicated: true })
   expect(second.headers['Location']).toBe(`/ojs/v1/jobs/${first.body.job.id}`)
   expect(await server.eventTypes()).toEqual(['job.enqueued'])
 })

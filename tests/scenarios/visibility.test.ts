@@ -26,7 +26,7 @@ test('a reservation holds until 1 ms before its visibility timeout, and lapses a
     attempt: 1,
   })
   expect(job.error).not.toHaveProperty('timeout_kind')
-  expect((await server.eventTypes(id)).slice(2)).toEqual(['job.failed', 'job.retrying', 'job.enqueued'])
+  expect((await server.eventTypes(id)).slice(2)).toEqual(['job.stalled', 'job.failed', 'job.retrying', 'job.enqueued'])
 })
 
 test('the lost attempt counts: the next claim is the second, and the last one lost is discarded', async () => {
@@ -37,7 +37,12 @@ test('the lost attempt counts: the next claim is the second, and the last one lo
   expect((await server.fetch()).body.job).toMatchObject({ id, attempt: 2, x_lease: 2 })
   await server.advance(30_000)
   expect(await server.job(id)).toMatchObject({ state: 'discarded', error: { type: 'visibility_timeout' } })
-  expect((await server.eventTypes(id)).slice(-3)).toEqual(['job.failed', 'job.discarded', 'dead_letter.added'])
+  expect((await server.eventTypes(id)).slice(-4)).toEqual([
+    'job.stalled',
+    'job.failed',
+    'job.discarded',
+    'dead_letter.added',
+  ])
 })
 
 test('a lapse ignores the list of errors that are not to be retried', async () => {

@@ -125,6 +125,49 @@ describe('a subscription', () => {
     expect(world.heard().toSorted()).toEqual(['job.completed', 'job.enqueued', 'job.started'])
   })
 
+  test('that wants everything falls silent when the jobs are done, however many deliveries its limiter held back', async () => {
+    const { server, world } = await start()
+    await subscribe(server, { events: ['*'] })
+    const sent = Array.from({ length: 20 }, () => ({ type: 'test.job', args: [] }))
+    const ids = (await server.post('/ojs/v1/jobs/batch', { jobs: sent })).body.jobs.map(({ id }) => id)
+    await idle()
+    await server.fetch({ count: 20 })
+    for (const id of ids) await server.ack(id)
+    await server.advance(60_000)
+    const events = await server.events()
+    // Otherwise nothing was held back.
+    expect(events.map(({ type }) => type)).toContain('rate_limit.exceeded')
+    const ofJobs = events.filter(({ subject }) => ids.includes(subject)).map(({ id }) => id)
+    expect(ofJobs).toHaveLength(3 * ids.length)
+    const heard = world.calls.map(({ body }) => (JSON.parse(body ?? '{}') as { id: string }).id)
+    expect(heard.toSorted()).toEqual(ofJobs.toSorted())
+    await server.advance(600_000)
+    expect(world.calls).toHaveLength(heard.length)
+  })
+
+  test('that names the queue of the server itself is warned that it hears nothing of it', async () => {
+    const { server, world } = await start()
+    await subscribe(server, { events: ['*'] })
+    const filter = { queues: ['curfew.webhooks'], job_types: ['curfew.webhook.deliver'] }
+    const { x_warnings: warnings } = await subscribe(server, { events: ['*'], filter })
+    expect(warnings).toEqual([
+      expect.stringMatching(/"curfew.webhooks".*never delivered/),
+      expect.stringMatching(/"curfew.webhook.deliver".*never delivered/),
+    ])
+    await finish(server)
+    await server.advance(600_000)
+    expect(world.heard().toSorted()).toEqual(['job.completed', 'job.enqueued', 'job.started'])
+  })
+
+  test('has a limiter that no job can take part in', async () => {
+    const { server } = await start()
+    const { id } = await subscribe(server)
+    const limit = { key: `curfew.webhook/${id}`, concurrency: 0 }
+    const reply = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], rate_limit: limit })
+    expect(reply.status).toBe(422)
+    expect(reply.body['error']).toMatchObject({ details: { field: 'rate_limit.key' } })
+  })
+
   test('is one of many: each gets its own', async () => {
     const { server, world } = await start()
     await subscribe(server, { url: 'https://one.example/' })

@@ -41,7 +41,7 @@ test('its death is told, with what it held, and each job tells its own part', as
     time: at(35_000),
     data: { worker_id: 'w', last_heartbeat_at: at(5_000), recovered_jobs: [id] },
   })
-  expect((await server.eventTypes(id)).slice(2)).toEqual(['job.failed', 'job.retrying', 'job.enqueued'])
+  expect((await server.eventTypes(id)).slice(2)).toEqual(['job.stalled', 'job.failed', 'job.retrying', 'job.enqueued'])
 })
 
 test('the attempt is spent: the last one is discarded instead of going back', async () => {
@@ -51,7 +51,12 @@ test('the attempt is spent: the last one is discarded instead of going back', as
   const { id } = await server.start({ retry }, { worker_id: 'w' })
   await server.advance(30_000)
   expect(await server.job(id)).toMatchObject({ state: 'discarded', error: { type: 'worker_death' } })
-  expect((await server.eventTypes(id)).slice(2)).toEqual(['job.failed', 'job.discarded', 'dead_letter.added'])
+  expect((await server.eventTypes(id)).slice(2)).toEqual([
+    'job.stalled',
+    'job.failed',
+    'job.discarded',
+    'dead_letter.added',
+  ])
 })
 
 test('jobs claimed after the last beat are recovered too, and jobs it no longer owns are left alone', async () => {

@@ -1,5 +1,5 @@
 /** Checks that read everything: now and then, and at the end. */
-import { nextDue, type Job, type Outage } from '@curfew/core'
+import { ANY_JOB, nextDue, type Job, type Outage } from '@curfew/core'
 import type { Store } from '../../packages/server/src/store/store.ts'
 import type { Checker } from './checker.ts'
 import type { DueKind } from './model/records.ts'
@@ -7,11 +7,11 @@ import type { Model } from './model/model.ts'
 import { insist, type Invariant } from './violation.ts'
 
 const EVERYTHING = { limit: 10_000, offset: 0 }
-const ANY = { queue: null, state: null, type: null }
 
 /** What is stored, read back, is what was committed; and the counts are right. */
 export async function checkStore(store: Store, { rows }: Checker, model: Model): Promise<void> {
-  const { jobs, total } = await store.jobs(ANY, null, EVERYTHING)
+  const { jobs } = await store.jobs(ANY_JOB, null, EVERYTHING)
+  const { total } = await store.countJobs(ANY_JOB)
   insist('store', total === rows.size && jobs.length === rows.size, () => {
     return `${String(jobs.length)} jobs are stored, ${String(total)} are counted, ${String(rows.size)} were committed`
   })
@@ -51,7 +51,7 @@ export async function checkStore(store: Store, { rows }: Checker, model: Model):
 /** The row's own sums on time, made when a clock comes due, come to what the model knew all along. */
 export async function checkClocks(store: Store, model: Model, outages: readonly Outage[]): Promise<void> {
   const workers = new Map((await store.workers()).map((worker) => [worker.id, worker]))
-  for (const row of (await store.jobs(ANY, null, EVERYTHING)).jobs) {
+  for (const row of (await store.jobs(ANY_JOB, null, EVERYTHING)).jobs) {
     const job = model.jobs.get(row.id)
     const holder = row.hold?.workerId ?? ''
     if (job === undefined || model.turn.polling.has(holder)) continue

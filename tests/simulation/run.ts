@@ -261,6 +261,8 @@ function settingsFor(chance: Chance): EngineSettings {
     ...TEST_SETTINGS,
     conformance: false,
     allowPrivateNetwork: false,
+    platformConfig: {},
+    strict: false,
     limits: chance.happens(0.85)
       ? shortLimits(chance)
       : { ...DEFAULT_LIMITS, judgeUnknownWorkers: chance.happens(0.1) },

@@ -166,7 +166,7 @@ export function completedJob(traits: JobTraits & ClaimTraits = {}): Job {
 
 export function cancelledJob(traits: JobTraits = {}): Job {
   const job = aJob(traits)
-  return cancel(job, moment(later(job.createdAt, 1000))).job
+  return cancel(job, moment(later(job.createdAt, 1000)), { reason: 'request' }).job
 }
 
 /** Failed in its only attempt. */
@@ -241,3 +241,11 @@ export function left(step: Transition | null): Job {
 }
 
 export const ms = (length: number): Millis => millis(length)
+
+/** The end of some work at once, without a pause. */
+export function drained<Made>(work: Generator<void, Made>): Made {
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+  }
+}

@@ -5,15 +5,45 @@
  */
 import { iso, type Instant } from './clock.ts'
 import type { Cron, CronAsked, Overlap } from './cron.ts'
-import { mergedText, parseBody, readEnqueue, type EnqueueRequest } from './envelope.ts'
+import {
+  isJobField,
+  JOB_FIELDS,
+  mergedText,
+  OPTIONS_SHAPE,
+  parseBody,
+  readEnqueue,
+  TYPE_SHAPE,
+  type EnqueueRequest,
+} from './envelope.ts'
 import { badField, OjsError } from './errors.ts'
-import type { Json } from './job.ts'
+import type { Job, Json } from './job.ts'
+import { fewFields, fewMembersOf } from './few-fields.ts'
 import { membersOf } from './json-text.ts'
-import { anyList, anyObject, flag, object, oneOf, text, type Fields, type Shape } from './shape.ts'
+import {
+  missesWithin,
+  nearMissesAmong,
+  NO_NEAR_MISSES,
+  refuseNearMisses,
+  vocabulary,
+  type NearMiss,
+} from './near-miss.ts'
+import {
+  anyList,
+  anyObject,
+  flag,
+  named,
+  object,
+  oneNotNull,
+  oneOf,
+  ruled,
+  text,
+  type Fields,
+  type Shape,
+} from './shape.ts'
 
 export const CRON_NAME_SHAPE = text({
   pattern: /^[a-z0-9][a-z0-9.-]*$/,
-  maxBytes: 255,
+  maxLength: 255,
   expected: 'a name such as "daily-report": lower-case letters, digits, "." and "-", at most 255',
 })
 
@@ -27,38 +57,78 @@ const MEANT: Readonly<Record<string, Overlap>> = {
   queue: 'enqueue',
 }
 
+const NO_ID: Shape<never> = {
+  json: { type: 'null' },
+  read() {
+    throw badField('id', 'id cannot be given: every firing is a job of its own.')
+  },
+}
+
+/** Its fields are judged by the calendar, which says what is wrong with which. */
+const EXPRESSION_SHAPE = named('CronExpression', text({ min: 1, expected: 'a cron expression such as "0 9 * * 1-5"' }))
+
 const ENTRY_SHAPES = {
-  expression: text({ min: 1, expected: 'a cron expression such as "0 9 * * 1-5"' }),
-  cron: text({ min: 1, expected: 'a cron expression such as "0 9 * * 1-5"' }),
+  expression: EXPRESSION_SHAPE,
+  cron: EXPRESSION_SHAPE,
   timezone: text({ min: 1, expected: 'a name of the IANA database such as "Europe/Berlin"' }),
   overlap_policy: oneOf('skip', 'allow', 'cancel_previous', 'enqueue', 'cancel', 'replace', 'queue'),
   enabled: flag(),
-  description: text({ maxBytes: 4_096 }),
+  description: text({ maxLength: 4_096 }),
 } as const
-const TEMPLATE_SHAPES = { type: text(), args: anyList(), meta: anyObject(), options: anyObject() }
+const TEMPLATE_SHAPES = { type: TYPE_SHAPE, args: anyList(), meta: anyObject(), options: OPTIONS_SHAPE } as const
+/** Every firing is a job of its own, so an id is not for a template. */
+const JOB_TEMPLATE_SHAPE = named('JobTemplate', object({ ...JOB_FIELDS, id: NO_ID }, { required: ['type'] }))
 
 /** The documented form. */
-export const CRON_SHAPE = object(
-  { name: CRON_NAME_SHAPE, ...ENTRY_SHAPES, job_template: object(TEMPLATE_SHAPES), ...TEMPLATE_SHAPES },
-  { required: ['name'] },
+export const CRON_SHAPE = ruled(
+  object(
+    { ...JOB_FIELDS, id: NO_ID, name: CRON_NAME_SHAPE, ...ENTRY_SHAPES, job_template: JOB_TEMPLATE_SHAPE },
+    { required: ['name'] },
+  ),
+  { allOf: [oneNotNull('expression', 'cron'), oneNotNull('job_template', 'type')] },
 )
-export const CRON_PATCH_SHAPE = object(
-  { ...ENTRY_SHAPES, job_template: object(TEMPLATE_SHAPES), ...TEMPLATE_SHAPES },
-  { unknown: 'refuse' },
+export const CRON_PATCH_SHAPE = ruled(
+  object(
+    { ...ENTRY_SHAPES, job_template: JOB_TEMPLATE_SHAPE, ...TEMPLATE_SHAPES },
+    { unknown: 'refuse', kept: ['type'] },
+  ),
+  {
+    // The whole job anew, or parts of it.
+    anyOf: [
+      { properties: { job_template: { type: 'null' } } },
+      { not: { anyOf: Object.keys(TEMPLATE_SHAPES).map((key) => ({ required: [key] })) } },
+    ],
+  },
 )
 
 /** Of the entry, not of its job; the second row is kept by the server and ignored when a client sends it. */
 const ENTRY_KEYS = new Set(
   (
     'name expression cron timezone overlap_policy enabled description job_template ' +
-    'status created_at updated_at next_run_at last_run_at run_count waiting_since'
+    'status created_at updated_at next_run_at last_run_at run_count waiting_since x_warnings'
   ).split(' '),
 )
+const NAMES = vocabulary(Object.keys(ENTRY_SHAPES), {
+  tz: 'timezone',
+  schedule: 'expression',
+  cron_expression: 'expression',
+  overlap: 'overlap_policy',
+  concurrency_policy: 'overlap_policy',
+  active: 'enabled',
+  template: 'job_template',
+  job: 'job_template',
+})
 
-/** `tenant`: the one the call speaks for. */
-export function readCron(source: string, fields: unknown, now: Instant, tenant: string | null = null): CronAsked {
+/** `tenant`: the one the call speaks for. `strict` refuses fields that are nearly known. */
+export function readCron(
+  source: string,
+  fields: unknown,
+  now: Instant,
+  tenant: string | null = null,
+  strict = false,
+): CronAsked {
   const top = anyObject().read(fields, '')
-  const members = membersOf(source)
+  const members = fewMembersOf(source, '')
   const name = required(top, 'name', CRON_NAME_SHAPE)
   const field = expressionField(top)
   const expression = required(top, field, ENTRY_SHAPES[field])
@@ -66,7 +136,12 @@ export function readCron(source: string, fields: unknown, now: Instant, tenant: 
   const written = nested
     ? (members.get('job_template')?.value ?? '{}')
     : objectText([...members.values()].filter(({ key }) => !ENTRY_KEYS.has(key)))
-  return {
+  const { nearMisses, ...template } = readTemplate(name, written, nested ? 'job_template' : '', now, tenant)
+  if (nested) refuseBesideTemplate(top, template.queue)
+  const unknown = Object.keys(top).filter((key) => !ENTRY_KEYS.has(key) && !isJobField(key) && isGiven(top[key]))
+  const misses = [...nearMisses, ...nearMissesAmong(unknown, NAMES)]
+  if (strict) refuseNearMisses(misses)
+  const asked: CronAsked = {
     name,
     field,
     expression,
@@ -74,15 +149,36 @@ export function readCron(source: string, fields: unknown, now: Instant, tenant: 
     overlap: MEANT[given(top, 'overlap_policy', ENTRY_SHAPES.overlap_policy) ?? 'skip'] ?? 'skip',
     enabled: given(top, 'enabled', ENTRY_SHAPES.enabled) ?? null,
     description: given(top, 'description', ENTRY_SHAPES.description) ?? null,
-    ...readTemplate(name, written, nested ? 'job_template' : '', now, tenant),
+    ...template,
+    nearMisses: misses,
+  }
+  // Fields of the job beside a template say the same as it, and are held to their form.
+  if (nested) CRON_SHAPE.read(top, '')
+  return asked
+}
+
+/**
+ * `job_template` holds the whole job, so a field of the job beside it would have no effect. What an answer of the server
+ * shows there may come back: it says the same.
+ */
+function refuseBesideTemplate(top: Fields, queue: string): void {
+  const template = anyObject().read(top['job_template'], 'job_template')
+  const means: Fields = { args: [], meta: {}, options: {}, queue, ...template }
+  for (const key of Object.keys(top)) {
+    if (!isJobField(key) || !isGiven(top[key])) continue
+    if (JSON.stringify(top[key]) === JSON.stringify(means[key])) continue
+    throw badField(
+      key,
+      `${key} is given beside job_template, which holds the whole job, and differs from it. Remove ${key}, or move it into job_template.`,
+    )
   }
 }
 
 /** The entry with a change laid over it; `null` takes a description, or a part of the job, away. */
-export function patchCron(cron: Cron, source: string, fields: unknown, now: Instant): CronAsked {
+export function patchCron(cron: Cron, source: string, fields: unknown, now: Instant, strict = false): CronAsked {
   const top = anyObject().read(fields, '')
   CRON_PATCH_SHAPE.read(top, '')
-  const members = membersOf(source)
+  const members = fewMembersOf(source, '')
   const parts = Object.keys(TEMPLATE_SHAPES).filter((key) => Object.hasOwn(top, key))
   const nested = isGiven(top['job_template'])
   if (nested && parts.length > 0)
@@ -95,6 +191,11 @@ export function patchCron(cron: Cron, source: string, fields: unknown, now: Inst
   }
   const written = nested ? (members.get('job_template')?.value ?? '{}') : objectText([...kept.values()])
   const field = expressionField(top)
+  const { nearMisses, ...template } =
+    nested || parts.length > 0
+      ? readTemplate(cron.name, written, nested ? 'job_template' : '', now, cron.tenant)
+      : { ...templateOf(cron), nearMisses: NO_NEAR_MISSES }
+  if (strict) refuseNearMisses(nearMisses)
   return {
     name: cron.name,
     field,
@@ -105,11 +206,14 @@ export function patchCron(cron: Cron, source: string, fields: unknown, now: Inst
     description: Object.hasOwn(top, 'description')
       ? (given(top, 'description', ENTRY_SHAPES.description) ?? null)
       : cron.description,
-    ...(nested || parts.length > 0
-      ? readTemplate(cron.name, written, nested ? 'job_template' : '', now, cron.tenant)
-      : { template: cron.template, type: cron.type, queue: cron.queue, tenant: cron.tenant }),
+    ...template,
+    nearMisses,
   }
 }
+
+type Template = Pick<Cron, 'template' | 'type' | 'queue' | 'tenant'>
+
+const templateOf = ({ template, type, queue, tenant }: Cron): Template => ({ template, type, queue, tenant })
 
 /** The request a firing makes. */
 export function requestOf(cron: Cron, scheduledAt: Instant, now: Instant, manual: boolean): EnqueueRequest {
@@ -139,18 +243,18 @@ function readTemplate(
   prefix: string,
   now: Instant,
   whose: string | null,
-): Pick<Cron, 'template' | 'type' | 'queue' | 'tenant'> {
+): Template & { readonly nearMisses: readonly NearMiss[] } {
   try {
+    const members = fewMembersOf(source, '')
     const fields = anyObject().read(JSON.parse(source), '')
     if (isGiven(fields['id'])) throw badField('id', 'id cannot be given: every firing is a job of its own.')
-    const members = membersOf(source)
     const put = (key: string, value: string): void => {
       members.set(key, { key, rawKey: JSON.stringify(key), value, from: 0 })
     }
     if (!isGiven(fields['args'])) put('args', '[]')
     if (isGiven(fields['meta'])) anyObject().read(fields['meta'], 'meta')
     else members.delete('meta')
-    const options = isGiven(fields['options']) ? anyObject().read(fields['options'], 'options') : {}
+    const options = isGiven(fields['options']) ? fewFields(fields['options'], 'options') : {}
     if (isGiven(options['meta'])) {
       anyObject().read(options['meta'], 'options.meta')
       const rest = membersOf(members.get('options')?.value ?? '{}')
@@ -162,8 +266,8 @@ function readTemplate(
     requestFrom(name, objectText([...members.values()]), now, now, true, whose)
     if (whose !== null) put('meta', mergedText(members.get('meta')?.value, JSON.stringify({ tenant_id: whose })))
     const template = objectText([...members.values()])
-    const { type, queue, tenant } = requestFrom(name, template, now, now, true)
-    return { template, type, queue, tenant }
+    const { type, queue, tenant, nearMisses } = requestFrom(name, template, now, now, true)
+    return { template, type, queue, tenant, nearMisses: missesWithin(prefix === '' ? '' : `${prefix}.`, nearMisses) }
   } catch (error) {
     throw prefix === '' ? error : within(error, prefix)
   }
@@ -177,6 +281,23 @@ function within(error: unknown, prefix: string): unknown {
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     cause: error,
   })
+}
+
+/** A job that an entry has fired, as its history tells of it. */
+export function cronExecution(job: Job): Record<string, unknown> {
+  const { meta = {} } = JSON.parse(`{${job.body}}`) as { meta?: Record<string, unknown> }
+  const endedAt = job.completedAt ?? job.cancelledAt ?? job.discardedAt
+  return {
+    job_id: job.id,
+    state: job.state,
+    attempt: job.attempt,
+    manual: meta['cron_manual'] === true,
+    scheduled_at: meta['cron_triggered_at'] ?? iso(job.createdAt),
+    created_at: iso(job.createdAt),
+    started_at: job.startedAt === null ? null : iso(job.startedAt),
+    completed_at: job.completedAt === null ? null : iso(job.completedAt),
+    ended_at: endedAt === null ? null : iso(endedAt),
+  }
 }
 
 /** An entry as clients see it: the names of both dialects. */

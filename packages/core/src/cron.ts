@@ -9,6 +9,7 @@ import { docKind } from './doc.ts'
 import { badField } from './errors.ts'
 import type { NewEvent } from './events.ts'
 import type { Job, Json } from './job.ts'
+import type { NearMiss } from './near-miss.ts'
 import { nextOccurrence, readSchedule, type Calendar, type Occurrence } from './schedule.ts'
 
 export const OVERLAPS = ['skip', 'allow', 'cancel_previous', 'enqueue'] as const
@@ -53,6 +54,8 @@ export interface CronAsked extends Pick<Cron, 'name' | 'expression' | 'timezone'
   readonly tenant: string | null
   /** The name of the field in which the expression came. */
   readonly field: string
+  /** Unknown fields that were most likely meant to be known ones. */
+  readonly nearMisses: readonly NearMiss[]
 }
 
 /**
@@ -60,7 +63,7 @@ export interface CronAsked extends Pick<Cron, 'name' | 'expression' | 'timezone'
  * off wants it off after the next start of the application too.
  */
 export function registered(before: Cron | null, asked: CronAsked, calendar: Calendar, now: Instant): Cron {
-  const { field, enabled: wanted, ...said } = asked
+  const { field, enabled: wanted, nearMisses: _, ...said } = asked
   const enabled = wanted ?? before?.enabled ?? true
   const isSame = before !== null && before.expression === asked.expression && before.timezone === asked.timezone
   const cron: Cron = {

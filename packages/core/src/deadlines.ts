@@ -25,6 +25,17 @@ export function after(at: Instant, length: Millis): Instant {
   return instant(at + length)
 }
 
+/** The instant that lies so long before another. */
+export function before(at: Instant, length: Millis): Instant {
+  return instant(at - length)
+}
+
+/** The first instant after `now` of those that lie whole intervals after `startAt`. */
+export function nextOnGrid(startAt: Instant, interval: Millis, now: Instant): Instant {
+  const passed = Math.max(0, Math.floor((now - startAt) / interval) + 1)
+  return instant(startAt + passed * interval)
+}
+
 export function elapsed(since: Instant, now: Instant): Millis {
   return millis(Math.max(0, now - since))
 }
@@ -117,6 +128,25 @@ export function executionAt(job: Job): Instant | null {
 /** When the server takes the job away at the latest. Grace never extends a total. */
 export function hardDeadlineAt(job: Job): Instant | null {
   return earliest(executionAt(job), totalAt(job))
+}
+
+/** What a total takes from an attempt. Lengths are counted from the claim. */
+export interface TotalCut {
+  /** When the handler is asked to stop. */
+  readonly softMs: Millis
+  /** When the server takes the job away. */
+  readonly hardMs: Millis
+  readonly source: string
+}
+
+/** How the total, its own or handed down, shortens the attempt that is running; null where timeout and grace are whole. */
+export function totalCut(job: Job): TotalCut | null {
+  const { startedAt } = job
+  const [soft, hard, execution] = [softDeadline(job), hardDeadlineAt(job), executionAt(job)]
+  const total = effectiveTotal(job)
+  if (startedAt === null || soft === null || hard === null || execution === null || total === null) return null
+  if (soft.limit === 'timeout' && hard === execution) return null
+  return { softMs: elapsed(startedAt, soft.at), hardMs: elapsed(startedAt, hard), source: total.source }
 }
 
 /** Since when the attempt is in its grace; null before its soft deadline, and where it has no grace. */
@@ -284,6 +314,41 @@ export function wakeAtOf(job: Job, life: Liveness = ROW_ALONE): Instant | null {
   return firstDue(job, life, false)?.at ?? null
 }
 
+/** How late a decision was, in three figures. */
+export interface Lateness {
+  /** What is charged to the decision: see `overshootOf`. */
+  readonly overshootMs: Millis
+  /** What really passed since the deadline, or since it was set. */
+  readonly lateMs: Millis
+  /** How much of that no server was at work. */
+  readonly downtimeMs: Millis
+}
+
+export function latenessOf(
+  deadlineAt: Instant,
+  setAt: Instant,
+  upAt: Instant,
+  outages: readonly Outage[],
+  now: Instant,
+): Lateness {
+  const since = instant(Math.max(deadlineAt, setAt))
+  return {
+    overshootMs: overshootOf(deadlineAt, setAt, upAt, now),
+    lateMs: elapsed(since, now),
+    downtimeMs: downtimeIn(since, upAt, outages, now),
+  }
+}
+
+/**
+ * A server that is up decides at the deadline, so one that was left undecided until this server came up was left by a
+ * server that was down. Later outages are times in which this server stood still, or could not reach its store.
+ */
+function downtimeIn(since: Instant, upAt: Instant, outages: readonly Outage[], now: Instant): Millis {
+  const startedUpAt = instant(Math.min(Math.max(since, upAt), now))
+  const later = outages.filter(({ from, to }) => from >= upAt && from < now && to <= now)
+  return millis(elapsed(since, startedUpAt) + creditFor(startedUpAt, later))
+}
+
 /** How late a decision was: not counted from before the deadline was set, nor from before the server was up. */
 export function overshootOf(deadlineAt: Instant, setAt: Instant, upAt: Instant, now: Instant): Millis {
   return elapsed(instant(Math.max(deadlineAt, setAt, upAt)), now)
@@ -303,6 +368,12 @@ export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
   const startsAt = after(now, delayMs)
   const neededMs = speakerFor(timeout) === 'default' ? millis(0) : timeout.ms
   return totalEndsAt > startsAt && totalEndsAt >= after(startsAt, neededMs)
+}
+
+/** When a job that failed starts again; null where its total comes first, and there is no further attempt. */
+export function retryComesAt(job: Job): Instant | null {
+  const { nextRetryAt } = job
+  return nextRetryAt === null || isDue(totalAt(job), nextRetryAt) ? null : nextRetryAt
 }
 
 // ---- Calls of a run ----
@@ -366,11 +437,35 @@ export function runBudget(
 /** How long a report may have travelled. */
 const TRAVEL_MS = millis(1_000)
 
+/** What a timeout that a worker reports is about. */
+export interface TimeoutReport {
+  /** Whether it is a timeout: it came at the soft deadline, or no earlier than a worker may be. */
+  readonly counts: boolean
+  /** How long before the soft deadline it came, on the server's clock. */
+  readonly earlyMs: Millis
+  /** What the attempt was stopped by: its timeout, or the total less the reserve. */
+  readonly limit: SoftLimit
+  readonly limitMs: Millis
+  readonly source: string
+  readonly elapsedMs: Millis
+}
+
 /**
- * Whether a report that comes now is about an attempt that stopped because its total was running out. A worker counts
- * from the moment it asked, so it is a little early.
+ * A worker counts from the moment it asked, so it is a little early: by no more than its request travelled, and never by
+ * half of what it was given. What passed since it asked is not below the limit.
  */
-export function stoppedByTotal(job: Job, now: Instant): boolean {
+export function timeoutReport(job: Job, now: Instant): TimeoutReport | null {
+  const { startedAt, hold } = job
   const soft = softDeadline(job)
-  return soft !== null && soft.limit === 'total' && elapsed(now, soft.at) <= TRAVEL_MS
+  if (startedAt === null || hold === null || soft === null) return null
+  const lengthMs = elapsed(startedAt, soft.at)
+  const earlyMs = elapsed(now, soft.at)
+  return {
+    counts: earlyMs <= Math.min(TRAVEL_MS, lengthMs / 2),
+    earlyMs,
+    limit: soft.limit,
+    limitMs: lengthMs,
+    source: soft.limit === 'timeout' ? hold.timeout.source : (effectiveTotal(job)?.source ?? hold.timeout.source),
+    elapsedMs: millis(Math.max(elapsed(startedAt, now), lengthMs)),
+  }
 }

@@ -26,11 +26,28 @@ export interface DocKind<T> {
   readonly kind: string
   /** When something must happen to it if nobody speaks. */
   wakeAt(record: T): Instant | null
+  /** Of kinds whose records can become so long that their text is made in pieces. */
+  readonly long?: LongKind<T>
 }
 
-/** A kind to which nothing happens by itself. */
-export function docKind<T>(kind: string, wakeAt: (record: T) => Instant | null = () => null): DocKind<T> {
-  return { kind, wakeAt }
+export interface LongKind<T> {
+  isLong(record: T): boolean
+  /** For one document, again and again. */
+  text(): LongText<T>
+}
+
+/** Makes the body of a document in pieces, and remembers them: what has not changed since is not made again. */
+export interface LongText<T> {
+  of(record: T): Generator<void, Json>
+}
+
+/** A kind to which nothing happens by itself, unless `wakeAt` is given. */
+export function docKind<T>(
+  kind: string,
+  wakeAt: (record: T) => Instant | null = () => null,
+  long?: LongKind<T>,
+): DocKind<T> {
+  return long === undefined ? { kind, wakeAt } : { kind, wakeAt, long }
 }
 
 export function readDoc<T>({ body }: Doc): T {

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { at, NOON } from './builders.suite.ts'
+import { at, drained, NOON } from './builders.suite.ts'
 import { iso } from './clock.ts'
 import {
   overrideGiven,
@@ -52,6 +52,7 @@ describe('what must be there', () => {
       resultTtlMs: null,
       parent: null,
       inheritDeadline: false,
+      nearMisses: [],
       schema: null,
       rateLimit: null,
       tenant: null,
@@ -214,6 +215,28 @@ describe('two dialects', () => {
     expect(job({ options: null }).queue).toBe('default')
   })
 
+  test.each([
+    [{ retry: { max_attempts: 5 }, retry_policy: { max_attempts: 2 } }, 'retry_policy'],
+    [{ retry: { max_attempts: 5 }, options: { retry_policy: {} } }, 'retry_policy'],
+    [{ options: { retry: {}, retry_policy: { jitter: false } } }, 'retry_policy'],
+    [{ scheduled_at: '2030-01-01T00:00:00Z', delay_until: '2031-01-01T00:00:00Z' }, 'delay_until'],
+  ])('two names for one thing that differ are refused: %j', (more, field) => {
+    expect(() => job(more)).toThrow(
+      expect.objectContaining({
+        code: 'validation_error',
+        details: expect.objectContaining({ field }),
+        message: expect.stringContaining(`remove ${field}`),
+      }),
+    )
+  })
+
+  test('two names for one thing that agree are one', () => {
+    const policy = { max_attempts: 5 }
+    expect(job({ retry: policy, retry_policy: { maxAttempts: 5 } }).retry.maxAttempts).toBe(5)
+    const moment = '2030-01-01T00:00:00Z'
+    expect(job({ scheduled_at: moment, delay_until: moment }).scheduled?.text).toBe(moment)
+  })
+
   test('delay_until at the top wins over scheduled_at in options', () => {
     const request = job({ delay_until: '+PT5S', options: { scheduled_at: '2031-01-01T00:00:00Z' } })
     expect(request.scheduled?.at).toBe(at('12:00:05'))
@@ -298,7 +321,7 @@ describe('what is given back', () => {
 })
 
 describe('batches', () => {
-  const batch = (body: string): EnqueueRequest[] => readBatch(body, JSON.parse(body), NOON)
+  const batch = (body: string): EnqueueRequest[] => drained(readBatch(body, JSON.parse(body), NOON))
 
   test('every entry is a request of its own, cut out as it was written', () => {
     const requests = batch('{"jobs":[{"type":"a","args":[1.0]}, {"type":"b","args":[],"x":2}]}')

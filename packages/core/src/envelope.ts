@@ -6,10 +6,11 @@
  */
 import { badField, badPolicy, OjsError } from './errors.ts'
 import { instant, iso, seconds, type Instant, type Millis } from './clock.ts'
-import { parseMoment, type NamedMoment } from './durations.ts'
-import { isUuidV7 } from './ids.ts'
+import { DELAY_SCHEMA, LOCAL_TIMESTAMP_SCHEMA, MOMENT_SCHEMA, parseMoment, type NamedMoment } from './durations.ts'
+import { FEW_FIELDS, fewFields, fewMembersOf } from './few-fields.ts'
+import { isUuidV7, UUID_V7 } from './ids.ts'
 import type { Fragment, Job, Json, Parent } from './job.ts'
-import { DEEPEST, depthExceeds, elementsOf, membersOf, type Member } from './json-text.ts'
+import { DEEPEST, depthExceeds, elementsOf, textOfMember, membersOf, type Member } from './json-text.ts'
 import {
   limitShapes,
   limitsNamed,
@@ -19,9 +20,26 @@ import {
   type AskedLimits,
   type SettledName,
 } from './limits.ts'
+import {
+  didYouMean,
+  JOB_ALIASES,
+  nearestName,
+  nearMissesAmong,
+  refuseNearMisses,
+  vocabulary,
+  type NearMiss,
+} from './near-miss.ts'
+import { ReadShare } from './read-share.ts'
 import { RATE_LIMIT_SHAPE, readRateLimit, type RateLimit } from './rate-limit.ts'
 import { tenantOf } from './tenant.ts'
-import { DEFAULT_RETRY, readRetryPolicy, writeRetryPolicy, type RetryPolicy } from './retry.ts'
+import {
+  DEFAULT_RETRY,
+  nearMissesInRetry,
+  readRetryPolicy,
+  RETRY_POLICY_SHAPE,
+  writeRetryPolicy,
+  type RetryPolicy,
+} from './retry.ts'
 import { readUnique, UNIQUE_SHAPE, type Unique } from './unique.ts'
 import {
   anyList,
@@ -29,27 +47,30 @@ import {
   anything,
   flag,
   list,
+  named,
   object,
   policy,
+  ruled,
   text,
   utf8Length,
   whole,
   type Fields,
+  type JsonSchema,
   type Shape,
 } from './shape.ts'
 
 export const TYPE_SHAPE = text({
   pattern: /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/,
-  maxBytes: 255,
+  maxLength: 255,
   expected: 'a job type such as "email.send": lower-case words of letters, digits, "_" and "-", joined by dots',
 })
 export const QUEUE_SHAPE = text({
   pattern: /^[a-z0-9][a-z0-9.-]*$/,
-  maxBytes: 128,
+  maxLength: 128,
   expected: 'a queue name such as "default": lower-case letters, digits, "." and "-", at most 128',
 })
 export const ID_SHAPE: Shape<string> = {
-  json: { type: 'string', format: 'uuid', description: 'UUIDv7, lower case' },
+  json: { type: 'string', format: 'uuid', pattern: UUID_V7.source, description: 'UUIDv7, lower case' },
   read(value, at) {
     if (typeof value !== 'string' || !isUuidV7(value)) throw badField(at, `${at} must be a UUIDv7 in lower case.`)
     return value
@@ -57,7 +78,7 @@ export const ID_SHAPE: Shape<string> = {
 }
 /** When a worker says that it started: kept and shown as it was sent. ISO 8601 lets the zone be left out. */
 export const STARTED_AT_SHAPE: Shape<string> = {
-  json: { type: 'string', format: 'date-time' },
+  json: LOCAL_TIMESTAMP_SCHEMA,
   read(value, at) {
     const said = typeof value === 'string' && !value.startsWith('+') ? value : ''
     if ([said, `${said}Z`].every((moment) => parseMoment(moment, instant(0), false) === null))
@@ -65,11 +86,12 @@ export const STARTED_AT_SHAPE: Shape<string> = {
     return said
   },
 }
-/** Queues and types whose names begin with this are the server's own: it makes and runs their jobs itself. */
+/** Queues, types and limiters whose names begin with this are the server's own: it makes and runs their jobs itself. */
 export const RESERVED_PREFIX = 'curfew.'
+export const isReserved = (name: string): boolean => name.startsWith(RESERVED_PREFIX)
 
 export function refuseReserved(name: string, field: string): void {
-  if (name.startsWith(RESERVED_PREFIX))
+  if (isReserved(name))
     throw badPolicy(field, `Names that begin with "${RESERVED_PREFIX}" belong to the server itself; choose another.`)
 }
 
@@ -78,35 +100,55 @@ export const WORKER_ID_SHAPE = text({
   // eslint-disable-next-line no-control-regex
   pattern: /^[^\u0000-\u001f\u007f-\u009f]+$/,
   min: 1,
-  maxBytes: 255,
-  expected: 'a worker id: 1 to 255 bytes without control characters',
+  maxLength: 255,
+  expected: 'a worker id: 1 to 255 characters, none of them a control character',
 })
 
-const momentShape = {
-  json: { type: 'string', description: 'RFC 3339 with a zone, or relative: +PT2S' },
-  read: (value: unknown): unknown => value,
+/** What it means depends on when it came; here only whether it means something. */
+const momentShape = (json: JsonSchema, allowBareDuration: boolean): Shape<unknown> => ({
+  json,
+  read: (value, at) => momentIn(value, at, instant(0), allowBareDuration).text,
+})
+
+const ID_OR_NONE: JsonSchema = { type: ['string', 'null'] }
+
+export const PARENT_SHAPE: Shape<Parent> = {
+  json: {
+    title: 'Parent',
+    type: 'object',
+    properties: { job_id: ID_OR_NONE, journey_id: ID_OR_NONE, workflow_id: ID_OR_NONE },
+    additionalProperties: { type: 'null' },
+    oneOf: ['job_id', 'journey_id', 'workflow_id'].map((key) => ({
+      required: [key],
+      properties: { [key]: { type: 'string' } },
+    })),
+    description: 'Exactly one of them',
+  },
+  read: (value) => readParent(value),
 }
 
 /** Fields that may stand at the top or in `options`; a top-level value wins. */
-const OPTION_SHAPES = {
+export const OPTION_SHAPES = {
   queue: QUEUE_SHAPE,
   priority: whole(-100, 100),
   ...limitShapes(),
   [ON_TIMEOUT_FIELD]: onTimeoutShape(),
-  scheduled_at: momentShape,
-  delay_until: momentShape,
-  expires_at: momentShape,
-  retry: policy(anyObject()),
-  retry_policy: policy(anyObject()),
+  scheduled_at: momentShape(MOMENT_SCHEMA, false),
+  delay_until: momentShape(DELAY_SCHEMA, true),
+  expires_at: momentShape(MOMENT_SCHEMA, false),
+  retry: RETRY_POLICY_SHAPE,
+  retry_policy: RETRY_POLICY_SHAPE,
   metadata: anyObject(),
   tags: list(text()),
   pending: flag(),
   result_ttl: policy(whole(1, 315_360_000)),
   rate_limit: RATE_LIMIT_SHAPE,
   unique: UNIQUE_SHAPE,
-  x_parent: anyObject(),
+  x_parent: PARENT_SHAPE,
   x_inherit_deadline: flag(),
 } as const satisfies Record<string, Shape<unknown>>
+
+export const OPTION_NAMES: readonly string[] = Object.keys(OPTION_SHAPES)
 
 const TOP_SHAPES = {
   type: TYPE_SHAPE,
@@ -118,9 +160,11 @@ const TOP_SHAPES = {
 } as const
 
 /** The documented form of an enqueue request. */
-export const ENQUEUE_SHAPE = object(
-  { ...TOP_SHAPES, ...OPTION_SHAPES, options: object(OPTION_SHAPES) },
-  { required: ['type', 'args'] },
+export const OPTIONS_SHAPE = named('JobOptions', ruled(object(OPTION_SHAPES), FEW_FIELDS))
+export const JOB_FIELDS = { ...TOP_SHAPES, ...OPTION_SHAPES, options: OPTIONS_SHAPE } as const
+export const ENQUEUE_SHAPE = named(
+  'EnqueueRequest',
+  ruled(object(JOB_FIELDS, { required: ['type', 'args'] }), FEW_FIELDS),
 )
 
 /** Kept by the server: silently ignored when a client sends them. */
@@ -133,6 +177,19 @@ const SYSTEM_FIELDS = new Set(
   ).split(' '),
 )
 const UNDERSTOOD = new Set([...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES), 'options', ...SYSTEM_FIELDS])
+/** A request without type or args is refused, so neither can have been meant by another name. */
+const NAMES = vocabulary(
+  [...Object.keys(TOP_SHAPES), ...Object.keys(OPTION_SHAPES)].filter((name) => name !== 'type' && name !== 'args'),
+  JOB_ALIASES,
+)
+/** At the top there are options as well: by another name, everything in them would have no effect. */
+const TOP_NAMES = vocabulary([...NAMES.names, 'options'], {
+  ...JOB_ALIASES,
+  config: 'options',
+  job_options: 'options',
+  opts: 'options',
+  settings: 'options',
+})
 const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
 const LARGEST_META = 65_536
 export const MOST_IN_BATCH = 10_000
@@ -158,6 +215,8 @@ export interface EnqueueRequest {
   /** Null: it may be enqueued however often. */
   readonly unique: Unique | null
   readonly traceId: string | null
+  /** Unknown fields that were most likely meant to be known ones. */
+  readonly nearMisses: readonly NearMiss[]
   readonly body: Fragment
   readonly given: Fragment
 }
@@ -173,16 +232,21 @@ export function parseBody(source: string): unknown {
   }
 }
 
-/** `source` is the request's text, `fields` the same parsed; `tenant` the one the call speaks for. */
+/**
+ * `source` is the request's text, `fields` the same parsed; `tenant` the one the call speaks for. `strict` refuses fields
+ * that are nearly known.
+ */
 export function readEnqueue(
   source: string,
   fields: unknown,
   now: Instant,
   tenant: string | null = null,
+  strict = false,
 ): EnqueueRequest {
   const top = anyObject().read(fields, '')
-  const members = membersOf(source)
+  const members = fewMembersOf(source, '')
   const terms = termsOf(top, members, now)
+  if (strict) refuseNearMisses(terms.nearMisses)
   const id = isGiven(top['id']) ? ID_SHAPE.read(top['id'], 'id') : null
   const meta = optional(TOP_SHAPES.meta, top['meta'], 'meta')
   const { metadata } = terms
@@ -218,6 +282,7 @@ export function readEnqueue(
     tenant: whose,
     unique,
     traceId: typeof traceId === 'string' ? traceId.slice(0, 256) : null,
+    nearMisses: terms.nearMisses,
     body: `"args":${args},"meta":${metaText}${terms.body}${uniqueText}${terms.bodyAfterUnique}`,
     given: terms.given,
   }
@@ -241,6 +306,7 @@ interface Terms {
   readonly unique: { readonly sent: unknown; readonly text: Json } | null
   readonly metadata: Fields | undefined
   readonly metadataText: Json | undefined
+  readonly nearMisses: readonly NearMiss[]
   readonly given: Fragment
   /** What follows `meta` in the body of the job, each part with a comma before it. */
   readonly body: string
@@ -275,7 +341,8 @@ function termsOf(top: Fields, members: ReadonlyMap<string, Member>, now: Instant
 function wordsOf(members: ReadonlyMap<string, Member>): string | null {
   let words = ''
   for (const { rawKey, key, value } of members.values()) {
-    if (key === 'args' || key === 'meta' || key === 'id' || SYSTEM_FIELDS.has(key)) continue
+    if (key === 'args' || key === 'meta' || key === 'id') continue
+    if (SYSTEM_FIELDS.has(key) && key !== 'max_attempts') continue
     if (value.length > LONGEST_KNOWN) return null
     words += `${rawKey}:${value},`
   }
@@ -283,11 +350,15 @@ function wordsOf(members: ReadonlyMap<string, Member>): string | null {
 }
 
 function readTerms(top: Fields, members: ReadonlyMap<string, Member>, now: Instant): Terms {
-  const options = isGiven(top['options']) ? anyObject().read(top['options'], 'options') : {}
+  const options = isGiven(top['options']) ? fewFields(top['options'], 'options') : {}
   const merged: Record<string, unknown> = {}
   for (const from of [options, top]) {
-    for (const key of Object.keys(from))
-      if (Object.hasOwn(OPTION_SHAPES, key) && isGiven(from[key])) merged[key] = from[key]
+    for (const key of Object.keys(from)) {
+      if (!Object.hasOwn(OPTION_SHAPES, key) || !isGiven(from[key])) continue
+      // An option that the field at the top outweighs is held to the same form.
+      if (isGiven(merged[key])) OPTION_SHAPES[key as keyof typeof OPTION_SHAPES].read(merged[key], `options.${key}`)
+      merged[key] = from[key]
+    }
   }
   const type = TYPE_SHAPE.read(top['type'], 'type')
   const queue = optional(OPTION_SHAPES.queue, merged['queue'], 'queue') ?? 'default'
@@ -298,16 +369,17 @@ function readTerms(top: Fields, members: ReadonlyMap<string, Member>, now: Insta
   const metadata = optional(OPTION_SHAPES.metadata, merged['metadata'], 'metadata')
   const tags = optional(OPTION_SHAPES.tags, merged['tags'], 'tags')
   const asked = readLimits(merged)
-  const scheduled =
-    readMoment(top, 'scheduled_at', now) ??
-    readMoment(top, 'delay_until', now, true) ??
-    readMoment(options, 'scheduled_at', now) ??
-    readMoment(options, 'delay_until', now, true)
+  // Both are read, so that the one that has no effect is held to its form as well.
+  const [atTop, inOptions] = [readStart(top, now), readStart(options, now)]
+  const scheduled = atTop ?? inOptions
   const expires = readMoment(merged, 'expires_at', now)
   const retryField = isGiven(merged['retry']) ? 'retry' : 'retry_policy'
   const retry = isGiven(merged[retryField]) ? readRetryPolicy(merged[retryField], retryField) : null
+  if (retryField === 'retry') optional(RETRY_POLICY_SHAPE, merged['retry_policy'], 'retry_policy')
+  refuseSecondRetry(merged)
   const resultTtl = optional(OPTION_SHAPES.result_ttl, merged['result_ttl'], 'result_ttl')
   const rateLimit = isGiven(merged['rate_limit']) ? readRateLimit(merged['rate_limit']) : null
+  if (rateLimit?.key != null) refuseReserved(rateLimit.key, 'rate_limit.key')
   const parent = isGiven(merged['x_parent']) ? readParent(merged['x_parent']) : null
   const inheritDeadline =
     optional(OPTION_SHAPES.x_inherit_deadline, merged['x_inherit_deadline'], 'x_inherit_deadline') ?? false
@@ -331,9 +403,15 @@ function readTerms(top: Fields, members: ReadonlyMap<string, Member>, now: Insta
   const after: string[] = []
   if (parent !== null) after.push(`,"x_parent":${JSON.stringify({ [`${parent.kind}_id`]: parent.id })}`)
   if (inheritDeadline) after.push(',"x_inherit_deadline":true')
+  const unknown: string[] = []
   for (const [key, member] of members) {
-    if (!UNDERSTOOD.has(key) && member.value !== 'null') after.push(`,${member.rawKey}:${member.value}`)
+    if (UNDERSTOOD.has(key) || member.value === 'null') continue
+    after.push(`,${member.rawKey}:${member.value}`)
+    unknown.push(key)
   }
+  // Kept by the server, and easily mistaken for a setting.
+  const { max_attempts: attempts } = top
+  if (isGiven(attempts) && attempts !== (retry ?? DEFAULT_RETRY).maxAttempts) unknown.push('max_attempts')
   return {
     type,
     queue,
@@ -351,41 +429,89 @@ function readTerms(top: Fields, members: ReadonlyMap<string, Member>, now: Insta
     unique: isGiven(merged['unique']) ? { sent: merged['unique'], text: rawOption('unique') ?? '{}' } : null,
     metadata,
     metadataText: metadata === undefined ? undefined : rawOption('metadata'),
+    nearMisses: [
+      ...nearMissesAmong(unknown, TOP_NAMES),
+      ...nearMissesInOptions(options, 'options'),
+      ...nearMissesInRetries(top, ''),
+      ...outweighedOptions(top, options),
+    ],
     given: writeGiven(merged, scheduled, expires),
     body: parts.join(''),
     bodyAfterUnique: after.join(''),
   }
 }
 
+/** Of options that may be given to a job. `at`: where they lie. */
+export function nearMissesInOptions(options: Fields, at: string): readonly NearMiss[] {
+  const unknown = Object.keys(options).filter((key) => !Object.hasOwn(OPTION_SHAPES, key) && isGiven(options[key]))
+  return [...nearMissesAmong(unknown, NAMES, `${at}.`), ...nearMissesInRetries(options, `${at}.`)]
+}
+
+/** What stands at the top counts; what `options` say otherwise would be ignored in silence. */
+function outweighedOptions(top: Fields, options: Fields): readonly NearMiss[] {
+  const isOutweighed = (key: string): boolean =>
+    isGiven(options[key]) && isGiven(top[key]) && JSON.stringify(options[key]) !== JSON.stringify(top[key])
+  return OPTION_NAMES.filter(isOutweighed).map((key) => ({ field: `options.${key}`, nearest: key, isOutweighed: true }))
+}
+
+function nearMissesInRetries(fields: Fields, prefix: string): readonly NearMiss[] {
+  return RETRY_FIELDS.flatMap((key) => {
+    const sent = fields[key]
+    return typeof sent === 'object' && sent !== null && !Array.isArray(sent)
+      ? nearMissesInRetry(sent, `${prefix}${key}`)
+      : []
+  })
+}
+
+const RETRY_FIELDS = ['retry', 'retry_policy']
+
+/** A field that means something to an enqueue. */
+export const isJobField = (key: string): boolean =>
+  key === 'options' || Object.hasOwn(TOP_SHAPES, key) || Object.hasOwn(OPTION_SHAPES, key)
+
+/** Two names for one moment: side by side they must agree. What stands at the top wins over what stands in options. */
+function readStart(fields: Fields, now: Instant): NamedMoment | null {
+  const scheduled = readMoment(fields, 'scheduled_at', now)
+  const delayed = readMoment(fields, 'delay_until', now, true)
+  if (scheduled !== null && delayed !== null && scheduled.at !== delayed.at)
+    throw badPolicy('delay_until', 'scheduled_at and delay_until are both given and differ; remove delay_until.')
+  return scheduled ?? delayed
+}
+
+/** Two names for one policy: whichever counted, the other would have no effect. */
+function refuseSecondRetry({ retry, retry_policy: other }: Fields): void {
+  if (!isGiven(retry) || !isGiven(other)) return
+  const [meant, said] = [readRetryPolicy(retry, 'retry'), readRetryPolicy(other, 'retry_policy')]
+  if (JSON.stringify(meant) === JSON.stringify(said)) return
+  throw badPolicy('retry_policy', 'retry and retry_policy are both given and differ; remove retry_policy.')
+}
+
 function optional<T>(shape: Shape<T>, value: unknown, at: string): T | undefined {
   return isGiven(value) ? shape.read(value, at) : undefined
 }
 
-/** The entries of a batch, each as its own request. A refusal names the entry. */
-export function readBatch(
+/** The entries of a batch, each as its own request. A refusal names the entry. Yields between pieces of work. */
+export function* readBatch(
   source: string,
   fields: unknown,
   now: Instant,
   tenant: string | null = null,
-): EnqueueRequest[] {
+  strict = false,
+): Generator<void, EnqueueRequest[]> {
   const entries = list(anything(), 1, MOST_IN_BATCH).read(jobsIn(fields), 'jobs')
-  const texts = textsOfJobs(source)
-  return entries.map((entry, index) => {
-    try {
-      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now, tenant)
-    } catch (error) {
-      throw atIndex(error, index)
-    }
+  return yield* readEach(source, entries, { now, tenant, strict }, (error, index) => {
+    throw atIndex(error, index)
   })
 }
 
-/** The entries of a bulk enqueue, each by itself: a request, or why it is none. */
-export function readBulk(
+/** The entries of a bulk enqueue, each by itself: a request, or why it is none. Yields between pieces of work. */
+export function* readBulk(
   source: string,
   fields: unknown,
   now: Instant,
   tenant: string | null = null,
-): (EnqueueRequest | OjsError)[] {
+  strict = false,
+): Generator<void, (EnqueueRequest | OjsError)[]> {
   const entries = list(anything(), 1, Infinity).read(jobsIn(fields), 'jobs')
   if (entries.length > MOST_IN_BULK) {
     throw new OjsError(
@@ -397,15 +523,33 @@ export function readBulk(
       },
     )
   }
-  const texts = textsOfJobs(source)
-  return entries.map((entry, index) => {
-    try {
-      return readEnqueue(texts[index] ?? '{}', anyObject().read(entry, `jobs[${String(index)}]`), now, tenant)
-    } catch (error) {
-      if (error instanceof OjsError) return error
-      throw error
-    }
+  return yield* readEach(source, entries, { now, tenant, strict }, (error) => {
+    if (error instanceof OjsError) return error
+    throw error
   })
+}
+
+function* readEach<Refused>(
+  source: string,
+  entries: readonly unknown[],
+  { now, tenant, strict }: { readonly now: Instant; readonly tenant: string | null; readonly strict: boolean },
+  refused: (error: unknown, index: number) => Refused,
+): Generator<void, (EnqueueRequest | Refused)[]> {
+  const texts = elementsOf(textOfMember(source, 'jobs') ?? '[]')
+  const read: (EnqueueRequest | Refused)[] = []
+  const share = new ReadShare()
+  for (const [index, entry] of entries.entries()) {
+    const text = texts[index] ?? '{}'
+    if (share.isUsedUp()) yield
+    share.add(text.length)
+    try {
+      const fields = anyObject().read(entry, `jobs[${String(index)}]`)
+      read.push(readEnqueue(text, fields, now, tenant, strict))
+    } catch (error) {
+      read.push(refused(error, index))
+    }
+  }
+  return read
 }
 
 function jobsIn(fields: unknown): unknown {
@@ -413,8 +557,6 @@ function jobsIn(fields: unknown): unknown {
   if (!isGiven(jobs)) throw badField('jobs', 'jobs is required: an array of enqueue requests.')
   return jobs
 }
-
-const textsOfJobs = (source: string): string[] => elementsOf(membersOf(source).get('jobs')?.value ?? '[]')
 
 export function atIndex(error: unknown, index: number, list = 'jobs'): unknown {
   if (!(error instanceof OjsError)) return error
@@ -440,13 +582,13 @@ const OVERRIDE_KEYS = [...LIMIT_KEYS, 'priority']
 const PATCH_KEYS = [...OVERRIDE_KEYS, 'scheduled_at', 'delay_until', 'expires_at']
 
 /** The documented form of a change of limits. `null` removes what was given. */
-export const PATCH_SHAPE = object(
-  Object.fromEntries([
-    ...PATCH_KEYS.map((key) => [key, OPTION_SHAPES[key as keyof typeof OPTION_SHAPES]]),
-    ['options', anyObject()],
-  ]) as Record<string, Shape<unknown>>,
-  { unknown: 'refuse' },
-)
+export const PATCH_SHAPE = changesOf(PATCH_KEYS)
+export const OVERRIDE_SHAPE = changesOf(OVERRIDE_KEYS)
+
+function changesOf(keys: readonly string[]): Shape<Fields> {
+  const fields = Object.fromEntries(keys.map((key) => [key, OPTION_SHAPES[key as keyof typeof OPTION_SHAPES]]))
+  return object({ ...fields, options: object(fields, { unknown: 'refuse' }) }, { unknown: 'refuse' })
+}
 
 export interface PatchedEnvelope {
   readonly asked: AskedLimits
@@ -460,12 +602,12 @@ export interface PatchedEnvelope {
 
 /** What was given, with a PATCH laid over it: by key, a twin replaces its twin, `null` removes. */
 export function patchGiven(given: Fragment, sent: unknown, now: Instant): PatchedEnvelope {
-  return laidOver(given, sent, now, { keys: PATCH_KEYS, at: '' })
+  return laidOver(given, sent, now, { keys: PATCH_KEYS, shape: PATCH_SHAPE, at: '' })
 }
 
 /** What was given, with what a retry by hand is to change laid over it. */
 export function overrideGiven(given: Fragment, sent: unknown, now: Instant): PatchedEnvelope {
-  return laidOver(given, sent, now, { keys: OVERRIDE_KEYS, at: 'override' })
+  return laidOver(given, sent, now, { keys: OVERRIDE_KEYS, shape: OVERRIDE_SHAPE, at: 'override' })
 }
 
 /** `at`: where it lies in the body of the call. */
@@ -473,7 +615,7 @@ function laidOver(
   given: Fragment,
   sent: unknown,
   now: Instant,
-  { keys, at }: { readonly keys: readonly string[]; readonly at: string },
+  { keys, shape, at }: { readonly keys: readonly string[]; readonly shape: Shape<Fields>; readonly at: string },
 ): PatchedEnvelope {
   const inside = at === '' ? '' : `${at}.`
   const top = anyObject().read(sent, at)
@@ -486,11 +628,14 @@ function laidOver(
     for (const [key, value] of Object.entries(from)) {
       if (key === 'options' && prefix === inside) continue
       if (!keys.includes(key)) {
-        throw badField(`${prefix}${key}`, `${key} cannot be changed. What can: ${keys.join(', ')}.`)
+        const nearest = nearestName(key, vocabulary(keys))
+        const meant = nearest === null ? '' : ` ${didYouMean(nearest)}`
+        throw badField(`${prefix}${key}`, `${key} cannot be changed.${meant} What can: ${keys.join(', ')}.`)
       }
       changes[key === 'delay_until' ? 'scheduled_at' : key] = value
     }
   }
+  shape.read(top, at)
   const known = JSON.parse(`{${given}}`) as Record<string, unknown>
   const bareAllowed = isGiven(top['delay_until']) || isGiven(options['delay_until'])
   for (const [key, value] of Object.entries(changes)) {
@@ -557,13 +702,16 @@ export function withSchedule(given: Fragment, at: Instant): Fragment {
 function readMoment(fields: Fields, key: string, now: Instant, allowBareDuration = false): NamedMoment | null {
   const value = Object.hasOwn(fields, key) ? fields[key] : undefined
   if (!isGiven(value)) return null
+  return momentIn(value, key, now, allowBareDuration)
+}
+
+function momentIn(value: unknown, at: string, now: Instant, allowBareDuration: boolean): NamedMoment {
   const moment = typeof value === 'string' ? parseMoment(value, now, allowBareDuration) : null
-  if (moment === null) {
+  if (moment === null)
     throw badField(
-      key,
-      `${key} must be an RFC 3339 timestamp with a zone ("2030-01-01T00:00:00Z") or relative ("+PT5M").`,
+      at,
+      `${at} must be an RFC 3339 timestamp with a zone ("2030-01-01T00:00:00Z") or relative ("+PT5M").`,
     )
-  }
   return moment
 }
 

@@ -26,6 +26,7 @@ export const ERROR_CODES = [
   'backend_error',
   'internal_error',
   'unavailable',
+  'storage_damaged',
 ] as const
 
 export type ErrorCode = (typeof ERROR_CODES)[number]

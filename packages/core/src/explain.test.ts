@@ -6,6 +6,7 @@ import {
   boom,
   claimed,
   completedJob,
+  errorOf,
   JOB_ID,
   left,
   moment,
@@ -38,13 +39,23 @@ function twoAttempts(): Job {
 describe('the spans of a life', () => {
   test('tell waiting, attempts, grace and backoff against their limits', () => {
     expect(told(twoAttempts()).spans).toEqual([
-      { kind: 'waiting', from: clock('12:00:00'), to: clock('12:00:10'), limit: 'enqueue_ttl 60 s', source: 'publish' },
+      {
+        kind: 'waiting',
+        from: clock('12:00:00'),
+        to: clock('12:00:10'),
+        limit: 'enqueue_ttl 60 s',
+        limit_ms: 60_000,
+        effective_ms: 60_000,
+        source: 'publish',
+      },
       {
         kind: 'attempt',
         from: clock('12:00:10'),
         to: clock('12:00:40'),
         attempt: 1,
         limit: 'timeout 30 s',
+        limit_ms: 30_000,
+        effective_ms: 30_000,
         source: 'publish',
         worker_id: 'w1',
       },
@@ -54,9 +65,19 @@ describe('the spans of a life', () => {
         to: clock('12:00:45'),
         attempt: 1,
         limit: 'grace_period 5 s',
+        limit_ms: 5_000,
+        effective_ms: 5_000,
         source: 'publish',
       },
-      { kind: 'backoff', from: clock('12:00:45'), to: clock('12:00:50'), limit: 'backoff 5 s', source: 'retry' },
+      {
+        kind: 'backoff',
+        from: clock('12:00:45'),
+        to: clock('12:00:50'),
+        limit: 'backoff 5 s',
+        limit_ms: 5_000,
+        effective_ms: 5_000,
+        source: 'retry',
+      },
       { kind: 'waiting', from: clock('12:00:50'), to: clock('12:00:55') },
       {
         kind: 'attempt',
@@ -64,6 +85,8 @@ describe('the spans of a life', () => {
         to: clock('12:01:00'),
         attempt: 2,
         limit: 'timeout 30 s',
+        limit_ms: 30_000,
+        effective_ms: 30_000,
         source: 'publish',
         worker_id: 'w2',
       },
@@ -78,8 +101,9 @@ describe('the spans of a life', () => {
 
   test('an attempt that is in its grace ended where it was asked to stop, and the grace is open', () => {
     const job = activeJob({ timeoutMs: 10_000, graceMs: 10_000 })
-    const attempt = { kind: 'attempt', from: clock('12:00:00'), attempt: 1, source: 'publish', worker_id: 'w1' }
-    const grace = { kind: 'grace', from: clock('12:00:10'), attempt: 1, limit: 'grace_period 10 s', source: 'publish' }
+    const tenSeconds = { limit_ms: 10_000, effective_ms: 10_000, source: 'publish' }
+    const attempt = { kind: 'attempt', from: clock('12:00:00'), attempt: 1, worker_id: 'w1', ...tenSeconds }
+    const grace = { kind: 'grace', from: clock('12:00:10'), attempt: 1, limit: 'grace_period 10 s', ...tenSeconds }
     const inGrace = [{ ...attempt, limit: 'timeout 10 s', to: clock('12:00:10') }, grace]
     expect(told(job, at('12:00:09.999')).spans.slice(1)).toEqual([{ ...attempt, limit: 'timeout 10 s' }])
     expect(told(job, at('12:00:10')).spans.slice(1)).toEqual(inGrace)
@@ -115,6 +139,8 @@ describe('the spans of a life', () => {
       kind: 'waiting',
       from: clock('12:10:00'),
       limit: 'enqueue_ttl 60 s',
+      limit_ms: 60_000,
+      effective_ms: 60_000,
       source: 'publish',
     })
   })
@@ -129,9 +155,13 @@ describe('the endings', () => {
         type: 'timeout',
         timeout_kind: 'execution',
         limit_seconds: 30,
+        limit_ms: 30_000,
         elapsed_seconds: 35,
+        elapsed_ms: 35_000,
         deadline: clock('12:00:45'),
         overshoot_ms: 0,
+        late_ms: 0,
+        downtime_ms: 0,
         source: 'publish',
         cause: { type: 'timeout', message: 'Job execution exceeded timeout of 30 seconds' },
       },
@@ -171,10 +201,10 @@ describe('in words', () => {
   test('a life is told line by line, ending with how it ended', () => {
     expect(told(twoAttempts()).text.split('\n')).toEqual([
       `${clock('12:00:00')}  enqueued`,
-      `${clock('12:00:10')}  attempt 1 started by "w1", may run 30 s (publish)`,
+      `${clock('12:00:10')}  attempt 1 started by "w1", may run 30 s (job)`,
       `${clock('12:00:45')}  failed (timeout), next attempt in 5 s`,
       `${clock('12:00:50')}  available`,
-      `${clock('12:00:55')}  attempt 2 started by "w2", may run 30 s (publish)`,
+      `${clock('12:00:55')}  attempt 2 started by "w2", may run 30 s (job)`,
       `${clock('12:01:00')}  completed`,
       'Ended completed, in attempt 2.',
     ])
@@ -183,15 +213,26 @@ describe('in words', () => {
   test('an ending by a limit says which, how long it was, and how late it was decided', () => {
     const job = left(expire(aJob({ totalMs: 60_000 }), ROW_ALONE, moment(at('12:01:00.004'))))
     expect(told(job).text).toContain(
-      'Ended discarded: total_timeout (limit 60 s from publish, 60 s passed, decided 4 ms after the deadline).',
+      'Ended discarded: total_timeout (total_timeout 60 s (job), 60.004 s passed, decided 4 ms after the deadline).',
     )
+  })
+
+  test('what an earlier version recorded is told as far as it goes', () => {
+    const job = left(expire(aJob({ totalMs: 60_000 }), ROW_ALONE, moment(at('12:01:00.004'))))
+    const { limit_ms: _limit, elapsed_ms: _elapsed, late_ms: _late, downtime_ms: _downtime, ...old } = errorOf(job)
+    const text = JSON.stringify(old)
+    expect(told({ ...job, error: text, errors: text }).text).toContain(
+      'Ended discarded: total_timeout (total_timeout 60 s (job), 60 s passed, decided 4 ms after the deadline).',
+    )
+    const cancelled = cancel(aJob(), moment(at('12:00:01')), { reason: 'request' }).job
+    expect(told({ ...cancelled, cancelReason: null }).text).toContain('Ended cancelled: the reason was not recorded.')
   })
 
   test('a total that was foreseen is told as that, with what came before it', () => {
     const limits = { timeoutMs: 10_000, totalMs: 15_000 }
     const last = (job: Job): unknown => told(job).text.split('\n').at(-1)
     const foreseen =
-      'Ended discarded: total_timeout, predicted: another attempt could not have ended within the total (limit 15 s from publish, 6 s passed).'
+      'Ended discarded: total_timeout, predicted: another attempt could not have ended within the total (total_timeout 15 s (job), 6 s passed).'
     expect(last(fail(activeJob(limits), boom, moment(at('12:00:06'))).job)).toBe(
       `${foreseen} Before that: boom ("It broke.").`,
     )
@@ -209,23 +250,31 @@ describe('in words', () => {
         .at(-1)
     const inGrace = 'Now active: attempt 1 is in its grace, since'
     const since = `${inGrace} ${clock('12:00:10')}`
-    expect(now({})).toBe(`${since}, until ${clock('12:00:20')}.`)
+    const next = (time: string): string => `; next automatic transition at ${clock(time)}:`
+    const ended = `${next('12:00:20')} the attempt is ended (grace_period 10 s, job), then it is retried after a backoff.`
+    const outOfTime = (total: string): string =>
+      `the job is out of time (total_timeout ${total}, job), then it is discarded.`
+    expect(now({})).toBe(`${since}, until ${clock('12:00:20')}${ended}`)
     const reserved = `${inGrace} ${clock('12:00:05')}`
-    expect(now({ totalMs: 15_000 })).toBe(`${reserved}, until ${clock('12:00:15')}, where total_timeout cuts it off.`)
-    expect(now({ totalMs: 20_000 })).toBe(`${since}, until ${clock('12:00:20')}.`)
+    expect(now({ totalMs: 15_000 })).toBe(
+      `${reserved}, until ${clock('12:00:15')}, where total_timeout cuts it off${next('12:00:15')} ${outOfTime('15 s')}`,
+    )
+    expect(now({ totalMs: 20_000 })).toBe(
+      `${since}, until ${clock('12:00:20')}${next('12:00:20')} ${outOfTime('20 s')}`,
+    )
     expect(now({ heartbeatMs: 14_000 })).toBe(
-      `${since}, until ${clock('12:00:20')}; something will happen at ${clock('12:00:14')} if nobody speaks.`,
+      `${since}, until ${clock('12:00:20')}${next('12:00:14')} the attempt is stalled unless a sign of life comes (heartbeat_timeout 14 s, job), then it is retried after a backoff.`,
     )
     expect(now({ timeoutMs: 13_000 })).toBe(
-      `Now active; something will happen at ${clock('12:00:23')} if nobody speaks.`,
+      `Now active${next('12:00:13')} the handler is asked to stop (timeout 13 s, job), then its grace begins.`,
     )
   })
 
-  test('a job that still waits says when something will happen', () => {
+  test('a job that still waits says what happens to it without a signal', () => {
     expect(told(aJob({ ttlMs: 60_000 })).text).toContain(
-      'Now available; something will happen at 2026-01-01T12:01:00.000Z if nobody speaks.',
+      'Now available; next automatic transition at 2026-01-01T12:01:00.000Z: it is too old to start (enqueue_ttl 60 s, job), then it is discarded.',
     )
-    expect(told(aJob()).text).toContain('Now available.')
+    expect(told(aJob()).text).toContain('Now available; waits for a worker to fetch it, with no limit.')
     expect(told(aJob({ pending: true })).text).toContain('pending, waits to be activated')
   })
 

@@ -2,14 +2,16 @@
  * Failures: what is written into `error` and `errors[]` when an attempt, or a job, ends badly.
  *
  * Every ending names its limit: which one, how long it was, how much passed, where it came from, and what it cut off.
- * Times are decision times; `deadline` and `overshoot_ms` say how punctual the decision was.
+ * Times are decision times. `late_ms` says how long after `deadline` the decision came, `downtime_ms` how much of that no
+ * server was at work, and `overshoot_ms` what is charged to the decision.
  */
 import { iso, type Instant, type Millis } from './clock.ts'
-import { elapsed, overshootOf, stoppedByTotal } from './deadlines.ts'
+import { elapsed, latenessOf, timeoutReport, type Outage, type TimeoutReport } from './deadlines.ts'
 import type { Job, Json } from './job.ts'
 import { elementsOf } from './json-text.ts'
 
-export type TimeoutKind = 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
+export const TIMEOUT_KINDS = ['execution', 'total', 'enqueue_ttl', 'stalled'] as const
+export type TimeoutKind = (typeof TIMEOUT_KINDS)[number]
 
 export interface Failure {
   readonly type: string
@@ -18,7 +20,9 @@ export interface Failure {
   readonly retryable: boolean
   readonly timeout_kind?: TimeoutKind
   readonly limit_seconds?: number
+  readonly limit_ms?: number
   readonly elapsed_seconds?: number
+  readonly elapsed_ms?: number
   readonly source?: string
   /** Only of a hand-back: the attempt was interrupted and does not count. */
   readonly interrupted?: true
@@ -26,6 +30,10 @@ export interface Failure {
   readonly soft_limit?: 'total'
   readonly deadline?: string
   readonly overshoot_ms?: number
+  readonly late_ms?: number
+  readonly downtime_ms?: number
+  /** Only of a timeout that a worker reported: how long before the soft deadline the report came. */
+  readonly early_ms?: number
   readonly details?: unknown
   /** `details` as the worker wrote it, to be kept like that. */
   readonly detailsText?: Json
@@ -38,6 +46,22 @@ export interface Failure {
 /** Whole seconds stay whole (and what passed is rounded down); finer limits keep their fraction. */
 export function inSeconds(ms: Millis, limitMs: Millis): number {
   return limitMs % 1000 === 0 ? Math.floor(ms / 1000) : ms / 1000
+}
+
+export interface Lengths {
+  readonly limit_seconds: number
+  readonly limit_ms: number
+  readonly elapsed_seconds: number
+  readonly elapsed_ms: number
+}
+
+export function lengths(limitMs: Millis, elapsedMs: Millis): Lengths {
+  return {
+    limit_seconds: inSeconds(limitMs, limitMs),
+    limit_ms: limitMs,
+    elapsed_seconds: inSeconds(elapsedMs, limitMs),
+    elapsed_ms: elapsedMs,
+  }
 }
 
 export interface LimitEnding {
@@ -54,23 +78,27 @@ export interface LimitEnding {
   readonly details?: Record<string, unknown>
 }
 
-export function limitFailure(job: Job, ending: LimitEnding, upAt: Instant, now: Instant): Failure {
+/** When the server came up, and when none was at work. */
+export interface Uptime {
+  readonly upAt: Instant
+  readonly outages: readonly Outage[]
+}
+
+export function limitFailure(job: Job, ending: LimitEnding, { upAt, outages }: Uptime, now: Instant): Failure {
   const stamp = iso(now)
+  const { overshootMs, lateMs, downtimeMs } = latenessOf(ending.deadlineAt, ending.setAt, upAt, outages, now)
   return {
     type: ending.type,
     code: ending.type,
     message: ending.message,
     retryable: ending.retryable,
     ...(ending.kind === undefined ? {} : { timeout_kind: ending.kind }),
-    ...(ending.limitMs === null
-      ? {}
-      : {
-          limit_seconds: inSeconds(ending.limitMs, ending.limitMs),
-          elapsed_seconds: inSeconds(elapsed(ending.since, now), ending.limitMs),
-        }),
+    ...(ending.limitMs === null ? {} : lengths(ending.limitMs, elapsed(ending.since, now))),
     source: ending.source,
     deadline: iso(ending.deadlineAt),
-    overshoot_ms: overshootOf(ending.deadlineAt, ending.setAt, upAt, now),
+    overshoot_ms: overshootMs,
+    late_ms: lateMs,
+    downtime_ms: downtimeMs,
     ...(ending.details === undefined ? {} : { details: ending.details }),
     ...stackAt(job, ending),
     attempt: job.attempt,
@@ -96,20 +124,28 @@ export interface ReportedError {
   readonly backtrace?: readonly string[]
 }
 
-export const isTimeoutReport = (error: ReportedError): boolean => error.type === 'timeout' || error.code === 'timeout'
+const TIMEOUT_NAMES: readonly (string | undefined)[] = ['timeout', 'total_timeout']
+
+const isTimeoutReport = ({ type, code }: ReportedError): boolean =>
+  TIMEOUT_NAMES.includes(type) || TIMEOUT_NAMES.includes(code)
+
+/** What is known of the deadline that a worker says has passed; null for every other report. */
+export function readTimeoutReport(job: Job, error: ReportedError, now: Instant): TimeoutReport | null {
+  return isTimeoutReport(error) ? timeoutReport(job, now) : null
+}
 
 export function reportedFailure(job: Job, error: ReportedError, retryable: boolean, now: Instant): Failure {
   const errorClass = classOf(error.details)
   const type = error.type ?? errorClass ?? error.code ?? 'error'
   const stamp = iso(now)
+  const report = readTimeoutReport(job, error, now)
   return {
     type,
     code: error.code ?? type,
     message: error.message,
     retryable,
-    ...((isTimeoutReport(error) || type === 'total_timeout') && stoppedByTotal(job, now)
-      ? { soft_limit: 'total' }
-      : {}),
+    ...(report?.counts === true && report.limit === 'total' ? { soft_limit: 'total' } : {}),
+    ...(report === null || report.earlyMs === 0 ? {} : { early_ms: report.earlyMs }),
     ...(error.details === undefined ? {} : { details: error.details }),
     ...(error.detailsText === undefined ? {} : { detailsText: error.detailsText }),
     ...(error.backtrace === undefined ? {} : { backtrace: error.backtrace }),
@@ -120,22 +156,43 @@ export function reportedFailure(job: Job, error: ReportedError, retryable: boole
 }
 
 /** A timeout the worker noticed itself: the server fills in which limit it was (its values replace the worker's). */
-export function reportedTimeout(job: Job, error: ReportedError, retryable: boolean, now: Instant): Failure {
-  const limit = job.hold?.timeout
+export function reportedTimeout(
+  job: Job,
+  error: ReportedError,
+  { limitMs, elapsedMs, source }: TimeoutReport,
+  retryable: boolean,
+  now: Instant,
+): Failure {
   const { detailsText: _asWritten, ...failure } = reportedFailure(job, error, retryable, now)
-  if (limit === undefined || job.startedAt === null) return failure
-  const passed = elapsed(job.startedAt, now)
   const details =
     typeof error.details === 'object' && error.details !== null && !Array.isArray(error.details) ? error.details : {}
   return {
     ...failure,
     type: 'timeout',
     timeout_kind: 'execution',
-    limit_seconds: inSeconds(limit.ms, limit.ms),
-    elapsed_seconds: inSeconds(passed, limit.ms),
-    source: limit.source,
+    ...lengths(limitMs, elapsedMs),
+    source,
     details: { ...details, reported: true },
   }
+}
+
+const LIMITS_BY_TYPE: Readonly<Record<string, string>> = {
+  worker_death: 'worker_timeout',
+  visibility_timeout: 'visibility_timeout',
+  expired: 'expires_at',
+}
+const LIMITS_BY_KIND: Readonly<Record<TimeoutKind, string>> = {
+  execution: 'timeout',
+  total: 'total_timeout',
+  enqueue_ttl: 'enqueue_ttl',
+  stalled: 'heartbeat_timeout',
+}
+
+/** The limit that a failure is about, by its name on the wire; null where none caused it. */
+export function limitOf({ type, timeout_kind: kind, source }: Partial<Failure>): string | null {
+  // Only the server names a source.
+  if (source === undefined) return null
+  return kind === undefined ? (LIMITS_BY_TYPE[type ?? ''] ?? null) : LIMITS_BY_KIND[kind]
 }
 
 export function classOf(details: unknown): string | undefined {

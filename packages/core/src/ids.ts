@@ -1,7 +1,7 @@
 /** UUIDv7: time-ordered ids, from an instant and handed-in chance. */
 import type { Instant, Random } from './clock.ts'
 
-const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+export const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 /** Lower case only: OJS refuses upper case and other UUID versions. */
 export function isUuidV7(text: string): boolean {

@@ -1,6 +1,6 @@
 /**
  * `${context.a.b}` in a text of a definition: in URLs, header values, query parameters, the strings of a literal body and
- * the reason of a `fail`. A placeholder is a path of names and nothing else; who wants to compute writes an expression.
+ * the reason of a `fail` or of a run whose time is up. A placeholder is a path of names and nothing else; who wants to compute writes an expression.
  *
  *   a string    stands for itself          anything else    stands as its JSON text
  *   null, or nothing there: a fault        lists            have no members to name
@@ -72,6 +72,23 @@ export function interpolate(text: string, context: Data, place: Place): string {
       throw new RunFault('RUNTIME_TOO_LARGE', `a text with ${named(part)} in it becomes too long for its place`)
   }
   return made
+}
+
+/** The same where nothing may fail: what cannot be put in stays as it was written. */
+export function interpolateGently(text: string, context: Data): string {
+  const { parts, errors } = take(text)
+  if (errors.length > 0) return text
+  const filled = parts.map((part) => {
+    if (typeof part === 'string') return part
+    try {
+      return textAt(context, part.path)
+    } catch (error) {
+      if (error instanceof RunFault) return written(part.path)
+      throw error
+    }
+  })
+  const made = filled.join('')
+  return made.length > LONGEST.text ? text : made
 }
 
 const named = (part: string | Placeholder): string => (typeof part === 'string' ? 'values' : written(part.path))

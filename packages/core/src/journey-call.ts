@@ -8,7 +8,7 @@
 import { millis, type Millis, type Random } from './clock.ts'
 import { canBeSent, encoded, interpolate, interpolateAll, placeholdersOf } from './interpolation.ts'
 import { RunFault } from './journey-faults.ts'
-import type { Definition, HttpCall, Resilience } from './journey.ts'
+import type { CallAuth, Definition, HttpCall, Resilience } from './journey.ts'
 import type { Data } from './journey-run.ts'
 import { DEEPEST, depthExceeds } from './json-text.ts'
 
@@ -17,6 +17,8 @@ export interface PreparedCall {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
+  /** What it is made with besides, once it is made. */
+  readonly auth?: CallAuth | null
 }
 
 /** As it is stored under `resultVar`. */
@@ -44,7 +46,13 @@ export function prepareCall(
 ): PreparedCall {
   const body = bodyOf(call, context, mapped)
   const own = headersOf(call.headers, context)
-  const prepared = { method: call.method, url: urlOf(call, context), headers: own, body: body?.text ?? null }
+  const prepared = {
+    method: call.method,
+    url: urlOf(call, context),
+    headers: own,
+    body: body?.text ?? null,
+    auth: call.auth ?? null,
+  }
   const isJson: Readonly<Record<string, string>> = body?.isJson === true ? { 'Content-Type': 'application/json' } : {}
   return withDefaults(withDefaults(prepared, headersOf(defaults.headers, context)), isJson)
 }

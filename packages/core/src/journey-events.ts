@@ -49,7 +49,13 @@ export interface JourneyEnding {
   readonly limited_by: LimitedBy
   readonly duration_ms: number
   readonly margin_ms: number
+  /** Of a timeout: the limit that ended it, in the words that events of jobs use. */
+  readonly source?: LimitedBy
+  readonly limit_ms?: number
+  readonly elapsed_ms?: number
   readonly overshoot_ms?: number
+  readonly late_ms?: number
+  readonly downtime_ms?: number
 }
 
 /** A status is a word; what is longer is cut. */
@@ -57,7 +63,7 @@ const LONGEST_STATUS = 128
 
 /** Of a run that is over. */
 export function journeyEnded(run: Run): NewEvent {
-  const { end, endedAt, startedAt, deadlineAt, limitedBy, overshootMs } = run
+  const { end, endedAt, startedAt, deadlineAt, limitedBy, overshootMs, lateMs, downtimeMs } = run
   if (end === null || endedAt === null) throw new Error(`run ${run.id} is not over`)
   const told: Omit<JourneyEnding, `journey_${string}` | 'kind'> = {
     phase: end.phase,
@@ -70,7 +76,12 @@ export function journeyEnded(run: Run): NewEvent {
     limited_by: limitedBy,
     duration_ms: elapsed(startedAt, endedAt),
     margin_ms: elapsed(endedAt, deadlineAt),
+    ...(end.terminationKind === 'Timeout'
+      ? { source: limitedBy, limit_ms: elapsed(startedAt, deadlineAt), elapsed_ms: elapsed(startedAt, endedAt) }
+      : {}),
     ...(overshootMs === null ? {} : { overshoot_ms: overshootMs }),
+    ...(lateMs === undefined ? {} : { late_ms: lateMs }),
+    ...(downtimeMs === undefined ? {} : { downtime_ms: downtimeMs }),
   }
   return journeyEvent(ENDINGS[end.terminationKind], run, endedAt, { ...told })
 }

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
-import { millis } from './clock.ts'
+import { instant, millis } from './clock.ts'
 import { explainRun } from './journey-explain.ts'
+import { journeyEnded } from './journey-events.ts'
+import { expireRun } from './journey-life.ts'
 import { anEnd, anEndedRun, aRun, aVisit, later } from './journey-runs.suite.ts'
 
 const trail = [
@@ -40,7 +42,46 @@ test('a state that the deadline cut off lasted until then', () => {
   expect(states.at(-1)).toMatchObject({ durationMs: 28_803, to: new Date(later(30_003)).toISOString() })
   expect(ending).toMatchObject({ terminationKind: 'Timeout', overshootMs: 3, error: { code: 'ORDER_TIMEOUT' } })
   expect(ending).not.toHaveProperty('marginMs')
-  expect(text).toContain('ended in approve: ORDER_TIMEOUT. Its 30 s were up, noticed 3 ms after the deadline.')
+  expect(text).toContain('ended in approve: ORDER_TIMEOUT. Its 30 s were up, decided 3 ms after the deadline.')
+})
+
+test('a deadline that passed while the server was down is told with its downtime', () => {
+  const run = aRun({ trail: [aVisit('load', 'task', 0, null)] })
+  const ended = expireRun(run, later(37_005), instant(later(37_000)))?.run
+  if (ended === undefined) throw new Error('the run goes on')
+  const { ending, text } = explainRun(ended, later(99_000))
+  expect(ending).toMatchObject({ overshootMs: 5, lateMs: 7_005, downtimeMs: 7_000 })
+  expect(text).toContain(
+    'decided 7005 ms after the deadline: the server was down for 7000 ms of them, and 5 ms are charged to the decision.',
+  )
+  expect(journeyEnded(ended).data).toMatchObject({ overshoot_ms: 5, late_ms: 7_005, downtime_ms: 7_000 })
+})
+
+test('tells what happens next if no signal arrives', () => {
+  const at = (ms: number): string => new Date(later(ms)).toISOString()
+  const root = aRun().root
+  const next = (rest: typeof root.rest): unknown => explainRun(aRun({ root: { ...root, rest } }), later(0)).next
+  const deadline = {
+    kind: 'deadline',
+    at: at(30_000),
+    limit: 'maxDurationSec',
+    limitMs: 30_000,
+    source: 'spec',
+    then: 'fail',
+  }
+  expect(next({ kind: 'ready', by: null })).toEqual(deadline)
+  expect(next({ kind: 'sleeping', until: later(5_000), next: 'b' })).toMatchObject({
+    kind: 'timer',
+    at: at(5_000),
+    then: 'b',
+  })
+  const waiting = { kind: 'waiting', onTimeout: 'late', next: 'b' } as const
+  expect(next({ ...waiting, timeoutAt: later(8_000) })).toMatchObject({ kind: 'wait', at: at(8_000), then: 'late' })
+  expect(next({ ...waiting, timeoutAt: later(30_000) })).toEqual(deadline)
+  expect(explainRun(anEndedRun('Success', 9_200), later(60_000)).next).toBeNull()
+  expect(explainRun(aRun(), later(0)).text).toContain(
+    `next automatic transition at ${at(30_000)}: the run fails by its deadline`,
+  )
 })
 
 test('of a run that goes on it tells what is left', () => {
@@ -50,7 +91,7 @@ test('of a run that goes on it tells what is left', () => {
   expect(explained.states.at(-1)).not.toHaveProperty('to')
   expect(explained).not.toHaveProperty('ending')
   expect(explained.text).toContain('approve (wait) there for 10 s, 33.3 % of the budget')
-  expect(explained.text).toContain('Running; 19 s are left of 30 s.')
+  expect(explained.text).toContain('Running; 19 s are left of 30 s; next automatic transition at ')
 })
 
 test('says it all once more in words, and where most of the time went', () => {

@@ -1,11 +1,14 @@
 /**
  * Hindsight: where the time of a run went, state by state, against its budget; who set the budget; how it ended. And the
- * same once more in words. Names, lengths and instants only: what a run worked on is not told here.
+ * same once more in words. Besides, what it began with and what each state wrote, with secrets masked.
  */
 import { iso, type Instant } from './clock.ts'
 import { elapsed } from './deadlines.ts'
 import { readableDuration } from './durations.ts'
-import type { End, LimitedBy, Phase, Run, RunKind, TerminationKind, Visit } from './journey-run.ts'
+import { lateness } from './explain-words.ts'
+import { inputOf, masked, wroteOf } from './journey-history.ts'
+import { nextForRun, runNextInWords, type RunNext } from './journey-next.ts'
+import type { Data, End, LimitedBy, Phase, Run, RunKind, TerminationKind, Visit } from './journey-run.ts'
 
 /** One state that was entered. Lengths in milliseconds. */
 export interface StateSpan {
@@ -24,6 +27,8 @@ export interface StateSpan {
   readonly limitMs?: number
   /** Why it was left, where that needs saying. */
   readonly note?: string
+  /** Members of the context that it wrote, with secrets masked. */
+  readonly wrote?: Data
 }
 
 export interface RunExplanation {
@@ -40,6 +45,8 @@ export interface RunExplanation {
     readonly spentMs: number
     readonly remainingMs: number
   }
+  /** With what it began, with secrets masked. */
+  readonly input?: Data
   readonly states: readonly StateSpan[]
   /** How many states were entered before the first of `states`, and are not kept. */
   readonly omitted: number
@@ -50,15 +57,21 @@ export interface RunExplanation {
     readonly error?: { readonly code: string; readonly reason: string }
     /** What was left when it ended by itself. */
     readonly marginMs?: number
-    /** How late its deadline was noticed, where that ended it. */
+    /** How late its deadline was decided, where that ended it: what is charged to the decision. */
     readonly overshootMs?: number
+    /** What really passed after the deadline, and how much of that no server was at work. */
+    readonly lateMs?: number
+    readonly downtimeMs?: number
   }
+  /** What happens next if no signal arrives; null when the run has ended. */
+  readonly next: RunNext | null
   readonly text: string
 }
 
 export function explainRun(run: Run, now: Instant): RunExplanation {
   const until = run.endedAt ?? now
   const { end, endedAt } = run
+  const input = inputOf(run)
   const states = run.trail.map((visit) => spanOf(run, visit, until))
   return {
     journeyId: run.id,
@@ -74,9 +87,11 @@ export function explainRun(run: Run, now: Instant): RunExplanation {
       spentMs: elapsed(run.startedAt, until),
       remainingMs: end === null ? elapsed(now, run.deadlineAt) : 0,
     },
+    ...(input === undefined ? {} : { input: masked(input) }),
     states,
     omitted: run.omitted,
     ...(end === null || endedAt === null ? {} : { ending: endingOf(run, end, endedAt) }),
+    next: nextForRun(run),
     text: inWords(run, states, until),
   }
 }
@@ -96,6 +111,7 @@ function spanOf({ startedAt, limitMs, end }: Run, visit: Visit, until: Instant):
     share: limitMs === 0 ? 0 : Math.round((durationMs / limitMs) * 10_000) / 10_000,
     ...(visit.limitMs === null ? {} : { limitMs: visit.limitMs }),
     ...(visit.note === null ? {} : { note: visit.note }),
+    ...wroteOf(visit),
   }
 }
 
@@ -107,6 +123,8 @@ function endingOf(run: Run, end: End, endedAt: Instant): NonNullable<RunExplanat
     ...(end.error === null ? {} : { error: end.error }),
     ...(end.terminationKind === 'Timeout' ? {} : { marginMs: elapsed(endedAt, run.deadlineAt) }),
     ...(run.overshootMs === null ? {} : { overshootMs: run.overshootMs }),
+    ...(run.lateMs === undefined ? {} : { lateMs: run.lateMs }),
+    ...(run.downtimeMs === undefined ? {} : { downtimeMs: run.downtimeMs }),
   }
 }
 
@@ -139,18 +157,33 @@ function sentence({ state, type, durationMs, share, limitMs, to, note }: StateSp
 function endWords(run: Run, until: Instant): string[] {
   const { end } = run
   if (end === null) {
+    const next = nextForRun(run)
     return [
-      `Running; ${readableDuration(elapsed(until, run.deadlineAt))} are left of ${readableDuration(run.limitMs)}.`,
+      `Running; ${readableDuration(elapsed(until, run.deadlineAt))} are left of ${readableDuration(run.limitMs)}${next === null ? '' : `; ${runNextInWords(next)}`}.`,
     ]
   }
   const at = `${iso(until)}  ended in ${end.terminatedAtState}`
   const error = end.error === null ? '' : `: ${end.error.code}`
   if (end.terminationKind === 'Timeout') {
-    const late = run.overshootMs === null ? '' : `, noticed ${String(run.overshootMs)} ms after the deadline`
+    const late = run.overshootMs === null ? '' : `, ${runLateness(run)}`
     return [`${at}${error}. Its ${readableDuration(run.limitMs)} were up${late}.`]
   }
   const left = `${readableDuration(elapsed(until, run.deadlineAt))} before the deadline`
   return [`${at}${error}. ${ENDED[end.terminationKind]} ${left}.`]
+}
+
+/** How late the deadline of a run was decided; a time in which the server was down is not charged to the decision. */
+export function runLateness(late: {
+  readonly overshootMs?: number | null
+  readonly lateMs?: number
+  readonly downtimeMs?: number
+}): string {
+  const { overshootMs, lateMs, downtimeMs } = late
+  return lateness({
+    ...(overshootMs === null || overshootMs === undefined ? {} : { overshoot_ms: overshootMs }),
+    ...(lateMs === undefined ? {} : { late_ms: lateMs }),
+    ...(downtimeMs === undefined ? {} : { downtime_ms: downtimeMs }),
+  })
 }
 
 const ENDED: Readonly<Record<Exclude<TerminationKind, 'Timeout'>, string>> = {

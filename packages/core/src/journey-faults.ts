@@ -28,6 +28,18 @@ export const RUNTIME_FAULTS = [
   'RUNTIME_TOO_LARGE',
   /** Subjourneys are nested too deeply. */
   'RUNTIME_TOO_DEEP',
+  /** An expression gave nothing that a schedule can be made of. */
+  'RUNTIME_BAD_SCHEDULE',
+  /** There is a schedule already, and the state says to fail then. */
+  'RUNTIME_SCHEDULE_EXISTS',
+  /** The server lacks configuration that the definition asks for. */
+  'RUNTIME_CONFIG',
+  /** The server does not know the profile of API keys, or cannot use it. */
+  'APIKEY_CONFIG_INVALID',
+  /** More branches would be open side by side than a run may have. */
+  'RUNTIME_TOO_WIDE',
+  /** More states were entered than a run may enter, in all or without waiting for anything. */
+  'RUNTIME_TOO_MANY_STEPS',
   /** A fault of ours. */
   'RUNTIME_INTERNAL',
 ] as const

@@ -74,10 +74,11 @@ function checkTargets({ found }: Reading, { ids, targets }: GraphReading): void 
       found.error('GRAPH-1', path, `${what} leads to ${JSON.stringify(id)}, which is no state of this graph.`)
 }
 
-function warnOfUnreached({ found }: Reading, { path, start, ids, states }: GraphReading): void {
+function warnOfUnreached({ found, schedules }: Reading, { path, start, ids, states }: GraphReading): void {
   // Where a state leads that could not be read is not known.
   if (states.size < ids.size) return
-  const reached = new Set([start])
+  // Scheduled runs begin in the definition's own graph.
+  const reached = new Set([start, ...(path === '/spec' ? schedules.map((schedule) => schedule.start) : [])])
   for (const id of reached) {
     const state = states.get(id)
     if (state !== undefined) for (const next of successors(state)) reached.add(next)

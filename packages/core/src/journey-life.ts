@@ -3,9 +3,19 @@
  * job ends, somebody cancels. None of it needs the definition: what is needed of that was written down when a frame came
  * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey-walk.ts`.
  */
-import { after, isDue, overshootOf, runBudget, totalAt, type RunLimits } from './deadlines.ts'
+import {
+  after,
+  isDue,
+  latenessOf,
+  overshootOf,
+  runBudget,
+  totalAt,
+  type Lateness,
+  type RunLimits,
+} from './deadlines.ts'
 import { days, type Instant, type Millis } from './clock.ts'
 import type { Definition, StateId } from './journey.ts'
+import { interpolateGently } from './interpolation.ts'
 import { changeFrames, moved, readyAt } from './journey-frames.ts'
 import {
   currentState,
@@ -17,15 +27,24 @@ import {
   type RunError,
   type TerminationKind,
 } from './journey-run.ts'
-import { left } from './journey-trail.ts'
+import { leftAll, type Left } from './journey-trail.ts'
+import { keptInput, writtenBetween } from './journey-written.ts'
 import type { Job, Parent } from './job.ts'
 
 /** How long a run that is over can still be asked for. */
 export const RUN_KEPT_MS = days(7)
 
+/** What of a definition a run begins with. */
+export interface RunTemplate extends Pick<
+  Definition,
+  'name' | 'version' | 'kind' | 'tags' | 'execution' | 'cancellable' | 'start'
+> {
+  readonly compensation: { readonly start: StateId } | null
+}
+
 export interface NewRun {
   readonly id: string
-  readonly definition: Definition
+  readonly definition: RunTemplate
   readonly context: Data
   readonly tags: readonly string[]
   readonly attributes: Readonly<Record<string, string>>
@@ -33,6 +52,7 @@ export interface NewRun {
   readonly inheritedAt: Instant | null
   /** When the clock began to run for it. */
   readonly startedAt: Instant
+  readonly start?: Run['start']
 }
 
 export function beginRun(asked: NewRun, limits: RunLimits): Run {
@@ -55,6 +75,7 @@ export function beginRun(asked: NewRun, limits: RunLimits): Run {
     },
     cancellable: definition.cancellable,
     parent: asked.parent,
+    start: asked.start ?? null,
     tags: asked.tags,
     attributes: asked.attributes,
     compensation: definition.compensation?.start ?? null,
@@ -63,6 +84,7 @@ export function beginRun(asked: NewRun, limits: RunLimits): Run {
     visits: 0,
     root: readyAt('', definition.start, asked.context),
     end: null,
+    input: keptInput(asked.context),
     trail: [],
     omitted: 0,
     overshootMs: null,
@@ -80,8 +102,9 @@ const WORDS: Readonly<Record<Run['limitedBy'], string>> = {
 /** What cleans up after a run that is over: a run of its own, with a budget of its own. */
 export function beginCompensation(over: Run, id: string, now: Instant, limits: RunLimits): Run {
   const budget = runBudget(now, null, limits, null)
+  const { scheduleId: _, ...kept } = over
   return {
-    ...over,
+    ...kept,
     id,
     kind: 'Compensation',
     phase: 'RUNNING',
@@ -95,12 +118,14 @@ export function beginCompensation(over: Run, id: string, now: Instant, limits: R
       reason: `The compensation took longer than ${String(budget.limitMs / 1000)} s (${WORDS[budget.limitedBy]}).`,
     },
     parent: null,
+    start: null,
     compensation: null,
     compensatedBy: null,
     compensates: over.end === null ? null : { id: over.id, end: over.end },
     visits: 0,
     root: readyAt('', over.compensation ?? '', over.root.context),
     end: null,
+    input: keptInput(over.root.context),
     trail: [],
     omitted: 0,
     overshootMs: null,
@@ -114,12 +139,12 @@ export function changed(run: Run, now: Instant, change: Partial<Run>): Run {
 }
 
 /** It ends, and stays as it ended. */
-export function endRun(run: Run, end: End, now: Instant, overshootMs: Millis | null = null): Run {
+export function endRun(run: Run, end: End, now: Instant, late: Lateness | null = null): Run {
   return changed(run, now, {
     phase: end.phase,
     end,
     endedAt: now,
-    overshootMs,
+    ...(late ?? { overshootMs: null }),
     trail: run.trail.map((visit) => (visit.to === null ? { ...visit, to: now } : visit)),
     purgeAt: after(now, RUN_KEPT_MS),
   })
@@ -146,27 +171,29 @@ export function expireRun(run: Run, now: Instant, upAt: Instant): TimePassed | n
   if (run.phase !== 'RUNNING') return null
   if (isDue(run.deadlineAt, now)) {
     const { errorCode, reason } = run.onTimeout
-    const overshootMs = overshootOf(run.deadlineAt, run.startedAt, upAt, now)
-    const end = failure(currentState(run.root).path, 'Timeout', errorCode, reason)
-    return { run: endRun(run, end, now, overshootMs), ranOut: [{ kind: 'run', overshootMs }] }
+    const late = latenessOf(run.deadlineAt, run.startedAt, upAt, [], now)
+    const told = interpolateGently(reason, run.root.context)
+    const end = failure(currentState(run.root).path, 'Timeout', errorCode, told)
+    return { run: endRun(run, end, now, late), ranOut: [{ kind: 'run', overshootMs: late.overshootMs }] }
   }
   const ranOut: { kind: 'wait' | 'timer'; overshootMs: Millis }[] = []
-  let trail = run.trail
+  const left = new Map<number, Left>()
   const root = changeFrames(run.root, (frame) => {
     const { rest } = frame
     if (rest.kind === 'sleeping' && isDue(rest.until, now)) {
       ranOut.push({ kind: 'timer', overshootMs: overshootOf(rest.until, run.startedAt, upAt, now) })
-      trail = left(trail, frame, now)
+      left.set(frame.visit, { note: null })
       return moved(frame, rest.next)
     }
     if (rest.kind === 'waiting' && rest.timeoutAt !== null && rest.onTimeout !== null && isDue(rest.timeoutAt, now)) {
       ranOut.push({ kind: 'wait', overshootMs: overshootOf(rest.timeoutAt, run.startedAt, upAt, now) })
-      trail = left(trail, frame, now, 'timeout')
+      left.set(frame.visit, { note: 'timeout' })
       return moved(frame, rest.onTimeout)
     }
     return null
   })
-  return root === run.root ? null : { run: changed(run, now, { root, trail }), ranOut }
+  if (root === run.root) return null
+  return { run: changed(run, now, { root, trail: leftAll(run.trail, left, now) }), ranOut }
 }
 
 /** The step that is open under this id. */
@@ -177,26 +204,34 @@ export function openStep(run: Run, stepId: StateId): Frame | null {
 
 /** Somebody submitted to an open step. `bound`: what else the request brings into the context. */
 export function submitted(run: Run, step: Frame, payload: unknown, bound: Data, now: Instant): Run {
-  const root = changeFrames(run.root, (frame) =>
-    frame.visit === step.visit && frame.rest.kind === 'waiting'
-      ? moved(frame, frame.rest.next, { ...frame.context, ...bound, payload })
-      : null,
-  )
-  return changed(run, now, { root, trail: left(run.trail, step, now) })
+  const left = new Map<number, Left>()
+  const root = changeFrames(run.root, (frame) => {
+    if (frame.visit !== step.visit || frame.rest.kind !== 'waiting') return null
+    const context = { ...frame.context, ...bound, payload }
+    left.set(frame.visit, leftWriting(frame, context))
+    return moved(frame, frame.rest.next, context)
+  })
+  return changed(run, now, { root, trail: leftAll(run.trail, left, now) })
 }
 
-/** A job the run awaits has ended; null if it awaits it no longer. */
-export function jobEnded(run: Run, jobId: string, result: Data, now: Instant): Run | null {
+function leftWriting({ context: before }: Frame, after: Data): Left {
+  const wrote = writtenBetween(before, after)
+  return { note: null, ...(wrote === undefined ? {} : { wrote }) }
+}
+
+/** Jobs have ended, by their ids; null if the run awaits none of them any more. One pass, however many there are. */
+export function jobsEnded(run: Run, results: ReadonlyMap<string, Data>, now: Instant): Run | null {
   if (run.phase !== 'RUNNING') return null
-  let trail = run.trail
+  const left = new Map<number, Left>()
   const root = changeFrames(run.root, (frame) => {
     const { rest } = frame
-    if (rest.kind !== 'job' || rest.jobId !== jobId) return null
-    trail = left(trail, frame, now)
+    const result = rest.kind === 'job' ? results.get(rest.jobId) : undefined
+    if (rest.kind !== 'job' || result === undefined) return null
     const context = rest.resultVar === null ? frame.context : { ...frame.context, [rest.resultVar]: result }
+    left.set(frame.visit, leftWriting(frame, context))
     return moved(frame, rest.next, context)
   })
-  return root === run.root ? null : changed(run, now, { root, trail })
+  return root === run.root ? null : changed(run, now, { root, trail: leftAll(run.trail, left, now) })
 }
 
 interface ReportedEnd {

@@ -91,6 +91,8 @@ export class PlanWalk {
       case 'timer':
         return this.#spend(state, path, at, { ...pass, next: state.next, takesMs: this.#sleeps(state, path, at) })
       case 'transform':
+      case 'schedule':
+      case 'apiKeyCheck':
         return this.#spend(state, path, at, { ...pass, next: state.next })
       case 'parallel':
         return this.#fork(state, path, at)

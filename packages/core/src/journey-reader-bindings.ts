@@ -1,7 +1,15 @@
 /** How a definition is bound to the outside: its route, what is taken over from requests, and what is answered. */
 import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
 import { headerProblem } from './journey-call.ts'
-import type { ApiResponses, Definition, Expression, Inbound, MetadataBindings } from './journey.ts'
+import {
+  API_STATUSES,
+  isApiStatus,
+  type ApiResponses,
+  type Definition,
+  type Expression,
+  type Inbound,
+  type MetadataBindings,
+} from './journey.ts'
 import { readExpression, readPredicate, readVariable, type Reading } from './journey-reading.ts'
 
 export const NO_INBOUND: Inbound = { headersToContext: {}, queryToContext: {}, headersPassthrough: [] }
@@ -83,8 +91,8 @@ function readApiResponses(reading: Reading, field: Field | null): ApiResponses |
   const failed = byDefault?.get('FAILED') ?? null
   return {
     rules: (responses?.get('rules')?.list() ?? []).map((entry) => readRule(reading, entry)),
-    succeeded: readStatus(byDefault?.get('SUCCEEDED') ?? null) ?? 200,
-    failed: failed?.value === 'fromProblemStatus' ? null : readStatus(failed),
+    succeeded: readStatus(byDefault?.get('SUCCEEDED') ?? null, 'SUCCEEDED') ?? 200,
+    failed: failed?.value === 'fromProblemStatus' ? null : readStatus(failed, 'FAILED'),
   }
 }
 
@@ -98,19 +106,26 @@ function readRule(reading: Reading, field: Field): ApiResponses['rules'][number]
     phase,
     errorType: errorType?.text('KIND-2') ?? null,
     predicate: readPredicate(reading, when),
-    status: rule === null ? 200 : readStatusOf(reading, rule),
+    status: rule === null ? 200 : readStatusOf(reading, rule, phase),
   }
 }
 
-function readStatusOf(reading: Reading, rule: Mapping): number | Expression {
+function readStatusOf(reading: Reading, rule: Mapping, phase: ApiPhase): number | Expression {
   const expression = rule.get('statusExpr')
   if (rule.has('status') === rule.has('statusExpr'))
     rule.at.error('KIND-2', 'A rule must have exactly one of status and statusExpr.')
   if (expression !== null) return readExpression(reading, expression)
-  return readStatus(rule.get('status')) ?? 200
+  return readStatus(rule.get('status'), phase) ?? 200
 }
 
-const readStatus = (field: Field | null): number | null => field?.whole('KIND-2', 100, 599) ?? null
+type ApiPhase = keyof typeof API_STATUSES
+
+function readStatus(field: Field | null, phase: ApiPhase): number | null {
+  if (field === null || isApiStatus(phase, field.value)) return (field?.value ?? null) as number | null
+  const { least, most } = API_STATUSES[phase]
+  const why = phase === 'FAILED' ? ', because the run has failed' : ''
+  return field.refuse('KIND-2', `a status from ${String(least)} to ${String(most)}${why}`)
+}
 
 // ---- Tags and attributes ----
 

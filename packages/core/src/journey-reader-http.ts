@@ -2,6 +2,7 @@
 import { millis, type Millis } from './clock.ts'
 import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
 import { canBeSent, placeholdersOf } from './interpolation.ts'
+import { readAuth } from './journey-auth.ts'
 import { headerProblem, urlProblem } from './journey-call.ts'
 import { RETRY_CONDITIONS, type HttpCall, type Resilience, type StateId } from './journey.ts'
 import { operationOf } from './journey-operations.ts'
@@ -11,12 +12,12 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as 
 /** As long as a timer can be. */
 const LONGEST_CALL_MS = 2_147_483_647
 const KEYS =
-  'kind mode method url operationRef params headers body accept timeoutMs resultVar resiliencePolicyRef errorMapping'.split(
+  'kind mode method url operationRef params headers body accept timeoutMs resultVar resiliencePolicyRef errorMapping auth'.split(
     ' ',
   )
 
 export function readHttpCall(reading: Reading, task: Mapping, next: StateId): HttpCall {
-  task.at.members(KEYS, { notHere: ['auth', 'cookies'] })
+  task.at.members(KEYS, { notHere: ['cookies'] })
   const mode = task.get('mode')?.oneOf(['requestResponse', 'notify'], 'HTTP-1') ?? 'requestResponse'
   const params = task.get('params')?.members(['path', 'query', 'headers'], { code: 'HTTP-1' }) ?? null
   const given = {
@@ -31,6 +32,9 @@ export function readHttpCall(reading: Reading, task: Mapping, next: StateId): Ht
     for (const key of ['resultVar', 'errorMapping'])
       task.get(key)?.errorAtKey('HTTP-1', `${key} does not go with mode notify: there is no result.`)
   }
+  const auth = readAuth(reading.authPolicies, task)
+  if (auth !== null && hasHeader(given.headers, auth.header))
+    task.get('auth')?.errorAtKey('AUTH-1', `The header ${auth.header} is also among headers; give one of the two.`)
   return {
     type: 'httpCall',
     method: bound?.method ?? '',
@@ -38,6 +42,7 @@ export function readHttpCall(reading: Reading, task: Mapping, next: StateId): Ht
     params: given.query,
     headers: accept === null || hasHeader(given.headers, 'accept') ? given.headers : { ...given.headers, accept },
     body: readBody(reading, task, bound?.method ?? ''),
+    auth,
     timeoutMs: readTimeout(reading, task.get('timeoutMs')),
     mode,
     resultVar,
@@ -87,6 +92,13 @@ function readUrl(field: Field | null): string {
 /** Told when the definition is deployed: a slip must not be found by the first run that comes there. */
 export function checkPlaceholders(field: Field, text: string, code: string): void {
   for (const error of placeholdersOf(text).errors) field.error(code, `${field.name}: ${error}.`)
+}
+
+/** Why a run fails, with placeholders. */
+export function readReason(field: Field | null, code: string): string {
+  const text = field?.text(code) ?? ''
+  if (field !== null) checkPlaceholders(field, text, code)
+  return text
 }
 
 function readTexts(field: Field | null): Record<string, string> {

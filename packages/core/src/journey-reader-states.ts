@@ -3,8 +3,10 @@ import { instant, seconds } from './clock.ts'
 import { SHAPE, type Field, type Mapping } from './diagnostics.ts'
 import { LONGEST_MS, parseIsoDuration, parseMoment } from './durations.ts'
 import type { Choice, Graph, Parallel, State, StateId, Subjourney, TimerState, Transform, Wait } from './journey.ts'
-import { checkPlaceholders, readHttpCall } from './journey-reader-http.ts'
+import { readHttpCall, readReason } from './journey-reader-http.ts'
+import { checkId as checkIdOf, readApiKeyCheck } from './journey-api-key.ts'
 import { readJob } from './journey-reader-job.ts'
+import { readScheduleTask } from './journey-reader-schedule.ts'
 import {
   checkId,
   isMapped,
@@ -86,13 +88,21 @@ function readTask(reading: Reading, state: Mapping, leads: Leads): State | null 
   if (task === null || kind === null) return null
   if (kind.value === 'httpCall:v1') return readHttpCall(reading, task, after)
   if (kind.value === 'job:v1') return readJob(reading, task, after)
-  if (kind.value === 'schedule:v1' && reading.kind === 'Api')
+  if (kind.value === 'apiKeyValidate:v1') {
+    const check = readApiKeyCheck(task, after)
+    reading.apiKeys.set(checkIdOf(check), { profile: check.profile, source: check.source })
+    return check
+  }
+  if (kind.value === 'schedule:v1') {
+    if (reading.kind !== 'Api') return readScheduleTask(reading, task, after)
     kind.error('KIND-1', 'A definition of kind Api must not have a schedule.')
-  else if (typeof kind.value === 'string' && /^[A-Za-z]\w*:v\d+$/.test(kind.value))
-    kind.error(SHAPE, `${kind.value} is not supported here; there are httpCall:v1 and job:v1.`)
-  else kind.refuse(SHAPE, 'httpCall:v1 or job:v1')
+  } else if (typeof kind.value === 'string' && /^[A-Za-z]\w*:v\d+$/.test(kind.value))
+    kind.error(SHAPE, `${kind.value} is not supported here; there are ${TASKS}.`)
+  else kind.refuse(SHAPE, TASKS)
   return null
 }
+
+const TASKS = 'httpCall:v1, job:v1, schedule:v1 and apiKeyValidate:v1'
 
 function readChoice(reading: Reading, state: Mapping, leads: Leads): Choice {
   const choices = (state.need('choices')?.list(SHAPE, 1) ?? []).map((field) => {
@@ -104,6 +114,11 @@ function readChoice(reading: Reading, state: Mapping, leads: Leads): Choice {
     }
   })
   const otherwise = state.get('default')
+  if (otherwise === null)
+    state.at.warn(
+      'CHOICE-1',
+      'There is no default: a run for which none of the choices holds fails with RUNTIME_NO_CHOICE.',
+    )
   return { type: 'choice', choices, default: otherwise === null ? null : leads(otherwise) }
 }
 
@@ -198,7 +213,15 @@ function readDue(reading: Reading, due: Field, kind: 'duration' | 'until'): Time
 function readParallel(reading: Reading, state: Mapping, leads: Leads): Parallel {
   const parallel = state.need('parallel')?.members(['branches', 'join']) ?? null
   const names = new Set<string>()
-  const branches = (parallel?.need('branches')?.list(SHAPE, 1) ?? []).flatMap((field) => {
+  const written = parallel?.need('branches')?.list(SHAPE, 1) ?? []
+  if (written.length > reading.maxBranches)
+    parallel
+      ?.field('branches')
+      .error(
+        'GRAPH-3',
+        `A parallel has at most ${String(reading.maxBranches)} branches; these are ${String(written.length)}. Split them over several runs.`,
+      )
+  const branches = written.flatMap((field) => {
     const branch = field.members(['name', 'start', 'states'])
     if (branch === null) return []
     const named = branch.need('name')
@@ -244,8 +267,6 @@ function readSubjourney(reading: Reading, state: Mapping, leads: Leads): Subjour
 }
 
 function readFail(_: Reading, state: Mapping): State {
-  const reason = state.need('reason')
-  const text = reason?.text() ?? ''
-  if (reason !== null) checkPlaceholders(reason, text, SHAPE)
-  return { type: 'fail', errorCode: state.need('errorCode')?.text() ?? '', reason: text }
+  const reason = readReason(state.need('reason'), SHAPE)
+  return { type: 'fail', errorCode: state.need('errorCode')?.text() ?? '', reason }
 }

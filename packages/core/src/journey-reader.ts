@@ -7,10 +7,14 @@ import { instant, seconds, type Millis } from './clock.ts'
 import { runBudget } from './deadlines.ts'
 import { Field, Findings, isDeeperThan, SHAPE, type Diagnostic, type Mapping } from './diagnostics.ts'
 import { JOURNEY_KINDS, type Definition, type Expression, type JourneyKind, type Resilience } from './journey.ts'
+import { readConfig } from './journey-config.ts'
 import { checkGraphs } from './journey-graph.ts'
 import { readApis, type FindOpenApi } from './journey-operations.ts'
+import { readAuthPolicies } from './journey-auth.ts'
 import { readBindings, readMetadataBindings } from './journey-reader-bindings.ts'
-import { readHeaders, readPolicy, readPolicyName, readTimeout } from './journey-reader-http.ts'
+import { readHeaders, readPolicy, readPolicyName, readReason, readTimeout } from './journey-reader-http.ts'
+import { failure } from './journey-life.ts'
+import { checkSchedules } from './journey-reader-schedule.ts'
 import { readGraph } from './journey-reader-states.ts'
 import {
   checkId,
@@ -21,7 +25,9 @@ import {
   readSchema,
   type Reading,
 } from './journey-reading.ts'
-import { OUTCOME_MEMBERS } from './journey-view.ts'
+import type { Data } from './journey-run.ts'
+import { endedDocument, OUTCOME_MEMBERS, problemOf } from './journey-view.ts'
+import { MAX_BRANCHES } from './journey-limits.ts'
 import { DEEPEST } from './json-text.ts'
 
 export type { Diagnostic, FindOpenApi }
@@ -34,16 +40,20 @@ export interface ExpressionProblem {
 
 export interface DefinitionChecks {
   expression(expression: Expression): Promise<ExpressionProblem | null>
+  /** What an expression gives for a sample; undefined where it fails. Without it nothing is tried. */
+  evaluate?(expression: Expression, document: Data): Promise<unknown>
   /** Why a schema is none; a place in it comes first, as a JSON pointer. */
   schema(schema: unknown): string | null
   /** Where definitions may name files: finds an OpenAPI document. */
   readonly openApi?: FindOpenApi | undefined
+  /** It was deployed before: rules that are newer than that do not take it away. */
+  readonly isDeployed?: boolean
   /** What a run may take if its author says nothing, and at most. */
   readonly limits: { readonly defaultMs: Millis; readonly capMs: Millis }
 }
 
 export interface ReadDefinition {
-  /** Null as long as there are errors. */
+  /** Null as long as there are errors, unless it is deployed already. */
   readonly definition: Definition | null
   readonly errors: readonly Diagnostic[]
   readonly warnings: readonly Diagnostic[]
@@ -51,9 +61,9 @@ export interface ReadDefinition {
 
 const SPEC = (
   'execution lifecycle defaults input output mappers errors outcomes policies apis compensation bindings metadata ' +
-  'httpSurface start states subjourneys'
+  'httpSurface start states subjourneys platform'
 ).split(' ')
-const NOT_HERE = ['platform', 'cookies', 'access', 'security', 'context']
+const NOT_HERE = ['cookies', 'access', 'security', 'context']
 const MOST_TAGS = 10
 const LONGEST_TAG = 40
 /** Whatever it is, the server's cap holds; only sums must come out right. */
@@ -74,9 +84,29 @@ export async function readDefinition(value: unknown, checks: DefinitionChecks): 
     const at = problem.of === 'lang' && lang === '' ? path : `${path}/${problem.of}`
     found.error('EXPR-1', at, problem.message)
   }
+  await checkEnvelope(definition, checks, found)
   const { errors, warnings } = found
-  return { definition: errors.length > 0 ? null : definition, errors, warnings }
+  const isUsable = errors.length === 0 || checks.isDeployed === true
+  return { definition: isUsable ? definition : null, errors, warnings }
 }
+
+/** Callers tell failures apart by their code. An envelope of the author's own is tried on a failure that has one. */
+async function checkEnvelope(definition: Definition | null, checks: DefinitionChecks, found: Findings): Promise<void> {
+  if (definition?.envelope.format !== 'custom' || found.errors.length > 0) return
+  const made = await checks.evaluate?.(
+    definition.envelope.mapper,
+    endedDocument({}, SAMPLE_FAILURE, problemOf(null, SAMPLE_FAILURE)),
+  )
+  if (made === undefined || (JSON.stringify(made) ?? '').includes(SAMPLE_CODE)) return
+  found.warn(
+    'ERROR-1',
+    '/spec/errors/envelope',
+    'The envelope leaves out the code of the error (error.code): callers cannot tell a timeout from another failure.',
+  )
+}
+
+const SAMPLE_CODE = 'SAMPLE_ERROR_CODE'
+const SAMPLE_FAILURE = failure('sample', 'Timeout', SAMPLE_CODE, 'a sample')
 
 /** What a run of it may take, in the end. */
 export function effectiveBudgetMs(
@@ -105,13 +135,17 @@ function readRoot(root: Field, checks: DefinitionChecks, expressions: Reading['e
     kind,
     mappers,
     policies: policies.all,
+    authPolicies: readAuthPolicies(spec.get('policies')?.mapping()?.get('httpClientAuth') ?? null),
     policyByDefault: policies.byDefault,
     apis: readApis(spec.get('apis'), checks.openApi),
     subjourneys: new Set(spec.get('subjourneys')?.mapping()?.keys()),
     schemaProblem: (schema) => checks.schema(schema),
     budgetMs: effectiveBudgetMs({ execution }, checks.limits),
     expressions,
+    maxBranches: checks.isDeployed === true ? Infinity : MAX_BRANCHES,
     graphs: [],
+    schedules: [],
+    apiKeys: new Map(),
   }
   const lifecycle = readLifecycle(reading, spec.get('lifecycle'))
   const defaults =
@@ -142,8 +176,11 @@ function readRoot(root: Field, checks: DefinitionChecks, expressions: Reading['e
     compensation: readCompensation(ownBudget, spec.get('compensation')),
     metadata: readMetadataBindings(spec.get('metadata')),
     ...readBindings(reading, spec.get('bindings'), metadata.name),
+    config: readConfig(spec.get('platform')),
+    apiKeys: [...reading.apiKeys.values()],
   }
   checkGraphs(reading, definition)
+  checkSchedules(reading, definition)
   return definition
 }
 
@@ -185,7 +222,7 @@ function readExecution(field: Field | null, { limits }: DefinitionChecks): Defin
   const onTimeout = execution.need('onTimeout', 'EXEC-1')?.members(['errorCode', 'reason'], { code: 'EXEC-1' }) ?? null
   const ending = {
     errorCode: onTimeout?.need('errorCode', 'EXEC-1')?.text('EXEC-1') ?? '',
-    reason: onTimeout?.need('reason', 'EXEC-1')?.text('EXEC-1') ?? '',
+    reason: readReason(onTimeout?.need('reason', 'EXEC-1') ?? null, 'EXEC-1'),
   }
   if (maxDurationSec === null) return null
   const capSec = limits.capMs / 1000
@@ -204,7 +241,7 @@ function readLifecycle({ kind }: Reading, field: Field | null): Pick<Definition,
 }
 
 function readPolicies(spec: Mapping): { all: ReadonlyMap<string, Resilience | null>; byDefault: string | null } {
-  const known = spec.get('policies')?.members(['httpResilience'], { notHere: ['httpClientAuth'] }) ?? null
+  const known = spec.get('policies')?.members(['httpResilience', 'httpClientAuth']) ?? null
   const resilience = known?.get('httpResilience')?.members(['default', 'definitions']) ?? null
   const all = new Map(
     resilience

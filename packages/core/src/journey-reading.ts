@@ -4,7 +4,8 @@
  */
 import type { Millis } from './clock.ts'
 import { SHAPE, type Field, type Findings, type Mapping } from './diagnostics.ts'
-import type { DataSchema, Expression, JourneyKind, Resilience, State, StateId, Target } from './journey.ts'
+import type { ApiKeyCheck, DataSchema, Expression, JourneyKind, Resilience, State, StateId, Target } from './journey.ts'
+import type { AuthPolicies } from './journey-auth.ts'
 import type { OpenApis } from './journey-operations.ts'
 
 export interface Reading {
@@ -12,6 +13,7 @@ export interface Reading {
   readonly kind: JourneyKind
   readonly mappers: ReadonlyMap<string, Expression>
   readonly policies: ReadonlyMap<string, Resilience | null>
+  readonly authPolicies: AuthPolicies
   /** The policy of calls that name none. */
   readonly policyByDefault: string | null
   readonly apis: OpenApis
@@ -22,7 +24,12 @@ export interface Reading {
   readonly budgetMs: Millis
   /** To be checked once all has been read. */
   readonly expressions: { readonly lang: string; readonly expr: string; readonly path: string }[]
+  /** Of one parallel state. */
+  readonly maxBranches: number
   readonly graphs: GraphReading[]
+  /** Where scheduled runs begin. */
+  readonly schedules: { readonly start: StateId; readonly path: string }[]
+  readonly apiKeys: Map<string, Pick<ApiKeyCheck, 'profile' | 'source'>>
 }
 
 /** A graph, with the places of what was read: its rules are in `journey-graph.ts`. */

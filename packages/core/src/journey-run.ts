@@ -15,7 +15,11 @@
 import type { Instant, Millis } from './clock.ts'
 import { earliest } from './deadlines.ts'
 import { docKind } from './doc.ts'
+import type { KeyVerdicts } from './journey-api-key.ts'
 import type { TimeoutEnding, JourneyKind, StateId } from './journey.ts'
+import type { RunStart } from './journey-repeats.ts'
+import { surveyOf } from './journey-survey.ts'
+import { isLong, RunText } from './journey-text.ts'
 import type { Parent } from './job.ts'
 
 export const PHASES = ['RUNNING', 'SUCCEEDED', 'FAILED'] as const
@@ -71,6 +75,8 @@ export interface Frame {
   /** The number of this entry into a state, counted through the whole run. */
   readonly visit: number
   readonly context: Data
+  /** States entered since it last waited for anything; absent in runs of older servers. */
+  readonly steps?: number
   readonly rest: Rest
 }
 
@@ -85,6 +91,8 @@ export interface Visit {
   readonly limitMs: Millis | null
   /** Why it was left, where that needs saying: `timeout`, `lost`, … */
   readonly note: string | null
+  /** What it wrote into the context (journey-written.ts). */
+  readonly wrote?: string
 }
 
 export interface Run {
@@ -106,6 +114,8 @@ export interface Run {
   readonly onTimeout: TimeoutEnding
   readonly cancellable: boolean
   readonly parent: Parent | null
+  /** Where its start can be repeated; absent in runs of older servers. */
+  readonly start?: RunStart | null
 
   readonly tags: readonly string[]
   readonly attributes: Readonly<Record<string, string>>
@@ -125,35 +135,46 @@ export interface Run {
   readonly omitted: number
   /** How late its deadline was noticed, where that ended it. */
   readonly overshootMs: Millis | null
+  /** What really passed after it, and how much of that no server was at work. Absent in runs of earlier versions. */
+  readonly lateMs?: Millis
+  readonly downtimeMs?: Millis
   readonly purgeAt: Instant | null
+  /** With what it began (journey-written.ts). */
+  readonly input?: string
+  /** What came of the API keys in the request that it goes on with. */
+  readonly keys?: KeyVerdicts
+  /** The schedule that began it. */
+  readonly scheduleId?: string
 }
 
-export const RUN = docKind<Run>('run', (run) =>
-  run.phase === 'RUNNING' ? earliest(run.deadlineAt, dueAt(run.root)) : run.purgeAt,
+export const RUN = docKind<Run>(
+  'run',
+  (run) => (run.phase === 'RUNNING' ? earliest(run.deadlineAt, dueAt(run.root)) : run.purgeAt),
+  { isLong, text: () => new RunText() },
 )
 
 /** When time takes a frame on. */
-export function dueAt({ rest }: Frame): Instant | null {
-  switch (rest.kind) {
-    case 'waiting':
-      return rest.timeoutAt
-    case 'sleeping':
-      return rest.until
-    case 'forked':
-      return earliest(...Object.values(rest.frames).map(dueAt))
-    case 'inside':
-      return dueAt(rest.frame)
-    default:
-      return null
-  }
-}
+export const dueAt = (frame: Frame): Instant | null => surveyOf(frame).dueAt
+
+/** A frame never changes, and a run may have thousands: they are looked for once. */
+const knownLeaves = new WeakMap<Frame, readonly Frame[]>()
 
 /** Every frame that is not made of others: where the run is. */
 export function leaves(frame: Frame): readonly Frame[] {
+  const known = knownLeaves.get(frame)
+  if (known !== undefined) return known
+  const found = framesIn(frame).filter(({ rest }) => rest.kind !== 'inside' && rest.kind !== 'forked')
+  knownLeaves.set(frame, found)
+  return found
+}
+
+/** A frame and all that it is made of. */
+export function framesIn(frame: Frame, found: Frame[] = []): readonly Frame[] {
+  found.push(frame)
   const { rest } = frame
-  if (rest.kind === 'inside') return leaves(rest.frame)
-  if (rest.kind === 'forked') return Object.values(rest.frames).flatMap(leaves)
-  return [frame]
+  if (rest.kind === 'inside') framesIn(rest.frame, found)
+  else if (rest.kind === 'forked') for (const branch of Object.values(rest.frames)) framesIn(branch, found)
+  return found
 }
 
 export const pathOf = ({ path, state }: Pick<Frame, 'path' | 'state'>): string =>
@@ -177,15 +198,18 @@ export function openSteps(run: Run): readonly Frame[] {
 }
 
 /** The servers that have something to do for it. */
-export function keepersOf(run: Run): ReadonlySet<string> {
-  const keepers = new Set<string>()
-  if (run.phase !== 'RUNNING') return keepers
-  for (const { rest } of leaves(run.root))
-    if ((rest.kind === 'ready' || rest.kind === 'calling') && rest.by !== null) keepers.add(rest.by)
-  return keepers
+export function keepersOf({ phase, root }: Run): ReadonlySet<string> {
+  return phase === 'RUNNING' ? surveyOf(root).keepers : NO_KEEPERS
 }
 
-/** Nothing is under way: it waits for time, for a job, or for somebody. */
-export function isAtRest(run: Run): boolean {
-  return !leaves(run.root).some(({ rest }) => rest.kind === 'ready' || rest.kind === 'calling')
+const NO_KEEPERS: ReadonlySet<string> = new Set()
+
+/** A server is about to enter one of its states: until that is saved, the run does not show where it will rest. */
+export function isEntering({ phase, root }: Run): boolean {
+  if (phase !== 'RUNNING') return false
+  const { ready, isUnclaimed } = surveyOf(root)
+  return ready.size > 0 || isUnclaimed
 }
+
+/** Nothing is under way: it waits for time, for a job, or for a submission. */
+export const isAtRest = ({ root }: Run): boolean => !surveyOf(root).isMoving

@@ -127,6 +127,8 @@ export function aDefinition(more: Partial<Definition> = {}): Definition {
     submitting: {},
     route: null,
     apiResponses: null,
+    config: {},
+    apiKeys: [],
     start: 'finish',
     states: { finish: { type: 'succeed', outputVar: null } },
     ...more,

@@ -33,7 +33,7 @@ export function limitOf(state: State, definition: Definition): Millis | null {
 export function openFor(frame: Frame, { timeoutMs, onTimeout, next }: Wait, now: Instant): Frame {
   const context: Data = Object.fromEntries(Object.entries(frame.context).filter(([name]) => name !== 'payload'))
   const timeoutAt = timeoutMs === null ? null : after(now, timeoutMs)
-  return { ...frame, context, rest: { kind: 'waiting', timeoutAt, onTimeout, next } }
+  return { ...frame, context, steps: 0, rest: { kind: 'waiting', timeoutAt, onTimeout, next } }
 }
 
 /** When a timer is due; null if its text is none. */
@@ -44,25 +44,39 @@ export function dueOf(kind: TimerState['kind'], text: string, now: Instant): Ins
 }
 
 /** Every branch works on a copy of its own. */
-export function fork(frame: Frame, { branches }: Parallel, by: string): Frame {
-  const begin = ({ name, start }: Parallel['branches'][number]): [string, Frame] => [
-    name,
-    readyAt(`${pathOf(frame)}/${name}`, start, frame.context, by),
-  ]
-  return { ...frame, rest: { kind: 'forked', frames: Object.fromEntries(branches.map(begin)) } }
+export function beginBranch(frame: Frame, { name, start }: Parallel['branches'][number], by: string): Frame {
+  return readyAt(`${pathOf(frame)}/${name}`, start, frame.context, by, frame.steps)
+}
+
+/** How many branches there are, and how those ended that are over. */
+export interface Tally {
+  readonly all: number
+  succeeded: number
+  failed: number
+}
+
+export function tallyOf(frames: readonly Frame[]): Tally {
+  const tally: Tally = { all: frames.length, succeeded: 0, failed: 0 }
+  for (const frame of frames) count(tally, frame)
+  return tally
+}
+
+export function count(tally: Tally, { rest }: Frame): void {
+  if (rest.kind !== 'over') return
+  if (rest.end.phase === 'SUCCEEDED') tally.succeeded += 1
+  else tally.failed += 1
 }
 
 /** Whether enough branches are over for the run to go on. */
-export function isJoined({ join }: Parallel, frames: Readonly<Record<string, Frame>>): boolean {
-  const ends = Object.values(frames).map(({ rest }) => (rest.kind === 'over' ? rest.end.phase : null))
-  const areAllOver = ends.every((phase) => phase !== null)
+export function isJoined({ join }: Parallel, { all, succeeded, failed }: Tally): boolean {
+  const areAllOver = succeeded + failed === all
   switch (join.strategy) {
     case 'allOf':
-      return areAllOver || (join.errorPolicy === 'failFast' && ends.includes('FAILED'))
+      return areAllOver || (join.errorPolicy === 'failFast' && failed > 0)
     case 'anyOf':
-      return areAllOver || ends.includes('SUCCEEDED')
+      return areAllOver || succeeded > 0
     case 'firstCompleted':
-      return ends.some((phase) => phase !== null)
+      return succeeded + failed > 0
   }
 }
 

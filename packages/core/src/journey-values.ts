@@ -17,7 +17,7 @@ export function memberOf(data: Data, name: string): unknown {
 }
 
 /** The document an expression is evaluated against. */
-export function documentFor(run: Run, { context }: Pick<Frame, 'context'>, more: Data = {}): Data {
+export function documentFor(run: Run, { context }: Pick<Frame, 'context'>, config: Data, more: Data = {}): Data {
   const { compensates } = run
   return {
     context,
@@ -27,6 +27,7 @@ export function documentFor(run: Run, { context }: Pick<Frame, 'context'>, more:
       journey: { id: run.id, name: run.name, version: run.version, kind: run.kind },
       startedAt: iso(run.startedAt),
       deadlineAt: iso(run.deadlineAt),
+      config,
     },
     ...(compensates === null ? {} : { output: compensates.end.output, outcome: outcomeOf(run, compensates) }),
     ...more,

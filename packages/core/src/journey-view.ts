@@ -26,6 +26,7 @@ export const STATUS_MEMBERS = [
   'limitedBy',
   'compensates',
   'compensatedBy',
+  'scheduleId',
   'tags',
   'attributes',
   '_links',
@@ -50,6 +51,7 @@ export const OUTCOME_MEMBERS = [
   'limitedBy',
   'compensates',
   'compensatedBy',
+  'scheduleId',
   'tags',
   'attributes',
   '_links',
@@ -149,6 +151,19 @@ export function problemOf(runId: string | null, end: End): Problem {
   }
 }
 
+/** What expressions see of a run that is over. `error`: how it failed, in the form that is asked for. */
+export function endedDocument(context: Data, end: End, error: unknown, config: Data = {}): Data {
+  const { phase, terminationKind, terminatedAtState, output } = end
+  return {
+    context,
+    payload: context['payload'] ?? null,
+    error,
+    platform: { config },
+    output,
+    outcome: { phase, terminationKind, terminatedAtState, output, error: end.error },
+  }
+}
+
 const ENDINGS: Readonly<Record<End['terminationKind'], string>> = {
   Success: 'It succeeded',
   Fail: 'It failed',
@@ -175,10 +190,11 @@ function timesOf({ startedAt, endedAt, deadlineAt, limitMs, limitedBy }: Run): D
   }
 }
 
-function relativesOf({ compensates, compensatedBy }: Run): Data {
+function relativesOf({ compensates, compensatedBy, scheduleId }: Run): Data {
   return {
     ...(compensates === null ? {} : { compensates: compensates.id }),
     ...(compensatedBy === null ? {} : { compensatedBy }),
+    ...(scheduleId === undefined ? {} : { scheduleId }),
   }
 }
 

@@ -9,21 +9,45 @@
  *
  * A walk is thought out apart from the store, and then saved as one step, if the run is still as it was. It asks for what
  * it cannot know (`Ask`): what an expression gives, whether a value fits a schema. Before it enters a state it looks at
- * the clock: with nothing left it stops, and the run's deadline ends it. It also stops after so many states, so that
- * nobody walks in circles without anybody else having a turn.
+ * the clock: with nothing left it stops, and the run's deadline ends it. Every few states it asks for a turn of others, and
+ * after so many it stops to be saved (journey-limits.ts). One walk costs as much as the run has branches and enters states,
+ * never one times the other: nothing that is done for one branch looks at the others.
  */
 import type { Instant, Millis, Random } from './clock.ts'
 import { isDue } from './deadlines.ts'
 import type { EnqueueRequest } from './envelope.ts'
 import { uuidV7 } from './ids.ts'
 import { interpolate } from './interpolation.ts'
+import { checkedContext } from './journey-api-key.ts'
 import { prepareCall, type HttpResult, type PreparedCall } from './journey-call.ts'
+import { configFor, configProblems } from './journey-config.ts'
 import { RunFault } from './journey-faults.ts'
 import { graphOf, graphWithin, moved, readyAt, stateOf } from './journey-frames.ts'
 import { awaitedJobs, changed, endRun, failure } from './journey-life.ts'
-import { leaves, pathOf, type Data, type End, type Frame, type Run, type Visit } from './journey-run.ts'
-import { callTimeout, dueOf, fork, isJoined, jobRequest, limitOf, openFor } from './journey-states.ts'
-import { entered, left, lost, trimmed } from './journey-trail.ts'
+import {
+  MAX_BRANCHES,
+  MAX_STEPS,
+  MAX_STEPS_WITHOUT_REST,
+  PASSED_PER_TURN,
+  STEPS_PER_SAVE,
+  STEPS_PER_TURN,
+} from './journey-limits.ts'
+import { leaves, pathOf, type Data, type End, type Frame, type Run } from './journey-run.ts'
+import { newSchedule, readSubject, scheduleId, type RunSchedule } from './journey-schedule.ts'
+import {
+  beginBranch,
+  callTimeout,
+  count,
+  dueOf,
+  isJoined,
+  jobRequest,
+  limitOf,
+  openFor,
+  tallyOf,
+} from './journey-states.ts'
+import { surveyOf } from './journey-survey.ts'
+import { Trail } from './journey-trail.ts'
+import { writtenBetween } from './journey-written.ts'
 import { documentFor, isData, memberOf, write } from './journey-values.ts'
 import {
   stateTypeOf,
@@ -35,6 +59,7 @@ import {
   type JobTask,
   type Parallel,
   type Resilience,
+  type ScheduleTask,
   type State,
   type Subjourney,
   type TimerState,
@@ -44,6 +69,10 @@ import {
 export type Ask =
   | { readonly ask: 'value' | 'holds'; readonly expression: Expression; readonly document: Data }
   | { readonly ask: 'misfit'; readonly schema: DataSchema; readonly value: unknown }
+  /** Whether there is a schedule with this id. */
+  | { readonly ask: 'scheduled'; readonly id: string }
+  /** Others want their turn. The answer means nothing. */
+  | { readonly ask: 'turn' }
 
 export interface WantedJob {
   readonly jobId: string
@@ -62,8 +91,14 @@ export interface WantedCall {
   readonly isNotice: boolean
 }
 
+export interface WantedSchedule {
+  readonly schedule: RunSchedule
+  readonly onExisting: ScheduleTask['onExisting']
+}
+
 export interface Walked {
   readonly run: Run
+  readonly schedules: readonly WantedSchedule[]
   readonly jobs: readonly WantedJob[]
   /** Awaited jobs that nobody awaits any more. */
   readonly lostJobs: readonly string[]
@@ -79,14 +114,16 @@ export interface WalkTerms {
   readonly random: Random
   /** The answers of calls, by the visit that asked for them. */
   readonly results: ReadonlyMap<number, HttpResult>
+  /** The server's configuration, by key. */
+  readonly config: Data
   /** The server that walks. What others are to do is left to them. */
   readonly server: string
   /** Calls it has under way, by their visit; others that its frames wait for are made again. */
-  readonly underway: ReadonlySet<number>
+  readonly underway: { has(visit: number): boolean }
+  /** It has walked for long enough to be saved; asked only after `STEPS_PER_SAVE` states. */
+  readonly isLong?: () => boolean
 }
 
-/** Then others have a turn, and it is written down how far it came. */
-const MOST_STATES = 64
 const DEEPEST = 32
 
 type Walk<T> = Generator<Ask, T, unknown>
@@ -99,13 +136,23 @@ class Walker {
   readonly #run: Run
   readonly #definition: Definition
   readonly #terms: WalkTerms
-  readonly #jobs: WantedJob[] = []
-  readonly #calls: WantedCall[] = []
+  readonly #jobs = new Map<string, WantedJob>()
+  readonly #calls = new Map<number, WantedCall>()
   readonly #lost = new Set<string>()
+  readonly #schedules: WantedSchedule[] = []
+  readonly #config: Data
+  readonly #trail: Trail
   #attributes: Run['attributes']
-  #trail: readonly Visit[]
   #visits: number
+  /** Branches of the run, those that are over included. */
+  #width: number
+  /** How many branches it has had during this walk. */
+  #widest: number
   #entered = 0
+  /** Until the next turn of others. */
+  #untilTurn = STEPS_PER_TURN
+  #passed = 0
+  #isFull = false
   #isLate = false
 
   constructor(run: Run, definition: Definition, terms: WalkTerms) {
@@ -113,8 +160,11 @@ class Walker {
     this.#definition = definition
     this.#terms = terms
     this.#attributes = run.attributes
-    this.#trail = run.trail
+    this.#trail = new Trail(run.trail)
     this.#visits = run.visits
+    this.#config = configFor(definition.config, terms.config)
+    this.#width = surveyOf(run.root).width
+    this.#widest = this.#width
   }
 
   *walk(): Walk<Walked> {
@@ -124,15 +174,18 @@ class Walker {
       root,
       visits: this.#visits,
       attributes: this.#attributes,
-      ...trimmed(this.#trail, this.#run.omitted),
+      ...this.#trail.trimmed(this.#run.omitted),
     })
     const over = root.rest.kind === 'over' ? yield* this.#checked(root.rest.end) : null
-    const calling = new Set(leaves(root).flatMap(({ rest, visit }) => (rest.kind === 'calling' ? [visit] : [])))
+    const calling = new Set(
+      this.#calls.size === 0 ? [] : leaves(root).flatMap(({ rest, visit }) => (rest.kind === 'calling' ? [visit] : [])),
+    )
     return {
       run: over === null ? walked : endRun(walked, over, now),
-      jobs: this.#jobs,
+      jobs: [...this.#jobs.values()],
+      schedules: this.#schedules,
       lostJobs: [...this.#lost],
-      calls: this.#calls.filter(({ isNotice, visit }) => isNotice || calling.has(visit)),
+      calls: [...this.#calls.values()].filter(({ isNotice, visit }) => isNotice || calling.has(visit)),
       compensate: over?.phase === 'SUCCEEDED' && (yield* this.#isToBeCompensated(over, root)),
       isLate: this.#isLate,
     }
@@ -173,6 +226,7 @@ class Walker {
     for (;;) {
       const before = frame
       try {
+        if (this.#isTurnOver()) yield { ask: 'turn' }
         frame = yield* this.#step(frame, graph, depth)
       } catch (error) {
         frame = this.#broken(frame, error)
@@ -199,19 +253,55 @@ class Walker {
   }
 
   *#enter(waiting: Frame, graph: Graph, depth: number): Walk<Frame> {
+    if (this.#isLate || this.#isToBeSaved()) return waiting
     const now = this.#terms.now()
-    if (isDue(this.#run.deadlineAt, now)) this.#isLate = true
-    if (this.#isLate || this.#entered === MOST_STATES) return waiting
+    if (isDue(this.#run.deadlineAt, now)) {
+      this.#isLate = true
+      return waiting
+    }
     this.#entered += 1
+    this.#untilTurn -= 1
     this.#visits += 1
+    const [problem] = this.#visits === 1 ? configProblems(this.#definition.config, this.#terms.config) : []
+    if (problem !== undefined)
+      return this.#over(waiting, failure(pathOf(waiting), 'RuntimeError', 'RUNTIME_CONFIG', problem))
     const state = stateOf(graph, waiting.state)
-    const frame: Frame = { ...waiting, visit: this.#visits, type: stateTypeOf(state) }
-    this.#trail = entered(this.#trail, frame, now, limitOf(state, this.#definition))
+    const steps = (waiting.steps ?? 0) + 1
+    const frame: Frame = { ...waiting, visit: this.#visits, type: stateTypeOf(state), steps }
+    this.#trail.entered(frame, now, limitOf(state, this.#definition))
     try {
+      this.#checkSteps(steps)
       return yield* this.#act(frame, state, now, depth)
     } catch (error) {
       return this.#broken(frame, error)
     }
+  }
+
+  /** Once it has come far enough it enters no further state: what it came to is saved first. */
+  #isToBeSaved(): boolean {
+    this.#isFull ||=
+      this.#entered >= STEPS_PER_SAVE &&
+      (this.#entered >= STEPS_PER_SAVE + this.#widest || this.#terms.isLong?.() === true)
+    return this.#isFull
+  }
+
+  #checkSteps(steps: number): void {
+    if (this.#visits > MAX_STEPS)
+      throw new RunFault('RUNTIME_TOO_MANY_STEPS', `the run has entered more than ${String(MAX_STEPS)} states`)
+    if (steps > MAX_STEPS_WITHOUT_REST)
+      throw new RunFault(
+        'RUNTIME_TOO_MANY_STEPS',
+        `more than ${String(MAX_STEPS_WITHOUT_REST)} states were entered without waiting for anything: a loop needs a timer, a call, a job or a wait`,
+      )
+  }
+
+  /** After so much others have their turn, whether or not there was anything to ask. */
+  #isTurnOver(): boolean {
+    this.#passed += 1
+    if (this.#untilTurn > 0 && this.#passed < PASSED_PER_TURN) return false
+    this.#untilTurn = STEPS_PER_TURN
+    this.#passed = 0
+    return true
   }
 
   /** A fault ends the frame it happens in. */
@@ -236,13 +326,17 @@ class Walker {
         return yield* this.#call(frame, state)
       case 'job':
         return yield* this.#enqueue(frame, state)
+      case 'schedule':
+        return yield* this.#schedule(frame, state, now)
+      case 'apiKeyCheck':
+        return this.#leave(frame, state.next, checkedContext(state, this.#run.keys ?? {}, frame.context))
       case 'wait':
       case 'webhook':
         return openFor(frame, state, now)
       case 'timer':
         return yield* this.#sleep(frame, state, now)
       case 'parallel':
-        return fork(frame, state, this.#terms.server)
+        return yield* this.#fork(frame, state)
       case 'subjourney':
         return yield* this.#goDown(frame, state, depth)
       case 'succeed': {
@@ -264,22 +358,21 @@ class Walker {
   }
 
   #leave(frame: Frame, next: string, context: Data = frame.context, note: string | null = null): Frame {
-    this.#trail = left(this.#trail, frame, this.#terms.now(), note)
+    this.#trail.left(frame, this.#terms.now(), note, writtenBetween(frame.context, context))
     return moved(frame, next, context, this.#terms.server)
   }
 
   /** Whatever it still waited for is lost. */
   #over(frame: Frame, end: End): Frame {
     this.#lose(frame)
-    this.#trail = left(this.#trail, frame, this.#terms.now())
+    this.#width -= surveyOf(frame).width - 1
+    this.#trail.left(frame, this.#terms.now())
     return { ...frame, rest: { kind: 'over', end } }
   }
 
   #lose(frame: Frame): void {
     for (const jobId of awaitedJobs(frame)) {
-      const wanted = this.#jobs.findIndex((job) => job.jobId === jobId)
-      if (wanted === -1) this.#lost.add(jobId)
-      else this.#jobs.splice(wanted, 1)
+      if (!this.#jobs.delete(jobId)) this.#lost.add(jobId)
     }
   }
 
@@ -294,7 +387,7 @@ class Walker {
   }
 
   #document(frame: Frame, more?: Data): Data {
-    return documentFor(this.#run, frame, more)
+    return documentFor(this.#run, frame, this.#config, more)
   }
 
   #written(frame: Frame, target: Parameters<typeof write>[0], value: unknown): Data {
@@ -312,8 +405,9 @@ class Walker {
     const isNotice = state.mode === 'notify'
     const timeoutMs = callTimeout(state, this.#definition)
     const { visit } = frame
-    this.#calls.push({ path: pathOf(frame), visit, call, timeoutMs, resilience: state.resilience, isNotice })
-    return isNotice ? this.#leave(frame, state.next) : { ...frame, rest: { kind: 'calling', by: this.#terms.server } }
+    this.#calls.set(visit, { path: pathOf(frame), visit, call, timeoutMs, resilience: state.resilience, isNotice })
+    if (isNotice) return this.#leave(frame, state.next)
+    return { ...frame, steps: 0, rest: { kind: 'calling', by: this.#terms.server } }
   }
 
   /** The answer of the call it waits for, if there is one. */
@@ -321,7 +415,7 @@ class Walker {
     if (state.type !== 'httpCall') throw new RunFault('RUNTIME_INTERNAL', 'a state calls that is no call')
     const result = this.#terms.results.get(frame.visit)
     if (result === undefined) {
-      const isMade = this.#terms.underway.has(frame.visit) || this.#calls.some(({ visit }) => visit === frame.visit)
+      const isMade = this.#terms.underway.has(frame.visit) || this.#calls.has(frame.visit)
       if (!isMade) yield* this.#call(frame, state)
       return frame
     }
@@ -329,9 +423,9 @@ class Walker {
     const context = resultVar === null ? frame.context : { ...frame.context, [resultVar]: result }
     const heard = { ...frame, context }
     const note = result.error === undefined ? null : result.error.type.toLowerCase()
-    if (result.ok || errorMapping === null) return this.#leave(heard, state.next, context, note)
+    if (result.ok || errorMapping === null) return this.#leave(frame, state.next, context, note)
     const value = yield* this.#value(errorMapping.mapper, heard, { payload: result })
-    return this.#leave(heard, state.next, this.#written(heard, errorMapping.target, value), note)
+    return this.#leave(frame, state.next, this.#written(heard, errorMapping.target, value), note)
   }
 
   // ---- Jobs ----
@@ -343,8 +437,37 @@ class Walker {
     const now = this.#terms.now()
     const jobId = uuidV7(now, this.#terms.random)
     const isAwaited = mode === 'await'
-    this.#jobs.push({ jobId, request: jobRequest(this.#run, state, given, now), isAwaited, isDetached })
-    return isAwaited ? { ...frame, rest: { kind: 'job', jobId, resultVar, next } } : this.#leave(frame, next)
+    this.#jobs.set(jobId, { jobId, request: jobRequest(this.#run, state, given, now), isAwaited, isDetached })
+    return isAwaited ? { ...frame, steps: 0, rest: { kind: 'job', jobId, resultVar, next } } : this.#leave(frame, next)
+  }
+
+  // ---- Schedules ----
+
+  *#schedule(frame: Frame, state: ScheduleTask, now: Instant): Walk<Frame> {
+    const made = (part: string | number | Expression | null): Walk<unknown> => this.#made(part, frame)
+    const asked = {
+      startAt: yield* made(state.startAt),
+      interval: yield* made(state.interval),
+      maxRuns: yield* made(state.maxRuns),
+      subjectId: yield* made(state.subjectId),
+      context: (yield* made(state.context)) ?? frame.context,
+    }
+    const { name, version, kind, tags, execution, cancellable, compensation } = this.#definition
+    const template = { name, version, kind, tags, execution, cancellable, start: state.start }
+    const own = { ...template, compensation: compensation === null ? null : { start: compensation.start } }
+    const common = scheduleId(own, readSubject(asked.subjectId))
+    const id = state.onExisting === 'addAnother' ? `${common}~${uuidV7(now, this.#terms.random)}` : common
+    const schedule = newSchedule(id, own, asked, this.#run, now)
+    if (state.onExisting === 'fail' && (yield { ask: 'scheduled', id }) === true)
+      throw new RunFault('RUNTIME_SCHEDULE_EXISTS', `there is a schedule ${id} already`)
+    this.#schedules.push({ schedule, onExisting: state.onExisting })
+    return this.#leave(frame, state.next)
+  }
+
+  /** Undefined: nothing is said. */
+  *#made(part: string | number | Expression | null, frame: Frame): Walk<unknown> {
+    if (part === null) return undefined
+    return typeof part === 'object' ? yield* this.#value(part, frame) : part
   }
 
   // ---- Time ----
@@ -356,7 +479,9 @@ class Walker {
       const wanted = kind === 'until' ? 'an RFC 3339 instant' : 'an ISO 8601 duration'
       throw new RunFault('RUNTIME_BAD_TIMER', `the timer's ${kind} must be ${wanted}`)
     }
-    return isDue(until, now) ? this.#leave(frame, next) : { ...frame, rest: { kind: 'sleeping', until, next } }
+    return isDue(until, now)
+      ? this.#leave(frame, next)
+      : { ...frame, steps: 0, rest: { kind: 'sleeping', until, next } }
   }
 
   // ---- What is inside ----
@@ -367,7 +492,8 @@ class Walker {
     const context = state.input === null ? {} : yield* this.#value(state.input, frame)
     if (!isData(context)) throw new RunFault('RUNTIME_TYPE_MISMATCH', 'the input of a subjourney must be an object')
     const { start } = graphWithin(this.#definition, state, null)
-    return { ...frame, rest: { kind: 'inside', frame: readyAt(pathOf(frame), start, context, this.#terms.server) } }
+    const inner = readyAt(pathOf(frame), start, context, this.#terms.server, frame.steps)
+    return { ...frame, rest: { kind: 'inside', frame: inner } }
   }
 
   *#goInside(frame: Frame, inner: Frame, state: State, depth: number): Walk<Frame> {
@@ -379,38 +505,65 @@ class Walker {
     if (phase === 'FAILED' && state.onFailure === 'propagate') return this.#over(frame, end)
     const result = state.resultKind === 'outcome' ? { phase, terminationKind, output, error } : output
     const context = state.resultVar === null ? frame.context : { ...frame.context, [state.resultVar]: result }
-    return this.#leave(frame, state.next, context)
+    return this.#leave({ ...frame, steps: after.steps ?? 0 }, state.next, context)
+  }
+
+  *#fork(frame: Frame, state: Parallel): Walk<Frame> {
+    const width = this.#width - 1 + state.branches.length
+    if (width > MAX_BRANCHES)
+      throw new RunFault(
+        'RUNTIME_TOO_WIDE',
+        `the run would have ${String(width)} branches side by side; at most ${String(MAX_BRANCHES)} are allowed`,
+      )
+    this.#width = width
+    this.#widest = Math.max(this.#widest, width)
+    const frames: [string, Frame][] = []
+    for (const branch of state.branches) {
+      if (this.#isTurnOver()) yield { ask: 'turn' }
+      frames.push([branch.name, beginBranch(frame, branch, this.#terms.server)])
+    }
+    return { ...frame, rest: { kind: 'forked', frames: Object.fromEntries(frames) } }
   }
 
   *#goBranches(frame: Frame, branches: Readonly<Record<string, Frame>>, state: State, depth: number): Walk<Frame> {
     if (state.type !== 'parallel') throw new RunFault('RUNTIME_INTERNAL', 'a state has branches that is not parallel')
     const frames = { ...branches }
+    const tally = tallyOf(Object.values(frames))
     let hasMoved = false
-    for (const { name } of state.branches) {
-      const branch = frames[name]
-      if (branch === undefined) throw new RunFault('RUNTIME_INTERNAL', 'a branch is missing')
-      const after = yield* this.#go(branch, graphWithin(this.#definition, state, name), depth + 1)
-      frames[name] = after
-      if (after !== branch) hasMoved = true
-      if (isJoined(state, frames)) return yield* this.#join(frame, frames, state)
+    for (const branch of state.branches) {
+      const before = frames[branch.name]
+      if (before === undefined) throw new RunFault('RUNTIME_INTERNAL', 'a branch is missing')
+      const after = yield* this.#go(before, branch, depth + 1)
+      if (after !== before) {
+        frames[branch.name] = after
+        hasMoved = true
+        if (before.rest.kind !== 'over') count(tally, after)
+      }
+      if (isJoined(state, tally)) return yield* this.#join(frame, frames, state)
     }
     return hasMoved ? { ...frame, rest: { kind: 'forked', frames } } : frame
   }
 
   *#join(frame: Frame, frames: Readonly<Record<string, Frame>>, { join, next }: Parallel): Walk<Frame> {
     const [branches, outcomes]: [Record<string, unknown>, Record<string, unknown>] = [{}, {}]
+    let steps = Infinity
     for (const [name, branch] of Object.entries(frames)) {
+      if (this.#isTurnOver()) yield { ask: 'turn' }
       if (branch.rest.kind !== 'over') {
         this.#lose(branch)
-        this.#trail = lost(this.#trail, branch, this.#terms.now())
+        this.#trail.lost(branch, this.#terms.now())
         continue
       }
+      steps = Math.min(steps, branch.steps ?? 0)
       const { phase, terminationKind, output, error } = branch.rest.end
-      outcomes[name] = { phase, terminationKind, error }
+      if (join.mapper !== null) outcomes[name] = { phase, terminationKind, error }
       if (phase === 'SUCCEEDED') branches[name] = output
     }
     const value = join.mapper === null ? branches : yield* this.#value(join.mapper, frame, { branches, outcomes })
     const context = join.resultVar === null ? frame.context : { ...frame.context, [join.resultVar]: value }
-    return this.#leave(frame, next, context)
+    this.#width -= surveyOf({ ...frame, rest: { kind: 'forked', frames } }).width - 1
+    this.#untilTurn = 0
+    if (this.#isTurnOver()) yield { ask: 'turn' }
+    return this.#leave({ ...frame, steps }, next, context)
   }
 }

@@ -12,7 +12,7 @@ import { failedResult, type HttpResult } from './journey-call.ts'
 import { journeyEnded, journeyStarted } from './journey-events.ts'
 import { RunFault } from './journey-faults.ts'
 import { handedOn } from './journey-frames.ts'
-import { beginRun, cancelledRun, expireRun, jobEnded, openStep, submitted } from './journey-life.ts'
+import { beginRun, cancelledRun, expireRun, jobsEnded, openStep, submitted } from './journey-life.ts'
 import { leaves, RUN, type Run } from './journey-run.ts'
 import { walk, type Walked } from './journey-walk.ts'
 import { seededRandom } from './seeded-random.ts'
@@ -161,6 +161,8 @@ const journeys: fc.Arbitrary<Definition> = fc
     submitting: {},
     route: null,
     apiResponses: null,
+    config: {},
+    apiKeys: [],
   }))
 
 // ---- What happens to them ----
@@ -248,7 +250,7 @@ class World {
     }
     if (what === 'job') {
       const jobs = leaves(this.run.root).flatMap(({ rest }) => (rest.kind === 'job' ? [rest.jobId] : []))
-      this.#save(jobEnded(this.run, pick(jobs) ?? 'none', { ok: true }, this.now))
+      this.#save(jobsEnded(this.run, new Map([[pick(jobs) ?? 'none', { ok: true }]]), this.now))
     }
   }
 
@@ -273,6 +275,7 @@ class World {
       now: () => this.now,
       random,
       server: ME,
+      config: {},
       results: this.#results,
       underway: this.#underway,
     })

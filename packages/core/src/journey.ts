@@ -8,6 +8,7 @@
  */
 import type { Millis } from './clock.ts'
 import type { Json } from './job.ts'
+import type { ConfigKeys } from './journey-config.ts'
 
 export const JOURNEY_KINDS = ['Journey', 'Api'] as const
 export type JourneyKind = (typeof JOURNEY_KINDS)[number]
@@ -60,6 +61,10 @@ export interface Definition extends Graph {
   /** Kind Api only; the path is below /api/v1. */
   readonly route: { readonly path: string; readonly method: string } | null
   readonly apiResponses: ApiResponses | null
+  /** What it asks of the server's configuration. */
+  readonly config: ConfigKeys
+  /** The API keys that its states ask for. */
+  readonly apiKeys: readonly Pick<ApiKeyCheck, 'profile' | 'source'>[]
 }
 
 export interface TimeoutEnding {
@@ -107,9 +112,22 @@ export interface ApiResponses {
   readonly failed: number | null
 }
 
+/** What an Api may answer: a final status, and one that says so where the run failed. */
+export const API_STATUSES = {
+  SUCCEEDED: { least: 200, most: 599 },
+  FAILED: { least: 400, most: 599 },
+} as const
+
+export function isApiStatus(phase: keyof typeof API_STATUSES, status: unknown): status is number {
+  const { least, most } = API_STATUSES[phase]
+  return typeof status === 'number' && Number.isInteger(status) && status >= least && status <= most
+}
+
 export type State =
   | HttpCall
   | JobTask
+  | ScheduleTask
+  | ApiKeyCheck
   | Choice
   | Transform
   | Wait
@@ -119,9 +137,11 @@ export type State =
   | { readonly type: 'succeed'; readonly outputVar: string | null }
   | { readonly type: 'fail'; readonly errorCode: string; readonly reason: string }
 
+const TASKS: ReadonlySet<State['type']> = new Set(['httpCall', 'job', 'schedule', 'apiKeyCheck'])
+
 /** What authors call it: a task is a task, whatever it does. */
 export function stateTypeOf({ type }: State): string {
-  return type === 'httpCall' || type === 'job' ? 'task' : type
+  return TASKS.has(type) ? 'task' : type
 }
 
 export interface HttpCall {
@@ -135,12 +155,23 @@ export interface HttpCall {
   readonly headers: Readonly<Record<string, string>>
   /** Literal (its string leaves are interpolated), or what an expression makes of the context; null: none. */
   readonly body: { readonly literal: Json } | { readonly mapper: Expression } | null
+  /** Absent in definitions that were read before there was any. */
+  readonly auth?: CallAuth | null
   readonly timeoutMs: Millis | null
   readonly mode: 'requestResponse' | 'notify'
   readonly resultVar: string | null
   readonly resilience: Resilience | null
   readonly errorMapping: { readonly mapper: Expression; readonly target: Target } | null
   readonly next: StateId
+}
+
+/** The secret by which a call proves who makes it: named here, known to the server alone. */
+export interface CallAuth {
+  readonly secretRef: string
+  /** In lower case. */
+  readonly header: string
+  readonly scheme: 'bearer' | 'basic' | 'plain'
+  readonly username: string | null
 }
 
 export const RETRY_CONDITIONS = ['NETWORK_ERROR', 'TIMEOUT', 'HTTP_5XX', 'HTTP_429'] as const
@@ -166,6 +197,38 @@ export interface JobTask {
   /** Not bound to the run's deadline; with `notify` only. */
   readonly detach: boolean
   readonly resultVar: string | null
+  readonly next: StateId
+}
+
+/** Runs that begin by themselves: what is not written down is made by an expression. */
+export interface ScheduleTask {
+  readonly type: 'schedule'
+  /** Where a scheduled run begins, in the definition's own states. */
+  readonly start: StateId
+  /** Null: as soon as possible. */
+  readonly startAt: string | Expression | null
+  readonly interval: string | Expression
+  readonly maxRuns: number | Expression
+  readonly subjectId: Expression | null
+  /** Null: the context as it is. */
+  readonly context: Expression | null
+  readonly onExisting: 'fail' | 'upsert' | 'addAnother'
+  readonly next: StateId
+}
+
+export interface KeySource {
+  readonly location: 'header' | 'query'
+  /** A header in lower case. */
+  readonly name: string
+}
+
+/** Writes who sent the request into the context, or why that is not known. */
+export interface ApiKeyCheck {
+  readonly type: 'apiKeyCheck'
+  readonly profile: string
+  /** Null: where the profile says. */
+  readonly source: KeySource | null
+  readonly authVar: string
   readonly next: StateId
 }
 

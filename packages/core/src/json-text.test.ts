@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DEEPEST, depthExceeds, elementsOf, membersOf } from './json-text.ts'
+import { DEEPEST, depthExceeds, elementsOf, membersOf, textOfMember } from './json-text.ts'
 
 /** Any JSON value, with strings of every kind: quotes, backslashes, NUL, lone surrogates, `__proto__`. */
 const string = fc.string({
@@ -140,4 +140,42 @@ describe('how deep a body is nested', () => {
       ),
     )
   })
+})
+
+describe('one member by its name', () => {
+  test('is the one that membersOf finds', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(string, json), { maxLength: 6 }),
+        fc.integer({ min: 0, max: 2 }),
+        (entries, space) => {
+          const pad = ' '.repeat(space)
+          const text = `{${entries.map(([key, value]) => `${pad}${JSON.stringify(key)}${pad}:${JSON.stringify(value)}`).join(',')}${pad}}`
+          const members = membersOf(text)
+          for (const name of ['', 'absent', ...members.keys()])
+            expect(textOfMember(text, name)).toBe(members.get(name)?.value)
+        },
+      ),
+    )
+  })
+
+  test('also when its name is written with escapes, and the last counts', () => {
+    expect(textOfMember('{"result":1,"r\\u0065sult":2,"results":3}', 'result')).toBe('2')
+  })
+
+  test('membersOf stops where more are written than wanted', () => {
+    expect(membersOf('{"a":1,"a":2,"b":3}', 3)?.size).toBe(2)
+    expect(membersOf('{"a":1,"a":2,"b":3}', 2)).toBeNull()
+  })
+})
+
+test.each([0, 63, 64, 65, 1_000])('white space of %i signs stands between the pieces', (length) => {
+  const gap = ' \n'.repeat(length).slice(0, length)
+  const text = `${gap}{${gap}"a"${gap}:${gap}[1,${gap}{${gap}}${gap}]${gap},${gap}"b":${gap}2${gap}}${gap}`
+  const members = membersOf(text)
+  expect([...members.keys()]).toEqual(['a', 'b'])
+  expect(members.get('b')?.value).toBe('2')
+  expect(elementsOf(members.get('a')?.value ?? '')).toEqual(['1', `{${gap}}`])
+  expect(textOfMember(text, 'b')).toBe('2')
+  expect(membersOf(gap).size).toBe(0)
 })

@@ -3,16 +3,20 @@
  * whole story long after the events have been pruned.
  */
 import type { Instant, Millis } from './clock.ts'
+import type { Lateness } from './deadlines.ts'
 import type { Fragment, Job, JobState } from './job.ts'
+import type { NoRetry } from './retry.ts'
 
 export interface LifeEntry {
   readonly at: Instant
   readonly to: JobState
   readonly attempt?: number
   readonly worker?: string | null
-  /** Limits of the attempt that starts here: length and source. */
+  /** Limits of the attempt that starts here, as they were set: length and source. */
   readonly timeout?: readonly [Millis, string]
   readonly grace?: readonly [Millis, string]
+  /** What a total took from the attempt: when it is asked to stop, when it is over, whose total. Absent: nothing. */
+  readonly cut?: readonly [Millis, Millis, string]
   /** Where the handler was asked to stop, if the attempt lived that long. */
   readonly soft?: Instant
   readonly backoff?: Millis
@@ -20,6 +24,14 @@ export interface LifeEntry {
   readonly back?: true
   /** Why, where the state alone does not tell. */
   readonly why?: string
+  /** How long before the soft deadline a timeout was reported that counts as an ordinary failure. */
+  readonly early?: Millis
+  /** Who cancelled it, where there is a name: the job that replaced it. */
+  readonly by?: string
+  /** Why it is not tried again, and who set that, where it is a setting with a source. */
+  readonly noRetry?: readonly [NoRetry, string?]
+  /** How late a workflow's deadline ended it. */
+  readonly late?: Lateness
 }
 
 /** Beyond this the oldest entries after the first are dropped. */
@@ -40,6 +52,6 @@ export function appendLife(life: Fragment, entry: LifeEntry): Fragment {
   return [entries[0], ...entries.slice(-KEPT_ENTRIES + 1)].map((kept) => JSON.stringify(kept)).join(',')
 }
 
-export function readLife(job: Job): LifeEntry[] {
+export function readLife(job: Pick<Job, 'life'>): LifeEntry[] {
   return JSON.parse(`[${job.life}]`) as LifeEntry[]
 }

@@ -53,10 +53,14 @@ describe('an execution timeout', () => {
       retryable: true,
       timeout_kind: 'execution',
       limit_seconds: 30,
+      limit_ms: 30_000,
       elapsed_seconds: 35,
+      elapsed_ms: 35_250,
       source: 'publish',
       deadline: '2026-01-01T12:00:35.000Z',
       overshoot_ms: 250,
+      late_ms: 250,
+      downtime_ms: 0,
       attempt: 1,
       occurred_at: '2026-01-01T12:00:35.250Z',
       timestamp: '2026-01-01T12:00:35.250Z',
@@ -64,15 +68,22 @@ describe('an execution timeout', () => {
     expect(step?.expired).toEqual([{ kind: 'execution', overshootMs: 250 }])
   })
 
-  test('tells kind, limit, elapsed and attempt in its event', () => {
+  test('tells kind, limit, elapsed, source, lateness, attempt and worker in its event', () => {
     expect(dataOf(step, 'job.timeout')).toEqual({
       job_id: JOB_ID,
       job_type: 'email.send',
       queue: 'default',
       timeout_kind: 'execution',
       limit_seconds: 30,
+      limit_ms: 30_000,
       elapsed_seconds: 35,
+      elapsed_ms: 35_250,
+      source: 'publish',
+      overshoot_ms: 250,
+      late_ms: 250,
+      downtime_ms: 0,
       attempt: 1,
+      worker_id: 'w1',
     })
   })
 
@@ -186,7 +197,10 @@ describe('a timeout the worker reports', () => {
       retryable: true,
       timeout_kind: 'execution',
       limit_seconds: 30,
-      elapsed_seconds: 29,
+      limit_ms: 30_000,
+      elapsed_seconds: 30,
+      elapsed_ms: 30_000,
+      early_ms: 100,
       source: 'publish',
       details: { frame: 400, reported: true },
       attempt: 1,
@@ -250,7 +264,7 @@ describe('a lapsed reservation', () => {
       nextRetryAt: null,
       startedAt: NOON,
     })
-    expect(typesOf(step)).toEqual(['job.failed', 'job.retrying', 'job.enqueued'])
+    expect(typesOf(step)).toEqual(['job.stalled', 'job.failed', 'job.retrying', 'job.enqueued'])
     expect(errorOf(left(step))).toMatchObject({
       type: 'visibility_timeout',
       retryable: true,
@@ -278,7 +292,7 @@ describe('a lapsed reservation', () => {
   test('is discarded where no attempt is left', () => {
     const step = due(activeJob({ visibilityMs: 20_000, retry: { ...dead, maxAttempts: 1 } }), moment(at('12:00:20')))
     expect(left(step)).toMatchObject({ state: 'discarded', deadLetter: true })
-    expect(typesOf(step)).toEqual(['job.failed', 'job.discarded', 'dead_letter.added'])
+    expect(typesOf(step)).toEqual(['job.stalled', 'job.failed', 'job.discarded', 'dead_letter.added'])
   })
 })
 
@@ -288,7 +302,7 @@ describe('a dead worker', () => {
   test('loses its jobs: they are available again at once, and the attempt counts', () => {
     const step = due(activeJob(), moment(at('12:00:36')), silent)
     expect(left(step)).toMatchObject({ state: 'available', attempt: 1, interruptions: 0 })
-    expect(typesOf(step)).toEqual(['job.failed', 'job.retrying', 'job.enqueued'])
+    expect(typesOf(step)).toEqual(['job.stalled', 'job.failed', 'job.retrying', 'job.enqueued'])
     expect(errorOf(left(step))).toMatchObject({
       type: 'worker_death',
       limit_seconds: 30,
@@ -483,7 +497,7 @@ describe('the end of a wait', () => {
   })
 
   test('a finished job leaves without a word, a dead letter is told as pruned', () => {
-    const gone = cancel(aJob(), moment(NOON)).job
+    const gone = cancel(aJob(), moment(NOON), { reason: 'request' }).job
     expect(due(gone, moment(gone.purgeAt ?? NOON))).toEqual({ before: gone, job: null, events: [] })
     const letter = fail(activeJob({ retry: { ...dead, maxAttempts: 1 } }), boom, moment(NOON)).job
     expect(typesOf(due(letter, moment(letter.purgeAt ?? NOON)))).toEqual(['dead_letter.pruned'])

@@ -478,13 +478,13 @@ describe('cancel', () => {
     ['retryable', retryableJob()],
   ])('ends a job that is %s, without completed_at and without an error of its own', (state, job) => {
     expect(job.state).toBe(state)
-    const step = cancel(job, later5, { by: 'ops', reason: 'not needed' })
+    const step = cancel(job, later5, { by: 'ops', reason: 'bulk' })
     expect(step.job).toMatchObject({
       state: 'cancelled',
       cancelledAt: now,
       completedAt: null,
       discardedAt: null,
-      cancelReason: 'not needed',
+      cancelReason: 'bulk',
       nextRetryAt: null,
       hold: null,
       startedAt: job.startedAt,
@@ -492,14 +492,14 @@ describe('cancel', () => {
       purgeAt: later(now, RETENTION.cancelledMs),
     })
     expect(typesOf(step)).toEqual(['job.cancelled'])
-    expect(dataOf(step, 'job.cancelled')).toMatchObject({ cancelled_by: 'ops', reason: 'not needed' })
+    expect(dataOf(step, 'job.cancelled')).toMatchObject({ cancelled_by: 'ops', reason: 'bulk' })
   })
 
   test('tells the worker that holds the job, and nobody else', () => {
     const notice = { workerId: 'w1', notice: { jobId: aJob().id, lease: 1, reason: 'cancelled', at: now } }
-    expect(cancel(activeJob(), later5).notice).toEqual(notice)
-    expect(cancel(activeJob({ workerId: null }), later5).notice).toBeUndefined()
-    expect(cancel(retryableJob(), later5).notice).toBeUndefined()
+    expect(cancel(activeJob(), later5, { reason: 'request' }).notice).toEqual(notice)
+    expect(cancel(activeJob({ workerId: null }), later5, { reason: 'request' }).notice).toBeUndefined()
+    expect(cancel(retryableJob(), later5, { reason: 'request' }).notice).toBeUndefined()
   })
 })
 
@@ -533,7 +533,11 @@ describe('what is refused', () => {
 
   test.each([
     ['activate', (job: Job) => activate(job, later5), ['pending']],
-    ['cancel', (job: Job) => cancel(job, later5), ['scheduled', 'available', 'pending', 'active', 'retryable']],
+    [
+      'cancel',
+      (job: Job) => cancel(job, later5, { reason: 'request' }),
+      ['scheduled', 'available', 'pending', 'active', 'retryable'],
+    ],
     ['retryByHand', (job: Job) => retryByHand(job, job, later5), ['cancelled', 'discarded']],
     [
       'changeLimits',
@@ -625,7 +629,7 @@ test('a claim counts, and nothing else does: the attempt is unchanged by every e
     fail(job, boom, later5),
     interrupt(job, null, later5),
     abandon(job, later5),
-    cancel(job, later5),
+    cancel(job, later5, { reason: 'request' }),
   ]
   for (const { job: ended } of ends) expect(ended).toMatchObject({ attempt: 2, lease: 7, startedAt: NOON })
   expect(release(fail(job, boom, later5).job, later5).job).toMatchObject({ attempt: 2, lease: 7 })

@@ -8,6 +8,7 @@
  *   putOff, drop     available → scheduled, discarded    turned away by a limiter
  *   complete         active → completed
  *   fail             active → retryable | available | discarded
+ *                    (retryable without a retry: its worker stopped because the total runs out, which then ends it)
  *   interrupt        active → available                  handed back, not counted
  *   cancel           anything not terminal → cancelled
  *   makeRoom         available → discarded               the queue is full
@@ -23,14 +24,18 @@ import {
   graceSince,
   isDue,
   lastSignAt,
+  latenessOf,
   nextDue,
   ROW_ALONE,
   totalAt,
+  totalCut,
   visibilityClock,
   visibilitySource,
   wakeAtOf,
   type Due,
+  type Lateness,
   type Liveness,
+  type Outage,
 } from './deadlines.ts'
 import { broken, OjsError } from './errors.ts'
 import { jobEvent, type EventType, type NewEvent } from './events.ts'
@@ -38,8 +43,9 @@ import {
   classOf,
   failureText,
   handBack,
-  isTimeoutReport,
+  lengths,
   limitFailure,
+  readTimeoutReport,
   reportedFailure,
   reportedTimeout,
   withFailure,
@@ -51,7 +57,16 @@ import {
 import { isTerminal, TAIL, type Hold, type Job, type JobState, type Json, type Progress } from './job.ts'
 import { appendLife, beginLife, type LifeEntry } from './life.ts'
 import { settleAtClaim, type Claimant, type Limits, type LimitSettings } from './limits.ts'
-import { isNonRetryable, LAPSED, TIMED_OUT, verdictOn, type FailureFacts } from './retry.ts'
+import {
+  isNonRetryable,
+  isSpent,
+  LAPSED,
+  STALLED,
+  TIMED_OUT,
+  verdictOn,
+  type FailureFacts,
+  type NoRetry,
+} from './retry.ts'
 import type { Notice, Worker } from './worker.ts'
 
 /** How long finished jobs are kept. */
@@ -202,6 +217,11 @@ export function release(job: Job, { now }: Moment, changes: Partial<Job> = {}): 
 /** By somebody's hand: its backoff is over now. Its attempts go on counting. */
 export function retryNow(job: Job, moment: Moment): Step {
   if (job.state !== 'retryable') throw wrongState(job, 'retryable', 'retried now')
+  if (isSpent(job))
+    throw new OjsError('conflict', 'The job has used all of its attempts and waits for its total timeout to end it.', {
+      details: { job_id: job.id, current_state: job.state, max_attempts: job.retry.maxAttempts },
+      hint: 'Retry the job when it has ended: that gives it new attempts and a new total.',
+    })
   return release(job, moment)
 }
 
@@ -221,6 +241,14 @@ export function start(job: Job, claim: Claim, moment: Moment): Step {
   }
   const limits = settleAtClaim(job.limits, claim, moment.limits)
   const attempt = job.attempt + 1
+  const hold: Hold = {
+    workerId: claim.workerId,
+    known: claim.known,
+    ...limits,
+    signAt: now,
+    visibleFrom: now,
+    visibleMs: limits.visibility.ms,
+  }
   const active = moved(
     job,
     {
@@ -228,30 +256,25 @@ export function start(job: Job, claim: Claim, moment: Moment): Step {
       to: 'active',
       attempt,
       worker: claim.workerId,
-      timeout: [limits.timeout.ms, limits.timeout.source],
+      timeout: [limits.timeout.whole ?? limits.timeout.ms, limits.timeout.source],
       grace: [limits.grace.ms, limits.grace.source],
+      ...cutFor(job, hold, now),
     },
-    {
-      attempt,
-      lease: job.lease + 1,
-      startedAt: now,
-      closedBy: null,
-      progress: null,
-      hold: {
-        workerId: claim.workerId,
-        known: claim.known,
-        ...limits,
-        signAt: now,
-        visibleFrom: now,
-        visibleMs: limits.visibility.ms,
-      },
-    },
+    { attempt, lease: job.lease + 1, startedAt: now, closedBy: null, progress: null, hold },
   )
   return {
     before: job,
     job: active,
     events: [jobEvent('job.started', active, now, { worker_id: claim.workerId, attempt })],
   }
+}
+
+/** What a total takes from the attempt that starts now: the total may be changed later, and `explain` tells it as it was. */
+function cutFor(job: Job, hold: Hold, now: Instant): Pick<LifeEntry, 'cut'> {
+  // Most jobs have no total.
+  if (totalAt(job) === null) return {}
+  const cut = totalCut({ ...job, startedAt: now, hold })
+  return cut === null ? {} : { cut: [cut.softMs, cut.hardMs, cut.source] }
 }
 
 /** Its limiter turns it away until then, and it did not want to wait in line. It joins the tail when its time comes. */
@@ -379,15 +402,19 @@ export function complete(job: Job, result: Json | null, { now, retention }: Mome
 
 /** A worker reports that its attempt failed. */
 export function fail(job: Job, error: ReportedError, moment: Moment): Step {
-  const isTimeout = isTimeoutReport(error)
+  const { now } = moment
+  const report = readTimeoutReport(job, error, now)
+  // Long before its deadline it is the worker's word for an ordinary failure.
+  const timeout = report?.counts === true ? report : null
+  const isTimeout = timeout !== null
   const names = [error.type, error.code, classOf(error.details)].filter((name) => name !== undefined)
   const retryable = error.retryable ?? !names.some((name) => isNonRetryable(job.retry, name))
   const failure = isTimeout
-    ? reportedTimeout(job, error, retryable, moment.now)
-    : reportedFailure(job, error, retryable, moment.now)
+    ? reportedTimeout(job, error, timeout, retryable, now)
+    : reportedFailure(job, error, retryable, now)
   const facts: FailureFacts = { names, retryable: error.retryable, word: error.code, isTimeout, lapsed: false }
-  const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, moment.now)] : []
-  const step = endAttempt(job, failure, facts, moment, lead, true)
+  const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, now)] : []
+  const step = endAttempt(job, failure, facts, moment, lead, true, timeout?.limit === 'total')
   return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
 }
 
@@ -427,22 +454,62 @@ export function abandon(job: Job, moment: Moment): Step {
   return endAttempt(job, failure, LAPSED, moment, [], false)
 }
 
-export function cancel(job: Job, { now, retention }: Moment, why: { by?: string; reason?: string } = {}): Step {
+/** Why jobs are cancelled: each is told in `cancel_reason`, in `job.cancelled` and in `explain`. */
+export const CANCEL_REASONS = [
+  'request',
+  'bulk',
+  'replaced',
+  'overlap',
+  'workflow_cancelled',
+  'workflow_timeout',
+  'journey_cancelled',
+  'journey_went_on',
+  'subscription_deleted',
+] as const
+export type CancelReason = (typeof CANCEL_REASONS)[number]
+
+export interface Cancellation {
+  readonly reason: CancelReason
+  /** Who did it, where there is a name. */
+  readonly by?: string
+}
+
+export function cancel(job: Job, { now, retention }: Moment, { reason, by }: Cancellation, late?: Lateness): Step {
   if (isTerminal(job.state)) throw wrongState(job, 'not terminal', 'cancelled')
   const cancelled = moved(
     job,
-    { at: now, to: 'cancelled', ...softMark(job, now), ...(why.reason === undefined ? {} : { why: why.reason }) },
+    {
+      at: now,
+      to: 'cancelled',
+      ...softMark(job, now),
+      why: reason,
+      ...(by === undefined ? {} : { by }),
+      ...(late === undefined ? {} : { late }),
+    },
     {
       ...over(job, false),
       cancelledAt: now,
-      cancelReason: why.reason ?? null,
+      cancelReason: reason,
       nextRetryAt: null,
       purgeAt: after(now, keptFor(job, retention).cancelledMs),
     },
   )
+  const total = late === undefined ? null : effectiveTotal(job)
   const event = jobEvent('job.cancelled', cancelled, now, {
-    ...(why.by === undefined ? {} : { cancelled_by: why.by }),
-    ...(why.reason === undefined ? {} : { reason: why.reason }),
+    ...(by === undefined ? {} : { cancelled_by: by }),
+    reason,
+    ...(late === undefined || total === null
+      ? {}
+      : {
+          ...lengths(total.ms, elapsed(job.anchorAt, now)),
+          source: total.source,
+          deadline: iso(total.at),
+          overshoot_ms: late.overshootMs,
+          late_ms: late.lateMs,
+          downtime_ms: late.downtimeMs,
+          attempt: job.attempt,
+          worker_id: job.hold?.workerId ?? null,
+        }),
   })
   return { before: job, job: cancelled, events: [event], ...told(job, 'cancelled', now) }
 }
@@ -472,8 +539,10 @@ export function expire(job: Job, life: Liveness, moment: Moment): Transition | n
   }
   switch (due.kind) {
     case 'scheduled':
-    case 'backoff':
       return release(job, moment)
+    case 'backoff':
+      // It waited for a total that was moved later: that gives no attempts beyond those it had.
+      return isSpent(job) ? giveUp(job, moment) : release(job, moment)
     case 'purge':
       return {
         before: job,
@@ -481,10 +550,10 @@ export function expire(job: Job, life: Liveness, moment: Moment): Transition | n
         events: job.deadLetter ? [jobEvent('dead_letter.pruned', job, moment.now)] : [],
       }
     case 'total':
-      return endByTotal(job, due, moment)
+      return endByTotal(job, due, life.outages, moment)
     case 'enqueue_ttl':
     case 'expires_at':
-      return endUnstarted(job, due, moment)
+      return endUnstarted(job, due, life.outages, moment)
     case 'execution':
     case 'stalled':
     case 'visibility':
@@ -503,7 +572,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
       job,
       // Lapses (they have no kind) are retried whatever the list says (ADR 0017).
       { ...ending, ...base, retryable: ending.kind === undefined || !isNonRetryable(job.retry, ending.type) },
-      moment.upAt,
+      { upAt: moment.upAt, outages: life.outages },
       moment.now,
     )
   const ended = (
@@ -540,8 +609,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         source: limit.source,
         since: lastSignAt(job, life.worker) ?? startedAt,
       })
-      const facts = { ...LAPSED, names: ['stalled'], lapsed: false }
-      return ended(failure, facts, [timeoutEvent('job.stalled', job, failure, moment.now)], 'lost', 'stalled')
+      return ended(failure, STALLED, [stalledEvent(job, failure, 'heartbeat_timeout', moment.now)], 'lost', 'stalled')
     }
     case 'worker_death': {
       const failure = named({
@@ -551,7 +619,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         source: 'default',
         since: life.worker?.lastSeenAt ?? startedAt,
       })
-      return ended(failure, LAPSED, [], 'lost', 'worker_death')
+      return ended(failure, LAPSED, [stalledEvent(job, failure, 'worker_death', moment.now)], 'lost', 'worker_death')
     }
     default: {
       const clock = visibilityClock(job, life.worker)
@@ -563,17 +631,24 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         source: visibilitySource(job, limitMs),
         since: clock?.since ?? startedAt,
       })
-      return ended(failure, LAPSED, [], 'lost', 'visibility')
+      return ended(
+        failure,
+        LAPSED,
+        [stalledEvent(job, failure, 'visibility_timeout', moment.now)],
+        'lost',
+        'visibility',
+      )
     }
   }
 }
 
 /** The whole job is out of time, whatever it was doing. A workflow's clamp cancels; every other total discards. */
-function endByTotal(job: Job, due: Due, moment: Moment): Step {
+function endByTotal(job: Job, due: Due, outages: readonly Outage[], moment: Moment): Step {
   const total = effectiveTotal(job)
   if (total === null) throw broken(`job ${job.id} ran out of a total it does not have`)
   if (total.source === 'workflow') {
-    const step = cancel(job, moment, { reason: 'workflow_timeout' })
+    const late = latenessOf(due.at, job.limitsSetAt, moment.upAt, outages, moment.now)
+    const step = cancel(job, moment, { reason: 'workflow_timeout' }, late)
     return { ...step, ...told(job, 'timeout', moment.now) }
   }
   const failure = limitFailure(
@@ -590,12 +665,12 @@ function endByTotal(job: Job, due: Due, moment: Moment): Step {
       retryable: false,
       ...(job.error === null ? {} : { details: { last_error: JSON.parse(job.error) as unknown } }),
     },
-    moment.upAt,
+    { upAt: moment.upAt, outages },
     moment.now,
   )
   const deadLetter = job.retry.onExhaustion === 'dead_letter'
   const ended = discarded(withFailure({ ...job, ...over(job, false) }, failure), job, deadLetter, moment)
-  const events = [timeoutEvent('job.total_timeout', ended, failure, moment.now)]
+  const events = [timeoutEvent('job.total_timeout', job, failure, moment.now)]
   if (job.state === 'active') events.push(failedEvent(job, failure, moment.now))
   events.push(...discardEvents(ended, failure, moment.now))
   return {
@@ -608,7 +683,7 @@ function endByTotal(job: Job, due: Due, moment: Moment): Step {
 }
 
 /** Too old to start. Never dead-lettered: no attempt was made. */
-function endUnstarted(job: Job, due: Due, moment: Moment): Step {
+function endUnstarted(job: Job, due: Due, outages: readonly Outage[], moment: Moment): Step {
   const { now } = moment
   const isTtl = due.kind === 'enqueue_ttl'
   const ttlMs = elapsed(job.anchorAt, due.at)
@@ -627,7 +702,7 @@ function endUnstarted(job: Job, due: Due, moment: Moment): Step {
       setAt: job.limitsSetAt,
       retryable: false,
     },
-    moment.upAt,
+    { upAt: moment.upAt, outages },
     now,
   )
   const ended = discarded(withFailure(job, failure), job, false, moment)
@@ -635,6 +710,12 @@ function endUnstarted(job: Job, due: Due, moment: Moment): Step {
     created_at: iso(job.createdAt),
     expired_at: iso(due.at),
     ttl_ms: ttlMs,
+    elapsed_ms: elapsed(job.anchorAt, now),
+    source: failure.source,
+    overshoot_ms: failure.overshoot_ms,
+    late_ms: failure.late_ms,
+    downtime_ms: failure.downtime_ms,
+    worker_id: null,
   })
   return {
     before: job,
@@ -723,8 +804,11 @@ export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step
   if (state === job.state) {
     const kept = armed(changed)
     const isOver = isDue(totalAt(kept), now)
+    // It waits for its total already, and ends with that.
+    const isHeld = job.nextRetryAt !== null && isDue(totalAt(job), job.nextRetryAt)
     if (
       !isOver &&
+      !isHeld &&
       kept.state === 'retryable' &&
       kept.nextRetryAt !== null &&
       !fitsTotal(kept, kept.nextRetryAt, millis(0))
@@ -837,23 +921,29 @@ function endAttempt(
   moment: Moment,
   lead: NewEvent[],
   reported: boolean,
+  stoppedByTotal = false,
 ): Step {
   const { now } = moment
   const verdict = verdictOn(job, facts, now, moment.random)
   const ended = withFailure({ ...job, ...over(job, reported) }, failure)
   const events = [...lead, failedEvent(job, failure, now)]
+  if (stoppedByTotal && verdict.kind !== 'retry') {
+    const because = verdict.kind === 'discard' ? verdict.because : 'total_timeout'
+    const held = heldUntilTotal(job, ended, { why: failure.type, ...noRetry(job, because) }, now)
+    if (held !== null)
+      return { before: job, job: held, events: [...events, retryingEvent(held, failure, null, now, because)] }
+  }
   if (verdict.kind === 'out-of-time') return outOfTime(job, ended, failure, moment, events, verdict.deadLetter, failure)
   if (verdict.kind === 'discard') {
-    const gone = discarded(
-      ended,
-      job,
-      verdict.deadLetter,
-      moment,
-      facts.isTimeout && job.hold?.onTimeout.mode === 'discard',
-    )
-    return { before: job, job: gone, events: [...events, ...discardEvents(gone, failure, now)] }
+    const gone = discarded(ended, job, verdict.deadLetter, moment, noRetry(job, verdict.because))
+    return { before: job, job: gone, events: [...events, ...discardEvents(gone, failure, now, verdict.because)] }
   }
-  const why = { why: failure.type, ...softMark(job, now) }
+  const isEarly = failure.timeout_kind === undefined && failure.early_ms !== undefined
+  const why = {
+    why: failure.type,
+    ...softMark(job, now),
+    ...(isEarly ? { early: millis(failure.early_ms) } : {}),
+  }
   if (facts.lapsed) {
     const back = moved(ended, { at: now, to: 'available', ...why }, { enqueuedAt: now, seq: TAIL, nextRetryAt: null })
     return { before: job, job: back, events: [...events, retryingEvent(back, failure, now, now), enqueued(back, now)] }
@@ -865,6 +955,30 @@ function endAttempt(
     { nextRetryAt, retryDelayMs: verdict.delayMs },
   )
   return { before: job, job: waiting, events: [...events, retryingEvent(waiting, failure, nextRetryAt, now)] }
+}
+
+type NotTriedAgain = Pick<LifeEntry, 'noRetry'>
+
+function noRetry({ hold }: Job, because: NoRetry): NotTriedAgain {
+  return { noRetry: because === 'x_on_timeout' && hold !== null ? [because, hold.onTimeout.source] : [because] }
+}
+
+/**
+ * A worker that stops because the total is running out is early by the reserve, or by its clock. That ends its attempt; the
+ * job is ended by the total alone, when it comes.
+ */
+function heldUntilTotal(job: Job, ended: Job, why: Pick<LifeEntry, 'why' | 'noRetry'>, now: Instant): Job | null {
+  const nextRetryAt = totalAt(job)
+  if (nextRetryAt === null || isDue(nextRetryAt, now)) return null
+  return moved(ended, { at: now, to: 'retryable', ...why, ...softMark(job, now) }, { nextRetryAt, retryDelayMs: null })
+}
+
+/** No attempt is left, and nothing to wait for: its last failure ends it. */
+function giveUp(job: Job, moment: Moment): Step {
+  const gone = discarded(job, job, job.retry.onExhaustion === 'dead_letter', moment, noRetry(job, 'max_attempts'))
+  const failure = JSON.parse(job.error ?? 'null') as Failure | null
+  if (failure === null) throw broken(`job ${job.id} has used its attempts without a failure`)
+  return { before: job, job: gone, events: discardEvents(gone, failure, moment.now, 'max_attempts') }
 }
 
 /** Another attempt could not end inside the total: given up now instead of then. */
@@ -898,15 +1012,19 @@ function outOfTime(
         ...(lastError === null ? {} : { last_error: JSON.parse(failureText(lastError)) as unknown }),
       },
     },
-    moment.upAt,
+    { upAt: moment.upAt, outages: [] },
     now,
   )
-  const { deadline: _deadline, overshoot_ms: _overshoot, ...foreseen } = base
-  const gone = discarded(withFailure(ended, foreseen), job, deadLetter, moment)
+  const { deadline: _deadline, overshoot_ms: _overshoot, late_ms: _late, downtime_ms: _downtime, ...foreseen } = base
+  const gone = discarded(withFailure(ended, foreseen), job, deadLetter, moment, noRetry(job, 'total_timeout'))
   return {
     before: job,
     job: gone,
-    events: [...events, timeoutEvent('job.total_timeout', gone, foreseen, now), ...discardEvents(gone, foreseen, now)],
+    events: [
+      ...events,
+      timeoutEvent('job.total_timeout', job, foreseen, now),
+      ...discardEvents(gone, foreseen, now, 'total_timeout'),
+    ],
     expired: [{ kind: 'total', overshootMs: null }],
   }
 }
@@ -916,13 +1034,14 @@ function discarded(
   before: Job,
   deadLetter: boolean,
   { now, retention }: Moment,
-  likeCompleted = false,
+  why: NotTriedAgain = {},
 ): Job {
   const kept = keptFor(ended, retention)
+  const likeCompleted = why.noRetry?.[0] === 'x_on_timeout'
   const keptMs = deadLetter ? kept.deadLetterMs : likeCompleted ? kept.completedMs : kept.discardedMs
   return moved(
     ended,
-    { at: now, to: 'discarded', ...softMark(before, now) },
+    { at: now, to: 'discarded', ...softMark(before, now), ...why },
     {
       discardedAt: now,
       completedAt: before.attempt > 0 ? now : null,
@@ -933,8 +1052,13 @@ function discarded(
   )
 }
 
-function discardEvents(job: Job, failure: Failure, now: Instant): NewEvent[] {
-  const events = [jobEvent('job.discarded', job, now, { total_attempts: job.attempt, last_error: brief(failure) })]
+function discardEvents(job: Job, failure: Failure, now: Instant, because?: NoRetry): NewEvent[] {
+  const data = {
+    total_attempts: job.attempt,
+    last_error: brief(failure),
+    ...(because === undefined ? {} : { no_retry: because }),
+  }
+  const events = [jobEvent('job.discarded', job, now, data)]
   if (job.deadLetter) events.push(jobEvent('dead_letter.added', job, now, { last_error: brief(failure) }))
   return events
 }
@@ -958,37 +1082,65 @@ const enqueued = (job: Job, now: Instant): NewEvent => jobEvent('job.enqueued', 
 const durationMs = (job: Job, now: Instant): Millis =>
   job.startedAt === null ? millis(0) : elapsed(job.startedAt, now)
 
-const brief = ({ code, type, message, retryable }: Failure): Record<string, unknown> => ({
-  code,
-  type,
-  message,
-  retryable,
+/** JSON leaves out what is undefined: failures that no limit caused have none of its fields. */
+const brief = (failure: Failure): Record<string, unknown> => ({
+  code: failure.code,
+  type: failure.type,
+  message: failure.message,
+  retryable: failure.retryable,
+  timeout_kind: failure.timeout_kind,
+  limit_ms: failure.limit_ms,
+  elapsed_ms: failure.elapsed_ms,
+  source: failure.source,
+  overshoot_ms: failure.overshoot_ms,
 })
 
 function failedEvent(job: Job, failure: Failure, now: Instant): NewEvent {
   return jobEvent('job.failed', job, now, {
     attempt: job.attempt,
+    worker_id: job.hold?.workerId ?? null,
     error: brief(failure),
     duration_ms: durationMs(job, now),
   })
 }
 
-function retryingEvent(job: Job, failure: Failure, nextAt: Instant, now: Instant): NewEvent {
+/** `nextAt` null: no retry is planned, and the total ends the job; `because` says why. */
+function retryingEvent(job: Job, failure: Failure, nextAt: Instant | null, now: Instant, because?: NoRetry): NewEvent {
   return jobEvent('job.retrying', job, now, {
     attempt: job.attempt,
     max_attempts: job.retry.maxAttempts,
-    next_retry_at: iso(nextAt),
+    next_retry_at: nextAt === null ? null : iso(nextAt),
+    no_retry: because,
     error: brief(failure),
   })
 }
 
-function timeoutEvent(type: EventType, job: Job, failure: Failure, now: Instant): NewEvent {
+/** `job`: as it was before the decision, so that the event names the worker that held it. */
+function timeoutEvent(type: EventType, job: Job, failure: Failure, now: Instant, more: object = {}): NewEvent {
   return jobEvent(type, job, now, {
     timeout_kind: failure.timeout_kind,
     limit_seconds: failure.limit_seconds,
+    limit_ms: failure.limit_ms,
     elapsed_seconds: failure.elapsed_seconds,
+    elapsed_ms: failure.elapsed_ms,
+    source: failure.source,
+    overshoot_ms: failure.overshoot_ms,
+    late_ms: failure.late_ms,
+    downtime_ms: failure.downtime_ms,
     attempt: job.attempt,
+    worker_id: job.hold?.workerId ?? null,
+    ...more,
   })
+}
+
+/** Every way in which an attempt falls silent: one event to alert on, with its cause (ADR 0047). */
+function stalledEvent(
+  job: Job,
+  failure: Failure,
+  cause: 'heartbeat_timeout' | 'worker_death' | 'visibility_timeout',
+  now: Instant,
+): NewEvent {
+  return timeoutEvent('job.stalled', job, failure, now, { timeout_kind: 'stalled', cause })
 }
 
 function inWords(ms: Millis): string {

@@ -261,18 +261,21 @@ describe('what depends on the worker', () => {
 })
 
 describe('a total bounds each attempt', () => {
-  test('the timeout is held down to the total and keeps its own source', () => {
-    expect(published({ total: seconds(60) }).timeout).toEqual({ ms: 60_000, source: 'default' })
+  test('the timeout is held down to the total, keeps its own source, and what it was', () => {
+    const byDefault = { ms: 60_000, source: 'default', whole: 1_800_000 }
+    expect(published({ total: seconds(60) }).timeout).toEqual(byDefault)
     expect(settle({ publish: { timeout: seconds(90) }, type: { total: seconds(60) } }).timeout).toEqual({
       ms: 60_000,
       source: 'publish',
+      whole: 90_000,
     })
-    expect(settle({}, settingsWith({ total: seconds(60) })).timeout).toEqual({ ms: 60_000, source: 'default' })
+    expect(settle({}, settingsWith({ total: seconds(60) })).timeout).toEqual(byDefault)
   })
 
   test('a timeout a handler brings is held down too', () => {
     const limits = published({ total: seconds(60) })
-    expect(claim(limits, { handler: { timeout: hours(1) } }).timeout).toEqual({ ms: 60_000, source: 'handler' })
+    const held = { ms: 60_000, source: 'handler', whole: hours(1) }
+    expect(claim(limits, { handler: { timeout: hours(1) } }).timeout).toEqual(held)
   })
 
   test('a longer total changes nothing', () => {

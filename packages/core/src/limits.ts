@@ -12,9 +12,10 @@
 import { badField, badPolicy } from './errors.ts'
 import { days, millis, seconds, minutes, type Millis } from './clock.ts'
 import type { RunLimits } from './deadlines.ts'
-import { LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { speakerFor } from './job.ts'
 import type { Retention } from './lifecycle.ts'
+import { unknownKey, vocabulary } from './near-miss.ts'
 import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from './shape.ts'
 
 export type LimitSource = 'publish' | 'handler' | 'type' | 'queue' | 'fetch' | 'default' | 'cap' | 'parent' | 'workflow'
@@ -24,6 +25,8 @@ export interface Limit {
   readonly source: LimitSource
   /** Who had spoken, where a cap overruled them: a cap lowers what they asked for, not their rank. */
   readonly asked?: LimitSource
+  /** Of a timeout that a shorter total holds down: what it was before. */
+  readonly whole?: Millis
 }
 
 export type TimeoutMode = 'retry' | 'discard'
@@ -290,7 +293,7 @@ function clamp(limit: Limit | null, cap: Millis | undefined): Limit | null {
 
 /** A total given alone also bounds each attempt (ADR 0017). The source stays that of the timeout itself. */
 function withinTotal(timeout: Limit, total: Limit | null): Limit {
-  return total !== null && total.ms < timeout.ms ? { ...timeout, ms: total.ms } : timeout
+  return total !== null && total.ms < timeout.ms ? { ...timeout, ms: total.ms, whole: timeout.ms } : timeout
 }
 
 function capAsLimit(cap: Millis | undefined): Limit | null {
@@ -352,7 +355,7 @@ export const ON_TIMEOUT_FIELD = 'x_on_timeout'
 
 const LONGEST_SECONDS = LONGEST_MS / 1000
 const isoSeconds = {
-  json: { type: 'string', format: 'duration' },
+  json: DURATION_SCHEMA,
   read(value: unknown, at: string): number {
     const ms = parseIsoDuration(String(value))
     if (ms === null || ms <= 0 || ms > LONGEST_MS)
@@ -430,8 +433,7 @@ export function readCaps(value: unknown, at: string): Caps {
   const fields = anyObject().read(value, at)
   const known = Object.keys(limitShapes())
   for (const key of Object.keys(fields)) {
-    if (!known.includes(key))
-      throw badField(`${at}.${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
+    if (!known.includes(key)) throw badField(`${at}.${key}`, unknownKey(key, vocabulary(known)))
   }
   const caps: { [name in LimitName]?: Millis } = {}
   for (const { name, key, keyMs } of keysWith('').lengths) {
@@ -439,6 +441,23 @@ export function readCaps(value: unknown, at: string): Caps {
     if (ms !== undefined) caps[name] = ms
   }
   return caps
+}
+
+/** What holds for all jobs of a queue or a type, or of the whole server, must leave each of them time to do something. */
+export const LEAST_SHARED_LIMIT_MS = millis(100)
+
+/** `asked` was read from `fields`; `at` and `prefix` as there. */
+export function refuseTiny(asked: Caps, fields: Fields, prefix = '', at = ''): void {
+  for (const { name, key, keyMs } of keysWith(prefix).lengths) {
+    const ms = asked[name]
+    const isSent = (fields[key] ?? fields[keyMs] ?? null) !== null
+    if (name === 'grace' || ms === undefined || !isSent || ms >= LEAST_SHARED_LIMIT_MS) continue
+    const field = `${at}${(fields[keyMs] ?? null) === null ? key : keyMs}`
+    throw badPolicy(
+      field,
+      `${field} is ${String(ms)} ms: every job would end by it. Set at least ${String(LEAST_SHARED_LIMIT_MS)} ms, or leave it out.`,
+    )
+  }
 }
 
 interface LimitKeys {

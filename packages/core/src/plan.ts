@@ -49,6 +49,7 @@ export function planFor(job: Job, settings: LimitSettings, beatEveryMs: Millis, 
     ...impossibilities(job),
     ...shortened(job, attempt),
     ...rarelyHeard(attempt.heartbeat, beatEveryMs),
+    ...reservedTooLong(job.limits),
     ...doubts(job, attempt, attempts, now),
   ]
   return { limits: limitsView(job), wins: winners(job, attempt, attempts, now), attempts, warnings }
@@ -57,13 +58,14 @@ export function planFor(job: Job, settings: LimitSettings, beatEveryMs: Millis, 
 const PLAIN_CLAIM: Claimant = { handler: null, known: true, fetchVisibilityMs: null }
 
 /**
- * What an enqueue warns of: the job never runs, gets less time than was asked for, or is judged by beats that come too
- * rarely. Of a default the log warns once, at the start of the server, not every job.
+ * What an enqueue warns of: the job never runs, gets less time than was asked for, is judged by beats that come too
+ * rarely, or is reserved for longer than an attempt may take. Of a default the log warns once, at the start of the server, not every job.
  */
 export function warningsFor(job: Job, settings: LimitSettings, beatEveryMs: Millis): string[] {
   const warnings = impossibilities(job)
   const { heartbeat } = job.limits
   if (speakerFor(heartbeat) !== 'default') warnings.push(...rarelyHeard(heartbeat, beatEveryMs))
+  warnings.push(...reservedTooLong(job.limits))
   if (totalAt(job) !== null) warnings.push(...shortened(job, settleAtClaim(job.limits, PLAIN_CLAIM, settings)))
   return warnings
 }
@@ -72,6 +74,14 @@ function rarelyHeard(heartbeat: Limit | null, beatEveryMs: Millis): string[] {
   if (heartbeat === null) return []
   const warning = shortHeartbeat('heartbeat_timeout', heartbeat.ms, SOURCE_IN_WORDS[heartbeat.source], beatEveryMs)
   return warning === null ? [] : [warning]
+}
+
+/** A default visibility follows the timeout; one that was set does not. */
+function reservedTooLong({ visibility, timeout }: Job['limits']): string[] {
+  if (visibility === null || visibility.ms <= timeout.ms) return []
+  return [
+    `visibility_timeout of ${inSeconds(visibility.ms)} s (${SOURCE_IN_WORDS[visibility.source]}) is longer than the timeout of ${inSeconds(timeout.ms)} s: an attempt without a sign of life reaches its timeout before its reservation ends. Set a visibility_timeout of at most ${inSeconds(timeout.ms)} s, or leave it out.`,
+  ]
 }
 
 /** The reserve before the total takes time from the handler, where both limits were set; or the grace does not fit. */

@@ -2,7 +2,7 @@
 import { BACKPRESSURE_SHAPE, readBound, type Bound } from './backpressure.ts'
 import { badField, badPolicy } from './errors.ts'
 import { seconds, type Instant, type Millis } from './clock.ts'
-import { LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from './durations.ts'
 import {
   limitKeys,
   LIMIT_NAMES,
@@ -11,14 +11,16 @@ import {
   onTimeoutShape,
   readCaps,
   readLimits,
+  refuseTiny,
   type AskedLimits,
   type Caps,
   type KeptFor,
   type LimitName,
 } from './limits.ts'
 import { NO_TERMS, sameTerms, type LimiterTerms } from './limiter.ts'
+import { JOB_ALIASES, unknownKey, vocabulary } from './near-miss.ts'
 import { QUEUE_RATE_LIMIT_SHAPE, writeTerms } from './rate-limit.ts'
-import { object, oneOf, policy, type Fields, type Shape } from './shape.ts'
+import { anyObject, object, oneOf, policy, type Fields, type Shape } from './shape.ts'
 
 /** Whether arguments are held to the schemas of their type: refused, warned about, or not looked at (the default). */
 export const VALIDATION_SHAPE = policy(oneOf('strict', 'warn', 'off'))
@@ -37,10 +39,13 @@ export function readTypePolicy(type: string, fields: Fields, now: Instant): Type
   refuseUnknown(fields, [...limitKeys(), 'caps', 'validation'], '')
   const validation = fields['validation'] ?? null
   if (validation !== null) VALIDATION_SHAPE.read(validation, 'validation')
+  const [asked, caps] = [readLimits(fields), readCaps(fields['caps'], 'caps')]
+  refuseTiny(asked, fields)
+  refuseTiny(caps, anyObject().read(fields['caps'] ?? {}, 'caps'), '', 'caps.')
   return {
     type,
-    asked: readLimits(fields),
-    caps: readCaps(fields['caps'], 'caps'),
+    asked,
+    caps,
     sent: withoutNulls(fields),
     updatedAt: now,
   }
@@ -48,12 +53,17 @@ export function readTypePolicy(type: string, fields: Fields, now: Instant): Type
 
 // ---- How long a queue keeps what is over ----
 
+/** A retention of less than a second would remove a job before anyone could see it. */
+const DURATION_OF_SECONDS = {
+  ...DURATION_SCHEMA,
+  title: 'Retention',
+  pattern: String(DURATION_SCHEMA['pattern']).replace('(?=.*[1-9])', '(?=[^.]*[1-9])'),
+  description: 'ISO 8601, from PT1S to ten years',
+}
+
 const length: Shape<Millis> = {
   json: {
-    anyOf: [
-      { type: 'integer', minimum: 1 },
-      { type: 'string', format: 'duration' },
-    ],
+    anyOf: [{ type: 'integer', minimum: 1, maximum: LONGEST_MS / 1000 }, DURATION_OF_SECONDS],
   },
   read(value, at) {
     const ms = typeof value === 'string' ? parseIsoDuration(value) : isSeconds(value) ? seconds(value) : null
@@ -81,6 +91,12 @@ function readRetention(value: unknown): KeptFor | null {
 
 /** Handlers may bound one attempt; the whole job's life belongs to whoever publishes it. */
 const HANDLER_LIMITS: readonly LimitName[] = ['timeout', 'grace', 'heartbeat']
+
+/** The documented form of the limits a handler brings. */
+export const HANDLER_LIMITS_SHAPE = object(
+  { ...limitShapes('', HANDLER_LIMITS), [ON_TIMEOUT_FIELD]: onTimeoutShape() },
+  { unknown: 'refuse' },
+)
 
 export function readHandlerLimits(fields: Fields, at: string): AskedLimits {
   for (const key of ['total_timeout', 'total_timeout_ms']) {
@@ -126,7 +142,7 @@ export function mergeQueueConfig(stored: Fields, sent: Fields): Record<string, u
     if (value === null) delete merged[key]
     else merged[key] = value
   }
-  readLimits(merged, 'default_')
+  refuseTiny(readLimits(merged, 'default_'), sent, 'default_')
   for (const [key, shape] of Object.entries(QUEUE_SETTINGS)) if (merged[key] !== undefined) shape.read(merged[key], key)
   return merged
 }
@@ -166,10 +182,22 @@ export function queueBound(config: Fields): Bound | null {
 
 function refuseUnknown(fields: Fields, known: readonly string[], prefix: string): void {
   for (const key of Object.keys(fields)) {
-    if (!known.includes(key))
-      throw badField(`${prefix}${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${known.join(', ')}.`)
+    if (!known.includes(key)) throw badField(`${prefix}${key}`, unknownKey(key, vocabulary(known, aliasesFor(known))))
   }
 }
+
+/** A queue has defaults: there `timeout` is `default_timeout`, and so is what other systems call it. */
+function aliasesFor(known: readonly string[]): Record<string, string> {
+  const aliases: Record<string, string> = {}
+  for (const name of known) if (name.startsWith(DEFAULT)) aliases[name.slice(DEFAULT.length)] = name
+  for (const [alias, name] of Object.entries(JOB_ALIASES)) {
+    const meant = known.includes(name) ? name : aliases[name]
+    if (meant !== undefined) aliases[alias] = aliases[`${DEFAULT}${alias}`] = meant
+  }
+  return aliases
+}
+
+const DEFAULT = 'default_'
 
 function withoutNulls(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null))

@@ -16,7 +16,7 @@ import { badField, badPolicy } from './errors.ts'
 import type { Instant, Random } from './clock.ts'
 import { docKind } from './doc.ts'
 import { QUEUE_SHAPE } from './envelope.ts'
-import { either, list, mapOf, object, oneOf, text, whole, type Fields } from './shape.ts'
+import { either, list, mapOf, object, oneOf, ruled, text, whole, type Fields } from './shape.ts'
 
 export const POOL_STRATEGIES = ['round-robin', 'weighted', 'least-loaded', 'strict'] as const
 export type PoolStrategy = (typeof POOL_STRATEGIES)[number]
@@ -33,13 +33,17 @@ export interface Pool {
 export const POOL = docKind<Pool>('pool')
 
 export const POOL_NAME_SHAPE = text({
-  pattern: /^[a-z0-9][a-z0-9._-]*$/i,
-  maxBytes: 128,
+  pattern: /^[a-zA-Z0-9][a-zA-Z0-9._-]*$/,
+  maxLength: 128,
   expected: 'the name of a pool: letters, digits, ".", "_" and "-", at most 128',
 })
 const WEIGHT = whole(1, 1_000)
-const NAMED = mapOf(object({ weight: WEIGHT }, { unknown: 'refuse' }))
 const MOST_QUEUES = 100
+const NAMED = ruled(mapOf(object({ weight: WEIGHT }, { unknown: 'refuse' })), {
+  minProperties: 1,
+  maxProperties: MOST_QUEUES,
+  propertyNames: QUEUE_SHAPE.json,
+})
 
 export const POOL_SHAPE = object(
   {

@@ -9,11 +9,25 @@
  *   {"key": "stripe"}                                         whatever terms that limiter has
  */
 import { seconds, type Millis } from './clock.ts'
-import { formatIsoDuration, LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { DURATION_SCHEMA, formatIsoDuration, LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { badPolicy } from './errors.ts'
 import type { Fragment } from './job.ts'
 import { NO_TERMS, type LimiterTerms, type Rate } from './limiter.ts'
-import { anyObject, either, object, oneOf, policy, text, whole, type Fields, type Shape } from './shape.ts'
+import {
+  anyObject,
+  either,
+  named,
+  notBoth,
+  object,
+  oneOf,
+  policy,
+  ruled,
+  text,
+  whole,
+  type Fields,
+  type JsonSchema,
+  type Shape,
+} from './shape.ts'
 
 /** What to do with a job that its limiter turns away. */
 export type OnLimit = 'wait' | 'reschedule' | 'drop'
@@ -30,8 +44,8 @@ export const LIMIT_KEY_SHAPE = text({
   // eslint-disable-next-line no-control-regex
   pattern: /^(?:[^\u0000-\u001f\u007f-\u009f\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])+$/,
   min: 1,
-  maxBytes: 255,
-  expected: 'the name of a limiter: 1 to 255 bytes of well-formed text without control characters',
+  maxLength: 255,
+  expected: 'the name of a limiter: 1 to 255 characters of well-formed text, none of them a control character',
 })
 
 const WORDS: Readonly<Record<string, Millis>> = {
@@ -43,7 +57,7 @@ const WORDS: Readonly<Record<string, Millis>> = {
 const MOST_STARTS = 1_000_000_000
 
 const PERIOD_SHAPE: Shape<Millis> = {
-  json: { type: 'string', description: 'ISO 8601 duration, or second, minute, hour, day' },
+  json: { anyOf: [{ type: 'string', enum: Object.keys(WORDS) }, DURATION_SCHEMA] },
   read(value, at) {
     const known = typeof value !== 'string' ? null : (ownWord(value) ?? parseIsoDuration(value))
     if (known === null || known < 1 || known > LONGEST_MS)
@@ -68,14 +82,46 @@ const TERMS_FIELDS = {
   throttle: PAIR_SHAPE,
 } as const
 
+/** What `termsOf` says about fields that need each other. */
+const BETWEEN_TERMS: readonly JsonSchema[] = [
+  notBoth('rate', 'max_per_second'),
+  {
+    anyOf: [
+      { required: ['rate', 'period'], properties: { rate: { type: 'integer' }, period: { type: 'string' } } },
+      { properties: { rate: { type: ['object', 'null'] }, period: { type: 'null' } } },
+    ],
+  },
+]
+/** Without a key the limiter is that of the queue, which takes only this at enqueue. */
+const KEY_OR_QUEUE: JsonSchema = {
+  anyOf: [
+    { required: ['key'], properties: { key: { type: 'string' } } },
+    {
+      required: ['max_per_second'],
+      properties: {
+        max_per_second: { type: 'integer' },
+        concurrency: { type: 'null' },
+        throttle: { type: 'null' },
+        on_limit: { type: 'null' },
+      },
+    },
+  ],
+}
+
 /** At enqueue. */
-export const RATE_LIMIT_SHAPE = policy(
-  object(
-    { key: LIMIT_KEY_SHAPE, ...TERMS_FIELDS, on_limit: oneOf('wait', 'reschedule', 'drop') },
-    { unknown: 'refuse' },
+export const RATE_LIMIT_SHAPE = named(
+  'RateLimit',
+  ruled(
+    policy(
+      object(
+        { key: LIMIT_KEY_SHAPE, ...TERMS_FIELDS, on_limit: oneOf('wait', 'reschedule', 'drop') },
+        { unknown: 'refuse' },
+      ),
+    ),
+    { allOf: [...BETWEEN_TERMS, KEY_OR_QUEUE] },
   ),
 )
-const TERMS_SHAPE = policy(object(TERMS_FIELDS, { unknown: 'refuse' }))
+const TERMS_SHAPE = ruled(policy(object(TERMS_FIELDS, { unknown: 'refuse' })), { allOf: BETWEEN_TERMS })
 type TermsRead = Partial<ReturnType<typeof TERMS_SHAPE.read>>
 
 /** For a queue: the terms of its limiter. */

@@ -11,6 +11,7 @@ import {
   effectiveTotal,
   elapsed,
   hardDeadlineAt,
+  retryComesAt,
   softDeadline,
   stallAt,
   totalAt,
@@ -20,9 +21,11 @@ import {
   type Liveness,
   type SoftLimit,
 } from './deadlines.ts'
+import { limitOf, type Failure } from './failures.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from './job.ts'
 import { isTerminal, speakerFor } from './job.ts'
 import { membersOf } from './json-text.ts'
+import { readLife } from './life.ts'
 import type { Limits } from './limits.ts'
 
 export interface LimitsView {
@@ -41,22 +44,83 @@ export interface LimitsView {
   readonly total_deadline?: string
   readonly ttl_deadline?: string
   readonly sources: Readonly<Record<string, string>>
+  /** The limit that ended the job; absent where none did. */
+  readonly ended_by?: EndedBy
   readonly soft_ms?: number
   readonly hard_ms?: number
   readonly beat_ms?: number
+}
+
+export interface EndedBy {
+  readonly limit: string
+  readonly limit_ms?: number
+  readonly source: string
+  /** Absent where the end was predicted. */
+  readonly deadline?: string
+  readonly predicted?: true
+}
+
+/** A length with its source, as far as it is shown. */
+type Shown = { readonly ms: number; readonly source: string } | null
+
+interface LastAttempt {
+  readonly timeout?: Shown
+  readonly grace?: Shown
+  readonly heartbeat?: Shown
+  readonly visibility?: Shown
+}
+
+/** What a job was ended by, and the limits that were in force then: a handler or a heartbeat may have set them. */
+function endOf(job: Job): { readonly endedBy: EndedBy | null; readonly last: LastAttempt } {
+  if (job.state === 'cancelled' && job.cancelReason === 'workflow_timeout') {
+    const total = effectiveTotal(job)
+    if (total === null) return { endedBy: null, last: {} }
+    const { ms, source, at } = total
+    return { endedBy: { limit: 'workflow_timeout', limit_ms: ms, source, deadline: iso(at) }, last: {} }
+  }
+  if (job.state !== 'discarded' || job.error === null) return { endedBy: null, last: {} }
+  const { limits } = job
+  const failure = JSON.parse(job.error) as Failure
+  const limit = limitOf(failure)
+  const { source, limit_ms: ms, deadline } = failure
+  if (limit === null || source === undefined) return { endedBy: null, last: {} }
+  const isPredicted = failure.timeout_kind === 'total' && deadline === undefined
+  const endedBy: EndedBy = {
+    limit,
+    ...(ms === undefined ? {} : { limit_ms: ms }),
+    source,
+    ...(deadline === undefined ? {} : { deadline }),
+    ...(isPredicted ? { predicted: true } : {}),
+  }
+  const struck = ms === undefined ? null : { ms, source }
+  const { timeout, grace } = readLife(job).findLast(({ to }) => to === 'active') ?? {}
+  return {
+    endedBy,
+    last: {
+      ...(job.attempt === 0 || timeout === undefined
+        ? {}
+        : { timeout: { ms: Math.min(timeout[0], limits.total?.ms ?? Infinity), source: timeout[1] } }),
+      ...(job.attempt === 0 || grace === undefined ? {} : { grace: { ms: grace[0], source: grace[1] } }),
+      ...(limit === 'heartbeat_timeout' ? { heartbeat: struck } : {}),
+      ...(limit === 'visibility_timeout' ? { visibility: struck } : {}),
+    },
+  }
 }
 
 export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Instant | null = null): LimitsView {
   const { limits, hold } = job
   const total = effectiveTotal(job)
   const soft = softDeadline(job)
-  const timeout = hold?.timeout ?? limits.timeout
+  const { endedBy, last } = endOf(job)
+  const timeout = hold?.timeout ?? last.timeout ?? limits.timeout
   const onTimeout = hold?.onTimeout ?? limits.onTimeout
   // Before a claim, what depends on the worker is left out unless somebody set it.
-  const grace = hold?.grace ?? (speakerFor(limits.grace) === 'default' ? null : limits.grace)
+  const grace = hold?.grace ?? last.grace ?? (speakerFor(limits.grace) === 'default' ? null : limits.grace)
   const heartbeat =
-    hold !== null ? hold.heartbeat : speakerFor(limits.heartbeat) === 'default' ? null : limits.heartbeat
-  const visibility = hold?.visibility ?? limits.visibility
+    hold !== null
+      ? hold.heartbeat
+      : (last.heartbeat ?? (speakerFor(limits.heartbeat) === 'default' ? null : limits.heartbeat))
+  const visibility = hold?.visibility ?? last.visibility ?? limits.visibility
   const at = (key: string, deadline: Instant | null): Record<string, string> =>
     deadline === null ? {} : { [key]: iso(deadline) }
   const left = (key: string, deadline: Instant | null): Record<string, Millis> =>
@@ -83,6 +147,7 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
       ...(limits.ttl === null ? {} : { ttl: limits.ttl.source }),
       on_timeout: onTimeout.source,
     },
+    ...(endedBy === null ? {} : { ended_by: endedBy }),
     ...(hold === null
       ? {}
       : {
@@ -98,7 +163,8 @@ const TIMELESS = new WeakMap<Limits, Json>()
 /** While nobody holds a job and no clock of its own runs, its limits alone say it all, and equal ones are one record. */
 function limitsText(job: Job, life: Liveness, answeredAt: Instant | null): Json {
   const { limits, hold, ceiling } = job
-  if (hold !== null || ceiling !== null || limits.total !== null || limits.ttl !== null)
+  const mayTellItsEnd = job.state === 'discarded' && job.error !== null
+  if (hold !== null || ceiling !== null || limits.total !== null || limits.ttl !== null || mayTellItsEnd)
     return JSON.stringify(limitsView(job, life, answeredAt))
   const known = TIMELESS.get(limits)
   if (known !== undefined) return known
@@ -163,7 +229,8 @@ function write(job: Job, given: Fragment, limits: Json, extra: Fragment): Json {
   if (job.discardedAt !== null) out += `,"discarded_at":"${iso(job.discardedAt)}"`
   if (job.reenqueuedAt !== null) out += `,"re_enqueued_at":"${iso(job.reenqueuedAt)}"`
   if (job.retryDelayMs !== null) out += `,"retry_delay_ms":${String(job.retryDelayMs)}`
-  if (job.nextRetryAt !== null) out += `,"next_retry_at":"${iso(job.nextRetryAt)}"`
+  const retryAt = retryComesAt(job)
+  if (retryAt !== null) out += `,"next_retry_at":"${iso(retryAt)}"`
   if (job.hold !== null && job.hold.workerId !== null) out += `,"worker_id":${JSON.stringify(job.hold.workerId)}`
   if (job.error !== null) out += `,"error":${job.error}`
   if (job.errors !== '') out += `,"errors":[${job.errors}]`

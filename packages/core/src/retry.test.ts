@@ -12,6 +12,7 @@ import {
   writeRetryPolicy,
   type BackoffStrategy,
   type FailureFacts,
+  type NoRetry,
   type RetryPolicy,
   type Verdict,
 } from './retry.ts'
@@ -89,8 +90,8 @@ describe('what follows a failed attempt', () => {
       now,
       noJitter,
     )
-  const exhausted = { kind: 'discard', deadLetter: true }
-  const dropped = { kind: 'discard', deadLetter: false }
+  const exhausted = (because: NoRetry): Verdict => ({ kind: 'discard', deadLetter: true, because })
+  const dropped = (because: NoRetry): Verdict => ({ kind: 'discard', deadLetter: false, because })
   const dead = { onExhaustion: 'dead_letter' } as const
 
   test('an ordinary failure is retried after its backoff', () => {
@@ -99,9 +100,9 @@ describe('what follows a failed attempt', () => {
 
   test('1: x_on_timeout discard beats everything, even a handler that says RETRY or DEAD_LETTER', () => {
     const traits = { onTimeout: 'discard', retry: dead } as const
-    expect(judge({ isTimeout: true }, traits)).toEqual(dropped)
-    expect(judge({ isTimeout: true, word: 'DEAD_LETTER' }, traits)).toEqual(dropped)
-    expect(judge({ isTimeout: true, word: 'RETRY', retryable: true }, traits)).toEqual(dropped)
+    expect(judge({ isTimeout: true }, traits)).toEqual(dropped('x_on_timeout'))
+    expect(judge({ isTimeout: true, word: 'DEAD_LETTER' }, traits)).toEqual(dropped('x_on_timeout'))
+    expect(judge({ isTimeout: true, word: 'RETRY', retryable: true }, traits)).toEqual(dropped('x_on_timeout'))
   })
 
   test('x_on_timeout discard says nothing about failures that are no execution timeout', () => {
@@ -110,9 +111,9 @@ describe('what follows a failed attempt', () => {
   })
 
   test('2: the word of the handler beats retryable', () => {
-    expect(judge({ word: 'DISCARD', retryable: true }, { retry: dead })).toEqual(dropped)
-    expect(judge({ word: 'FAIL', retryable: true }, { retry: dead })).toEqual(dropped)
-    expect(judge({ word: 'DEAD_LETTER', retryable: true })).toEqual(exhausted)
+    expect(judge({ word: 'DISCARD', retryable: true }, { retry: dead })).toEqual(dropped('error_code'))
+    expect(judge({ word: 'FAIL', retryable: true }, { retry: dead })).toEqual(dropped('error_code'))
+    expect(judge({ word: 'DEAD_LETTER', retryable: true })).toEqual(exhausted('error_code'))
     expect(judge({ word: 'RETRY', retryable: false }).kind).toBe('retry')
   })
 
@@ -122,15 +123,15 @@ describe('what follows a failed attempt', () => {
   })
 
   test('3: retryable false beats a policy that would retry, and goes where exhausted jobs go', () => {
-    expect(judge({ retryable: false })).toEqual(dropped)
-    expect(judge({ retryable: false }, { retry: dead })).toEqual(exhausted)
+    expect(judge({ retryable: false })).toEqual(dropped('not_retryable'))
+    expect(judge({ retryable: false }, { retry: dead })).toEqual(exhausted('not_retryable'))
   })
 
   test('4: the list of the policy beats retryable true and the attempts that are left', () => {
     const retry = { ...dead, nonRetryable: ['boom'] }
-    expect(judge({ retryable: true }, { retry })).toEqual(exhausted)
-    expect(judge({ word: 'RETRY' }, { retry })).toEqual(exhausted)
-    expect(judge({ names: ['other', 'boom'] }, { retry })).toEqual(exhausted)
+    expect(judge({ retryable: true }, { retry })).toEqual(exhausted('non_retryable_errors'))
+    expect(judge({ word: 'RETRY' }, { retry })).toEqual(exhausted('non_retryable_errors'))
+    expect(judge({ names: ['other', 'boom'] }, { retry })).toEqual(exhausted('non_retryable_errors'))
   })
 
   test('a lapsed reservation ignores the list, and goes straight back', () => {
@@ -138,19 +139,19 @@ describe('what follows a failed attempt', () => {
   })
 
   test('5: spent attempts end it, before the total is even asked', () => {
-    expect(judge({}, { retry: { ...dead, maxAttempts: 1 } })).toEqual(exhausted)
-    expect(judge({}, { retry: { maxAttempts: 1 }, totalMs: 1500, timeoutMs: 1500 })).toEqual(dropped)
-    expect(judge({ lapsed: true }, { retry: { maxAttempts: 1 } })).toEqual(dropped)
+    expect(judge({}, { retry: { ...dead, maxAttempts: 1 } })).toEqual(exhausted('max_attempts'))
+    expect(judge({}, { retry: { maxAttempts: 1 }, totalMs: 1500, timeoutMs: 1500 })).toEqual(dropped('max_attempts'))
+    expect(judge({ lapsed: true }, { retry: { maxAttempts: 1 } })).toEqual(dropped('max_attempts'))
   })
 
   test('max_attempts 0 behaves as 1: run once, never retry', () => {
-    expect(judge({}, { retry: { maxAttempts: 0 } })).toEqual(dropped)
+    expect(judge({}, { retry: { maxAttempts: 0 } })).toEqual(dropped('max_attempts'))
   })
 
   test('an attempt that was handed back is refunded, in the count and in the backoff', () => {
     const job = { ...activeJob({ retry: { maxAttempts: 2, jitter: false } }), attempt: 5, interruptions: 4 }
     expect(verdictOn(job, plain, later(NOON, 1000), noJitter)).toEqual({ kind: 'retry', delayMs: 1000 })
-    expect(verdictOn({ ...job, interruptions: 3 }, plain, later(NOON, 1000), noJitter)).toEqual(dropped)
+    expect(verdictOn({ ...job, interruptions: 3 }, plain, later(NOON, 1000), noJitter)).toEqual(dropped('max_attempts'))
   })
 
   test('6: a retry that could not end within the total is given up now', () => {

@@ -7,9 +7,12 @@
  */
 import { badPolicy } from './errors.ts'
 import { millis, type Instant, type Millis, type Random } from './clock.ts'
-import { formatIsoDuration, LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { DURATION_SCHEMA, formatIsoDuration, LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { fitsTotal } from './deadlines.ts'
+import { fewFields } from './few-fields.ts'
 import type { Job } from './job.ts'
+import { nearMissesAmong, RETRY_ALIASES, vocabulary, type NearMiss } from './near-miss.ts'
+import { between, flag, list, named, object, oneOf, policy, text, whole, type Shape } from './shape.ts'
 
 export type BackoffStrategy = 'constant' | 'linear' | 'exponential' | 'polynomial'
 
@@ -70,27 +73,50 @@ export const LAPSED: FailureFacts = {
 /** An execution timeout that the server found. */
 export const TIMED_OUT: FailureFacts = { ...LAPSED, names: ['timeout'], isTimeout: true, lapsed: false }
 
+/** An attempt of which no sign of life came in time. */
+export const STALLED: FailureFacts = { ...LAPSED, names: ['stalled'], lapsed: false }
+
+/** Why a job is not tried again. */
+export type NoRetry =
+  /** `x_on_timeout: discard`. */
+  | 'x_on_timeout'
+  /** The handler said so with the code of its error: DISCARD, FAIL or DEAD_LETTER. */
+  | 'error_code'
+  /** `retryable: false`. */
+  | 'not_retryable'
+  | 'non_retryable_errors'
+  | 'max_attempts'
+  /** Another attempt could not have ended within the total. */
+  | 'total_timeout'
+
 export type Verdict =
   | { readonly kind: 'retry'; readonly delayMs: Millis }
-  | { readonly kind: 'discard'; readonly deadLetter: boolean }
+  | { readonly kind: 'discard'; readonly deadLetter: boolean; readonly because: NoRetry }
   | { readonly kind: 'out-of-time'; readonly deadLetter: boolean; readonly delayMs: Millis }
 
 export function verdictOn(job: Job, failure: FailureFacts, now: Instant, random: Random): Verdict {
-  const exhausted: Verdict = { kind: 'discard', deadLetter: job.retry.onExhaustion === 'dead_letter' }
-  if (failure.isTimeout && job.hold?.onTimeout.mode === 'discard') return { kind: 'discard', deadLetter: false }
-  if (failure.word === 'DISCARD' || failure.word === 'FAIL') return { kind: 'discard', deadLetter: false }
-  if (failure.word === 'DEAD_LETTER') return { kind: 'discard', deadLetter: true }
-  if (failure.retryable === false && failure.word !== 'RETRY') return exhausted
-  if (!failure.lapsed && failure.names.some((name) => isNonRetryable(job.retry, name))) return exhausted
-  if (attemptsUsed(job) >= Math.max(1, job.retry.maxAttempts)) return exhausted
+  const discard = (because: NoRetry, deadLetter: boolean): Verdict => ({ kind: 'discard', deadLetter, because })
+  const asPolicy = job.retry.onExhaustion === 'dead_letter'
+  if (failure.isTimeout && job.hold?.onTimeout.mode === 'discard') return discard('x_on_timeout', false)
+  if (failure.word === 'DISCARD' || failure.word === 'FAIL') return discard('error_code', false)
+  if (failure.word === 'DEAD_LETTER') return discard('error_code', true)
+  if (failure.retryable === false && failure.word !== 'RETRY') return discard('not_retryable', asPolicy)
+  if (!failure.lapsed && failure.names.some((name) => isNonRetryable(job.retry, name)))
+    return discard('non_retryable_errors', asPolicy)
+  if (isSpent(job)) return discard('max_attempts', asPolicy)
   const delayMs = failure.lapsed ? millis(0) : backoffMs(job.retry, job.attempt - job.interruptions, random)
-  if (!fitsTotal(job, now, delayMs)) return { kind: 'out-of-time', deadLetter: exhausted.deadLetter, delayMs }
+  if (!fitsTotal(job, now, delayMs)) return { kind: 'out-of-time', deadLetter: asPolicy, delayMs }
   return { kind: 'retry', delayMs }
 }
 
 /** Hand-backs are refunded. */
 export function attemptsUsed(job: Job): number {
   return job.attempt - job.interruptions
+}
+
+/** All attempts that the policy allows are used. */
+export function isSpent(job: Job): boolean {
+  return attemptsUsed(job) >= Math.max(1, job.retry.maxAttempts)
 }
 
 /** Equal, or a pattern ending in `.*` whose part before the star begins the name (`Auth.*`: `Auth.Expired`, not `AuthX`). */
@@ -116,6 +142,57 @@ const MOST_ATTEMPTS = 1_000_000
 const MOST_COEFFICIENT = 1_000
 const MOST_NAMES = 100
 const LONGEST_NAME = 255
+
+const PARTS = Object.keys(writeRetryPolicy(DEFAULT_RETRY))
+const OTHER_SPELLINGS = (
+  'maxAttempts backoffCoefficient nonRetryableErrors onExhaustion backoff_type backoff strategy initialInterval ' +
+  'initial_interval_ms initial_delay_ms maxInterval max_interval_ms'
+).split(' ')
+const UNDERSTOOD = new Set([...PARTS, ...OTHER_SPELLINGS])
+const NAMES = vocabulary(PARTS, RETRY_ALIASES)
+
+/** What a policy that was read holds besides, under names that are nearly those of its parts. `at`: where it lies. */
+export function nearMissesInRetry(value: object, at: string): readonly NearMiss[] {
+  const unknown = Object.entries(fewFields(value, at)).filter(([key, sent]) => !UNDERSTOOD.has(key) && sent !== null)
+  return nearMissesAmong(
+    unknown.map(([key]) => key),
+    NAMES,
+    `${at}.`,
+  )
+}
+const INTERVAL: Shape<unknown> = { json: DURATION_SCHEMA, read: (value, at) => readInterval({ name: '', value }, at) }
+const INTERVAL_MS = whole(1, LONGEST_MS)
+const STRATEGY = oneOf(...Object.keys(STRATEGIES))
+const ERROR_NAMES = list(text({ maxLength: LONGEST_NAME }), 0, MOST_NAMES)
+
+/** The documented form, in every spelling. */
+export const RETRY_POLICY_SHAPE = named(
+  'RetryPolicy',
+  policy(
+    object({
+      max_attempts: whole(0, MOST_ATTEMPTS),
+      maxAttempts: whole(0, MOST_ATTEMPTS),
+      backoff_coefficient: between(1, MOST_COEFFICIENT),
+      backoffCoefficient: between(1, MOST_COEFFICIENT),
+      jitter: flag(),
+      non_retryable_errors: ERROR_NAMES,
+      nonRetryableErrors: ERROR_NAMES,
+      on_exhaustion: oneOf('discard', 'dead_letter'),
+      onExhaustion: oneOf('discard', 'dead_letter'),
+      backoff_strategy: STRATEGY,
+      backoff_type: STRATEGY,
+      backoff: STRATEGY,
+      strategy: STRATEGY,
+      initial_interval: INTERVAL,
+      initialInterval: INTERVAL,
+      initial_interval_ms: INTERVAL_MS,
+      initial_delay_ms: INTERVAL_MS,
+      max_interval: INTERVAL,
+      maxInterval: INTERVAL,
+      max_interval_ms: INTERVAL_MS,
+    }),
+  ),
+)
 
 /** Reads a retry policy in either spelling; what is left out takes the default, what is unknown is ignored. */
 export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
@@ -183,6 +260,8 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
   if (initialMs !== null && givenMaxMs !== null && givenMaxMs < initialMs) {
     throw badPolicy(`${at}.max_interval`, `${at}.max_interval must not be shorter than initial_interval.`)
   }
+  // A spelling that another one outweighs is held to the same form.
+  RETRY_POLICY_SHAPE.read(value, at)
   const first = initialMs ?? DEFAULT_RETRY.initialMs
   return {
     maxAttempts: maxAttempts === null ? DEFAULT_RETRY.maxAttempts : (maxAttempts.value as number),
@@ -223,7 +302,8 @@ function readInterval(given: { name: string; value: unknown } | null, at: string
   const ms = typeof value === 'string' ? parseIsoDuration(value) : null
   if (ms === null || ms <= 0 || ms > LONGEST_MS) {
     const bounds = 'a positive ISO 8601 duration such as "PT1S", at most ten years'
-    throw badPolicy(`${at}.${name}`, `${at}.${name} must be ${bounds}.`)
+    const field = name === '' ? at : `${at}.${name}`
+    throw badPolicy(field, `${field} must be ${bounds}.`)
   }
   return ms
 }

@@ -7,7 +7,7 @@ import { badField, OjsError } from './errors.ts'
 import type { Instant } from './clock.ts'
 import { docKind } from './doc.ts'
 import { schemaProblem } from './json-schema.ts'
-import { anything, either, object, text, whole } from './shape.ts'
+import { either, object, oneNotNull, ruled, text, whole, type Shape } from './shape.ts'
 import { TYPE_SHAPE } from './envelope.ts'
 
 export interface Schema {
@@ -30,8 +30,8 @@ export const SCHEMA_URI = docKind<{ readonly type: string; readonly version: str
 export const MOST_VERSIONS = 100
 
 const URI_SHAPE = text({
-  pattern: /^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i,
-  maxBytes: 512,
+  pattern: /^[a-zA-Z][a-zA-Z0-9+.-]*:[\x21-\x7e]+$/,
+  maxLength: 512,
   expected: 'a URI such as "urn:ojs:schema:email.send:v1"',
 })
 const VERSION_TEXT = text({
@@ -40,17 +40,26 @@ const VERSION_TEXT = text({
 })
 const VERSION_SHAPE = either(whole(0, 999_999_999), VERSION_TEXT, (value) => typeof value === 'number')
 
-export const REGISTER_SHAPE = object(
+/** What it says is judged by `schemaProblem`. */
+const SCHEMA_SHAPE: Shape<unknown> = { json: { type: ['object', 'boolean'] }, read: (value) => value }
+
+const REGISTER_FIELDS = object(
   {
     job_type: TYPE_SHAPE,
     type: TYPE_SHAPE,
     version: VERSION_SHAPE,
     uri: URI_SHAPE,
-    schema: anything(),
-    args_schema: anything(),
+    schema: SCHEMA_SHAPE,
+    args_schema: SCHEMA_SHAPE,
   },
   { unknown: 'refuse' },
 )
+const HAS_SCHEMA = oneNotNull('schema', 'args_schema')
+/** Where the path names type and version. */
+export const REGISTER_AT_SHAPE = ruled(REGISTER_FIELDS, { allOf: [HAS_SCHEMA] })
+export const REGISTER_SHAPE = ruled(REGISTER_FIELDS, {
+  allOf: [HAS_SCHEMA, oneNotNull('type', 'job_type'), oneNotNull('version')],
+})
 
 /** `2` and `2.0` are version 2.0.0. Null when it is no version. */
 export function fullVersion(version: unknown): string | null {

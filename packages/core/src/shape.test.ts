@@ -65,7 +65,7 @@ describe('single values', () => {
     ['number', number(), [0, -1.5, 1e300], [NaN, Infinity, '1', null]],
     ['flag', flag(), [true, false], [0, 1, 'true', null]],
     ['oneOf', oneOf('a', 'b'), ['a', 'b'], ['c', 'A', '', null, 'toString']],
-    ['text', text({ min: 1, maxBytes: 4, pattern: /^[^x]*$/ }), ['a', 'äö'], ['', 'x', 'äöü', 1, null]],
+    ['text', text({ min: 1, maxLength: 4, pattern: /^[^x]*$/ }), ['a', 'äöü😀'], ['', 'x', 'äöü😀a', 1, null]],
     ['anyList', anyList(), [[], [1]], [{}, 'a', null, 1]],
   ] as [string, Shape<unknown>, unknown[], unknown[]][])(
     '%s takes what it should and nothing else',
@@ -75,10 +75,15 @@ describe('single values', () => {
     },
   )
 
-  test('a text is measured in bytes, not in characters', () => {
-    const shape = text({ maxBytes: 4 })
-    expect(shape.read('😀', 'x')).toBe('😀')
-    expect(refusal(shape, '😀a').message).toBe('field must be at most 4 bytes long.')
+  test('a text is measured in characters, as JSON Schema measures it', () => {
+    const shape = text({ maxLength: 4 })
+    expect(shape.read('😀😀😀ä', 'x')).toBe('😀😀😀ä')
+    expect(refusal(shape, '😀😀😀äb').message).toBe('field must be at most 4 characters long.')
+    expect(refusal(text({ min: 2 }), '😀').code).toBe('invalid_request')
+  })
+
+  test('a pattern with flags is a fault, because JSON Schema cannot say it', () => {
+    expect(() => text({ pattern: /^a$/i })).toThrow('flags')
   })
 
   test('either is told apart by the form of the value', () => {
@@ -154,7 +159,7 @@ describe('what a shape says of itself', () => {
       type: 'object',
       properties: {
         a: { type: 'integer', minimum: 1, maximum: 9 },
-        b: { type: 'array', items: { type: 'string', enum: ['x'] }, maxItems: 10_000 },
+        b: { type: ['array', 'null'], items: { type: 'string', enum: ['x'] }, maxItems: 10_000 },
       },
       required: ['a'],
       additionalProperties: false,

@@ -2,10 +2,15 @@
  * Shapes: what a field must look like, said once. A shape reads a value (or refuses it, naming the field and what to
  * send instead) and describes itself as JSON Schema; the HTTP API is documented from the very shapes that validate.
  *
- * `null` counts as absent in every object. A wrong form is a 400; `policy(shape)` makes it a 422, for values that are
- * well formed but ask for something that cannot be (retry policies, timeouts).
+ * What a shape's JSON Schema admits its `read` takes, and what it does not admit is refused: the description is the
+ * contract. Rules between fields that JSON Schema can say stand beside them (`ruled`); the others are refused with a message.
+ *
+ * `null` counts as absent in every object, so fields that may be left out admit it. A wrong form is a 400;
+ * `policy(shape)` makes it a 422, for values that are well formed but ask for something that cannot be (retry policies,
+ * timeouts).
  */
-import { badField, badPolicy, type OjsError } from './errors.ts'
+import { badField, badPolicy, broken, type OjsError } from './errors.ts'
+import { unknownKey, vocabulary } from './near-miss.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 export type Fields = Readonly<Record<string, unknown>>
@@ -40,8 +45,10 @@ export function policy<T>(shape: Shape<T>): Shape<T> {
 }
 
 export interface TextRules {
+  /** Without flags: JSON Schema has none. */
   readonly pattern?: RegExp
-  readonly maxBytes?: number
+  /** In characters (code points), as JSON Schema counts. */
+  readonly maxLength?: number
   readonly min?: number
   /** What to say when it does not fit. */
   readonly expected?: string
@@ -49,31 +56,43 @@ export interface TextRules {
 }
 
 export function text(rules: TextRules = {}): Shape<string> {
-  const { pattern, maxBytes = 1_048_576, min = 0 } = rules
+  const { maxLength = 1_048_576, min = 0 } = rules
+  if (rules.pattern !== undefined && rules.pattern.flags !== '') throw broken('a shape with a pattern that has flags')
+  // As JSON Schema reads patterns.
+  const pattern = rules.pattern === undefined ? undefined : new RegExp(rules.pattern.source, 'u')
   const expected = rules.expected ?? (min > 0 ? 'a non-empty string' : 'a string')
   return {
     json: {
       type: 'string',
       ...(pattern === undefined ? {} : { pattern: pattern.source }),
       ...(min === 0 ? {} : { minLength: min }),
-      ...(rules.maxBytes === undefined ? {} : { maxLength: maxBytes }),
+      maxLength,
       ...(rules.format === undefined ? {} : { format: rules.format }),
     },
     read(value, at) {
-      if (typeof value !== 'string' || value.length < min || (pattern !== undefined && !pattern.test(value))) {
+      if (typeof value !== 'string' || isShorter(value, min) || (pattern !== undefined && !pattern.test(value))) {
         throw refuse(at, expected)
       }
-      if (value.length > maxBytes || utf8Length(value) > maxBytes)
-        throw refuse(at, `at most ${String(maxBytes)} bytes long`)
+      if (value.length > maxLength && !isShorter(value, maxLength + 1))
+        throw refuse(at, `at most ${String(maxLength)} characters long`)
       return value
     },
   }
 }
 
+/** Counted in characters; a pair of surrogates is one. */
+function isShorter(value: string, than: number): boolean {
+  if (value.length < than) return true
+  if (value.length >= 2 * than) return false
+  let characters = 0
+  for (const _ of value) characters += 1
+  return characters < than
+}
+
 export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): Shape<number> {
   const expected = `a whole number${max === Number.MAX_SAFE_INTEGER ? ` of at least ${String(min)}` : ` between ${String(min)} and ${String(max)}`}`
   return {
-    json: { type: 'integer', minimum: min, ...(max === Number.MAX_SAFE_INTEGER ? {} : { maximum: max }) },
+    json: { type: 'integer', minimum: min, maximum: max },
     read(value, at) {
       if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
         throw refuse(at, expected)
@@ -87,6 +106,17 @@ export function number(): Shape<number> {
     json: { type: 'number' },
     read(value, at) {
       if (typeof value !== 'number' || !Number.isFinite(value)) throw refuse(at, 'a number')
+      return value
+    },
+  }
+}
+
+export function between(min: number, max: number): Shape<number> {
+  return {
+    json: { type: 'number', minimum: min, maximum: max },
+    read(value, at) {
+      if (typeof value !== 'number' || !(value >= min && value <= max))
+        throw refuse(at, `a number between ${String(min)} and ${String(max)}`)
       return value
     },
   }
@@ -140,7 +170,12 @@ export function anyObject(): Shape<Fields> {
 
 export function list<T>(of: Shape<T>, min = 0, max = 10_000): Shape<T[]> {
   return {
-    json: { type: 'array', items: of.json, ...(min === 0 ? {} : { minItems: min }), maxItems: max },
+    json: {
+      type: 'array',
+      items: of.json,
+      ...(min === 0 ? {} : { minItems: min }),
+      ...(max === Infinity ? {} : { maxItems: max }),
+    },
     read(value, at) {
       if (!Array.isArray(value)) throw refuse(at, 'an array')
       if (value.length < min)
@@ -152,12 +187,18 @@ export function list<T>(of: Shape<T>, min = 0, max = 10_000): Shape<T[]> {
 }
 
 /** A map from any name to values of one shape. */
-export function mapOf<T>(of: Shape<T>): Shape<Record<string, T>> {
+export function mapOf<T>(of: Shape<T>, max = Infinity): Shape<Record<string, T>> {
   return {
-    json: { type: 'object', additionalProperties: of.json },
+    json: {
+      type: 'object',
+      additionalProperties: orNull(of.json),
+      ...(Number.isFinite(max) ? { maxProperties: max } : {}),
+    },
     read(value, at) {
       const read: Record<string, T> = {}
-      for (const [key, entry] of Object.entries(anyObject().read(value, at))) {
+      const entries = Object.entries(anyObject().read(value, at))
+      if (entries.length > max) throw badField(at, `${at} must have at most ${String(max)} entries.`)
+      for (const [key, entry] of entries) {
         if (entry !== null)
           Object.defineProperty(read, key, { value: of.read(entry, `${at}.${key}`), enumerable: true })
       }
@@ -174,6 +215,47 @@ export function either<A, B>(a: Shape<A>, b: Shape<B>, isA: (value: unknown) => 
   }
 }
 
+/** The same shape, with what JSON Schema can say about rules between its fields that `read` leaves to others. */
+export function ruled<T>(shape: Shape<T>, rules: JsonSchema): Shape<T> {
+  return { json: { ...shape.json, ...rules }, read: (value, at) => shape.read(value, at) }
+}
+
+/** For `ruled`: at least one of these fields is there, and not `null`. */
+export const oneNotNull = (...fields: readonly string[]): JsonSchema => ({
+  anyOf: fields.map((field) => ({ required: [field], properties: { [field]: { not: NULL } } })),
+})
+
+/** For `ruled`: at most one of these two fields is there. */
+export const notBoth = (a: string, b: string): JsonSchema => ({
+  not: { required: [a, b], properties: { [a]: { not: NULL }, [b]: { not: NULL } } },
+})
+
+/** The same shape under a name: descriptions of the API say it once and refer to it. */
+export function named<T>(title: string, shape: Shape<T>): Shape<T> {
+  return { json: { title, ...shape.json }, read: (value, at) => shape.read(value, at) }
+}
+
+/** What a schema admits, and `null`. */
+export function orNull(json: JsonSchema): JsonSchema {
+  const { type, anyOf, enum: choices, title } = json
+  const isPlain = title === undefined && !CONDITIONS.some((keyword) => Object.hasOwn(json, keyword))
+  if (isPlain && typeof type === 'string')
+    return {
+      ...json,
+      type: type === 'null' ? type : [type, 'null'],
+      ...(Array.isArray(choices) ? { enum: [...(choices as unknown[]), null] } : {}),
+    }
+  if (isPlain && Array.isArray(anyOf)) return { ...json, anyOf: [...(anyOf as unknown[]), NULL] }
+  return Object.keys(json).length === 0 ? json : { anyOf: [json, NULL] }
+}
+
+const NULL: JsonSchema = { type: 'null' }
+/** Keywords that `null` need not pass, although they speak of objects only. */
+const CONDITIONS = ['not', 'oneOf', 'allOf', 'if']
+
+/** What a schema admits but `null`. Only a schema that admits anything admits it by itself. */
+const notNull = (json: JsonSchema): JsonSchema => (Object.keys(json).length === 0 ? { not: NULL } : json)
+
 type Described = Readonly<Record<string, Shape<unknown>>>
 type Read<S extends Described> = { readonly [K in keyof S]?: S[K] extends Shape<infer T> ? T : never }
 type With<S extends Described, R extends keyof S> = Read<S> & {
@@ -183,14 +265,24 @@ type With<S extends Described, R extends keyof S> = Read<S> & {
 /** An object with known fields. Unknown ones are ignored, or refused where the caller says so. */
 export function object<S extends Described, R extends keyof S & string = never>(
   fields: S,
-  rules: { readonly required?: readonly R[]; readonly unknown?: 'ignore' | 'refuse' } = {},
+  rules: {
+    readonly required?: readonly R[]
+    readonly unknown?: 'ignore' | 'refuse'
+    /** May be left out, but not taken away with `null`. */
+    readonly kept?: readonly (keyof S & string)[]
+  } = {},
 ): Shape<With<S, R>> {
   const required = rules.required ?? []
+  const kept: readonly string[] = rules.kept ?? []
+  const isNullable = (name: string): boolean => !required.includes(name as R) && !kept.includes(name)
   const names = Object.keys(fields)
+  const known = vocabulary(rules.unknown === 'refuse' ? names : [])
   return {
     json: {
       type: 'object',
-      properties: Object.fromEntries(names.map((name) => [name, fields[name]?.json])),
+      properties: Object.fromEntries(
+        names.map((name) => [name, (isNullable(name) ? orNull : notNull)(fields[name]?.json ?? {})]),
+      ),
       ...(required.length === 0 ? {} : { required }),
       ...(rules.unknown === 'refuse' ? { additionalProperties: false } : {}),
     },
@@ -199,9 +291,7 @@ export function object<S extends Described, R extends keyof S & string = never>(
       const prefix = at === '' ? '' : `${at}.`
       if (rules.unknown === 'refuse') {
         for (const key of Object.keys(given)) {
-          if (!Object.hasOwn(fields, key)) {
-            throw refuser.current(`${prefix}${key}`, `Unknown key ${JSON.stringify(key)}. Known: ${names.join(', ')}.`)
-          }
+          if (!Object.hasOwn(fields, key)) throw refuser.current(`${prefix}${key}`, unknownKey(key, known))
         }
       }
       const read: Record<string, unknown> = {}
@@ -210,6 +300,8 @@ export function object<S extends Described, R extends keyof S & string = never>(
         if (field !== undefined && field !== null) read[name] = fields[name]?.read(field, `${prefix}${name}`)
         else if (required.includes(name as R))
           throw refuser.current(`${prefix}${name}`, `${prefix}${name} is required.`)
+        else if (field === null && kept.includes(name))
+          throw refuser.current(`${prefix}${name}`, `${prefix}${name} cannot be removed.`)
       }
       return read as With<S, R>
     },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { NOON } from './builders.suite.ts'
+import { drained, NOON } from './builders.suite.ts'
 import { readEnqueue, readBatch, type EnqueueRequest } from './envelope.ts'
 import { readTenantHeader, tenantOf } from './tenant.ts'
 
@@ -60,6 +60,9 @@ describe('at enqueue', () => {
         { type: 'b', args: [], meta: { x: 1 } },
       ],
     })
-    expect(readBatch(source, JSON.parse(source), NOON, 'acme').map(({ tenant }) => tenant)).toEqual(['acme', 'acme'])
+    expect(drained(readBatch(source, JSON.parse(source), NOON, 'acme')).map(({ tenant }) => tenant)).toEqual([
+      'acme',
+      'acme',
+    ])
   })
 })

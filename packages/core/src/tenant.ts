@@ -13,7 +13,7 @@ const LONGEST = 255
 
 export const TENANT_SHAPE = text({
   pattern: FORM,
-  maxBytes: LONGEST,
+  maxLength: LONGEST,
   expected: 'the id of a tenant: letters, digits, ".", "_", ":" and "-", beginning with a letter or digit, at most 255',
 })
 

@@ -86,10 +86,18 @@ describe('reading a policy', () => {
     ['a word as period', { period: '1h' }, 'unique.period'],
     ['no time as period', { period: 'PT0S' }, 'unique.period'],
     ['a period beyond all time', { period: 'P11Y' }, 'unique.period'],
+    ['no milliseconds as period', { period_ms: 0 }, 'unique.period_ms'],
+    ['a fraction of a millisecond as period', { period_ms: 1.5 }, 'unique.period_ms'],
+    ['two periods that differ', { period: 'PT1S', period_ms: 1001 }, 'unique.period_ms'],
     ['an unknown state', { states: ['running'] }, 'unique.states[0]'],
     ['no states', { states: [] }, 'unique.states'],
     ['an unknown answer to conflicts', { on_conflict: 'merge' }, 'unique.on_conflict'],
   ]
+  test('the period may be in milliseconds, or in both spellings if they agree', () => {
+    expect(readUniquePolicy({ period_ms: 1_500 }).periodMs).toBe(1_500)
+    expect(readUniquePolicy({ period: 'PT1S', period_ms: 1_000 }).periodMs).toBe(1_000)
+  })
+
   test.each(bad)('%s is a 422 that names the field', (_, value, field) => {
     expect(refused(() => readUniquePolicy(value))).toEqual(['validation_error', field])
   })

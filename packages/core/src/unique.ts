@@ -9,12 +9,25 @@
  * Whether a job is a duplicate is decided once, when it is enqueued; retries are never asked again (§9.2).
  */
 import { badPolicy, OjsError } from './errors.ts'
-import type { Instant, Millis } from './clock.ts'
+import { millis, type Instant, type Millis } from './clock.ts'
 import { after, isDue } from './deadlines.ts'
-import { LONGEST_MS, parseIsoDuration } from './durations.ts'
+import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from './durations.ts'
 import { isTerminal, JOB_STATES, type Job, type JobState, type Json } from './job.ts'
 import { elementsOf, membersOf } from './json-text.ts'
-import { list, object, oneOf, policy, text, type Shape } from './shape.ts'
+import {
+  list,
+  named,
+  notBoth,
+  object,
+  oneOf,
+  orNull,
+  policy,
+  ruled,
+  text,
+  whole,
+  type JsonSchema,
+  type Shape,
+} from './shape.ts'
 
 const DIMENSIONS = ['type', 'queue', 'args', 'meta'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
@@ -46,22 +59,64 @@ const BY_DEFAULT: readonly Dimension[] = ['type', 'args']
 const isDimension = (name: string): name is Dimension => (DIMENSIONS as readonly string[]).includes(name)
 
 const periodShape: Shape<string> = {
-  json: { type: 'string', format: 'duration', description: 'ISO 8601, such as PT1H' },
-  read: (value) => value as string,
+  json: DURATION_SCHEMA,
+  read(value, at) {
+    readPeriod(value, at)
+    return value as string
+  },
 }
 
-export const UNIQUE_SHAPE = policy(
-  object(
-    {
-      keys: list(oneOf(...DIMENSIONS)),
-      key: list(text({ min: 1 }), 1),
-      args_keys: list(text()),
-      meta_keys: list(text()),
-      period: periodShape,
-      states: list(oneOf(...JOB_STATES), 1),
-      on_conflict: oneOf(...CONFLICTS, 'use_existing'),
+/** What `readUniquePolicy` says about fields that need each other. */
+const BETWEEN_FIELDS: readonly JsonSchema[] = [
+  notBoth('keys', 'key'),
+  {
+    if: filledList('args_keys'),
+    then: { properties: { keys: orNull({ contains: { const: 'args' } }), key: orNull(dimensionsWith('args')) } },
+  },
+  {
+    if: filledList('meta_keys'),
+    then: {
+      anyOf: [
+        { required: ['keys'], properties: { keys: { type: 'array', contains: { const: 'meta' } } } },
+        { required: ['key'], properties: { key: { type: 'array', ...dimensionsWith('meta') } } },
+      ],
     },
-    { unknown: 'refuse' },
+    else: {
+      properties: {
+        keys: orNull({ not: { contains: { const: 'meta' } } }),
+        key: orNull({ anyOf: [{ not: { contains: { const: 'meta' } } }, { contains: { not: { enum: DIMENSIONS } } }] }),
+      },
+    },
+  },
+]
+
+function filledList(field: string): JsonSchema {
+  return { required: [field], properties: { [field]: { type: 'array', minItems: 1 } } }
+}
+
+function dimensionsWith(name: Dimension): JsonSchema {
+  return { contains: { const: name }, items: { enum: DIMENSIONS } }
+}
+
+export const UNIQUE_SHAPE = named(
+  'Unique',
+  ruled(
+    policy(
+      object(
+        {
+          keys: list(oneOf(...DIMENSIONS)),
+          key: list(text({ min: 1 }), 1),
+          args_keys: list(text()),
+          meta_keys: list(text()),
+          period: periodShape,
+          period_ms: whole(1, LONGEST_MS),
+          states: list(oneOf(...JOB_STATES), 1),
+          on_conflict: oneOf(...CONFLICTS, 'use_existing'),
+        },
+        { unknown: 'refuse' },
+      ),
+    ),
+    { allOf: BETWEEN_FIELDS },
   ),
 )
 
@@ -92,7 +147,7 @@ export function readUniquePolicy(value: unknown, at = 'unique'): UniquePolicy {
     keys,
     argsKeys,
     metaKeys,
-    periodMs: readPeriod(read.period, `${at}.period`),
+    periodMs: periodOf(read, at),
     states: read.states ?? WAITING_OR_ACTIVE,
     onConflict: read.on_conflict === 'use_existing' ? 'ignore' : (read.on_conflict ?? 'reject'),
   }
@@ -100,6 +155,15 @@ export function readUniquePolicy(value: unknown, at = 'unique'): UniquePolicy {
 
 const isGiven = (names: readonly string[] | undefined): names is readonly string[] =>
   names !== undefined && names.length > 0
+
+/** Some SDKs send it in milliseconds. */
+function periodOf({ period, period_ms }: { period?: string; period_ms?: number }, at: string): Millis | null {
+  const ms = readPeriod(period, `${at}.period`)
+  if (period_ms === undefined) return ms
+  if (ms !== null && ms !== period_ms)
+    throw badPolicy(`${at}.period_ms`, `${at}.period and ${at}.period_ms mean the same and must not differ.`)
+  return millis(period_ms)
+}
 
 function readPeriod(value: unknown, at: string): Millis | null {
   if (value === undefined) return null
@@ -129,7 +193,7 @@ export function uniqueText({ keys, argsKeys, metaKeys }: UniquePolicy, job: Dime
   const chosen: Readonly<Record<Dimension, () => string>> = {
     type: () => JSON.stringify(job.type),
     queue: () => JSON.stringify(job.queue),
-    args: () => (argsKeys === null ? canonical(job.args) : chosenArgs(job.args, argsKeys, `${at}.args_keys`)),
+    args: () => (argsKeys === null ? bounded(job.args, at) : chosenArgs(job.args, argsKeys, `${at}.args_keys`)),
     meta: () => picked(membersOf(job.meta), metaKeys),
   }
   const parts = [...keys].sort().map((dimension) => `"${dimension}":${chosen[dimension]()}`)
@@ -150,8 +214,23 @@ function picked(members: ReadonlyMap<string, { readonly value: string }>, names:
   return objectText(
     names.flatMap((name) => {
       const member = members.get(name)
-      return member === undefined ? [] : [[name, canonical(member.value)] as const]
+      return member === undefined ? [] : [[name, bounded(member.value, name)] as const]
     }),
+  )
+}
+
+/** To bring a text into its one spelling takes much longer than to read it, and cannot be interrupted. */
+export const MAX_COMPARED = 65_536
+
+function bounded(json: Json, at: string): string {
+  if (json.length <= MAX_COMPARED) return canonical(json)
+  throw new OjsError(
+    'payload_too_large',
+    `${at} compares ${String(json.length)} signs of arguments; at most ${String(MAX_COMPARED)} can be compared.`,
+    {
+      details: { field: 'unique', max_compared: MAX_COMPARED },
+      hint: 'Name the fields that tell jobs apart in unique.args_keys, such as an id.',
+    },
   )
 }
 

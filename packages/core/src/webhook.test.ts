@@ -5,8 +5,10 @@ import { OjsError } from './errors.ts'
 import { EVENT_TYPES } from './events.ts'
 import {
   deliveryDelayMs,
+  deliveryLimitKey,
   DELIVERY_RETRY,
   DELIVERY_TOTAL_MS,
+  DELIVERY_TYPE,
   patchWebhook,
   readWebhook,
   rotateSecret,
@@ -142,7 +144,7 @@ describe('a new secret', () => {
 })
 
 describe('what a subscription wants', () => {
-  const event = { type: 'job.completed', queue: 'mail', jobType: 'email.send' }
+  const event = { type: 'job.completed', subject: 'a job', queue: 'mail', jobType: 'email.send' }
   test.each([
     [['job.completed'], {}, true],
     [['job.failed'], {}, false],
@@ -160,19 +162,37 @@ describe('what a subscription wants', () => {
   })
 
   test('a filter holds back what belongs to no queue', () => {
-    const died = { type: 'worker.died', queue: null, jobType: null }
+    const died = { type: 'worker.died', subject: 'w1', queue: null, jobType: null }
     expect(wants(webhook({ events: ['*'] }), died)).toBe(true)
     expect(wants(webhook({ events: ['*'], filter: { queues: ['mail'] } }), died)).toBe(false)
   })
 
-  test('never what happens to deliveries themselves', () => {
+  test('never what happens to deliveries themselves, whatever the filter names', () => {
+    const everything = [
+      webhook({ events: ['*', 'job.*', 'rate_limit.*'] }),
+      webhook({ events: ['*'], filter: { queues: [WEBHOOK_QUEUE], job_types: [DELIVERY_TYPE] } }),
+    ]
     fc.assert(
-      fc.property(fc.constantFrom(...EVENT_TYPES), (type) => {
-        const own = { type, queue: WEBHOOK_QUEUE, jobType: 'curfew.webhook.deliver' }
-        expect(wants(webhook({ events: ['*', 'job.*'] }), own)).toBe(false)
+      fc.property(fc.constantFrom(...EVENT_TYPES), fc.constantFrom(...everything), (type, subscription) => {
+        const own = { type, subject: 'x', queue: WEBHOOK_QUEUE, jobType: DELIVERY_TYPE }
+        expect(wants(subscription, own)).toBe(false)
+        expect(wants(subscription, { ...own, queue: null })).toBe(false)
+        expect(wants(subscription, { ...own, jobType: null })).toBe(false)
       }),
     )
-    expect(wants(webhook({ events: ['*'] }), { type: 'webhook.dead', queue: null, jobType: null })).toBe(false)
+    const limited = { subject: deliveryLimitKey('sub_1'), queue: null, jobType: null }
+    for (const type of ['rate_limit.exceeded', 'rate_limit.released', 'rate_limit.dropped'])
+      expect(wants(webhook({ events: ['*'] }), { ...limited, type })).toBe(false)
+    const dead = { type: 'webhook.dead', subject: 'sub_1', queue: null, jobType: null }
+    expect(wants(webhook({ events: ['*'] }), dead)).toBe(false)
+  })
+
+  test('but what happens to limiters of jobs, and to a cron entry with a name like those of the server', () => {
+    const limited = { type: 'rate_limit.exceeded', subject: 'webhook/sub_1', queue: null, jobType: null }
+    expect(wants(webhook({ events: ['*'] }), limited)).toBe(true)
+    expect(wants(webhook({ events: ['*'] }), { ...limited, type: 'cron.triggered', subject: 'curfew.nightly' })).toBe(
+      true,
+    )
   })
 })
 

@@ -3,7 +3,8 @@
  * the log for each subscription and makes a job of every delivery.
  *
  * A subscription has a place in the log (`cursor`): everything up to it has been looked at, and what matched is a job by
- * now. What happens in the server's own queue is never delivered: a delivery would tell of itself without end.
+ * now. Events about the server's own queues, types and limiters are never delivered (`isOwnEvent`): a delivery would
+ * cause events that cause deliveries, without end.
  *
  * OJS webhooks §5 (subscriptions, filters), §7 (what is tried again, and when), §8.3 (rotation).
  */
@@ -12,12 +13,14 @@ import { days, hours, millis, minutes, seconds, type Instant, type Millis } from
 import { after } from './deadlines.ts'
 import { docKind } from './doc.ts'
 import { EVENT_TYPES } from './events.ts'
-import { QUEUE_SHAPE, TYPE_SHAPE } from './envelope.ts'
+import { isReserved, QUEUE_SHAPE, RESERVED_PREFIX, TYPE_SHAPE } from './envelope.ts'
 import type { RetryPolicy } from './retry.ts'
 import { anyObject, flag, list, object, policy, text, utf8Length, whole, type Fields } from './shape.ts'
 
 export const WEBHOOK_QUEUE = 'curfew.webhooks'
 export const DELIVERY_TYPE = 'curfew.webhook.deliver'
+/** The limiter that the deliveries of a subscription share. */
+export const deliveryLimitKey = (subscriptionId: string): string => `${RESERVED_PREFIX}webhook/${subscriptionId}`
 
 export interface WebhookFilter {
   readonly queues: readonly string[]
@@ -55,7 +58,7 @@ export const WEBHOOK = docKind<Webhook>('webhook', ({ active, lookAt }) => (acti
 
 const EVENT_PATTERN = text({
   pattern: /^(\*|[a-z_]+(\.[a-z_]+)*(\.\*)?)$/,
-  maxBytes: 128,
+  maxLength: 128,
   expected: 'a type of event such as "job.completed", a group such as "job.*", or "*"',
 })
 const LONGEST_URL = 2_048
@@ -63,8 +66,26 @@ const LARGEST_METADATA = 16_384
 /** OJS webhooks §7.3. */
 const TIMEOUT_S = { least: 1, most: 60, byDefault: 30 }
 
+/** Secrets as Standard Webhooks write them begin with this; the rest is the key in base64. */
+export const SECRET_PREFIX = 'whsec_'
+const BASE64 = '(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'
+/** Either form: `whsec_` and base64, or any text. It becomes a key, so it must be hard to guess. */
+const SECRET_SHAPE = policy(
+  text({
+    pattern: new RegExp(`^(?:(?!${SECRET_PREFIX})[\\s\\S]*|${SECRET_PREFIX}${BASE64})$`),
+    min: 16,
+    maxLength: 256,
+    expected: `16 to 256 characters long; after ${SECRET_PREFIX}, base64`,
+  }),
+)
+
 const FIELDS = {
-  url: text({ min: 1, maxBytes: LONGEST_URL, format: 'uri' }),
+  url: text({
+    pattern: /^[hH][tT][tT][pP][sS]?:\/\/[^/?#\\\s]+[^\s]*$/,
+    maxLength: LONGEST_URL,
+    format: 'uri',
+    expected: 'an absolute https URL such as "https://example.com/hooks"',
+  }),
   events: list(EVENT_PATTERN, 1, 100),
   filter: object({ queues: list(QUEUE_SHAPE, 0, 100), job_types: list(TYPE_SHAPE, 0, 100) }, { unknown: 'refuse' }),
   metadata: anyObject(),
@@ -73,12 +94,12 @@ const FIELDS = {
 } as const
 
 export const WEBHOOK_SHAPE = object(
-  { ...FIELDS, secret: text({ min: 1 }) },
+  { ...FIELDS, secret: SECRET_SHAPE },
   { required: ['url', 'events'], unknown: 'refuse' },
 )
 /** `null` takes filter, metadata and timeout away. */
-export const WEBHOOK_PATCH_SHAPE = object(FIELDS, { unknown: 'refuse' })
-export const ROTATE_SHAPE = object({ secret: text({ min: 1 }) }, { unknown: 'refuse' })
+export const WEBHOOK_PATCH_SHAPE = object(FIELDS, { unknown: 'refuse', kept: ['url', 'events', 'active'] })
+export const ROTATE_SHAPE = object({ secret: SECRET_SHAPE }, { unknown: 'refuse' })
 
 export interface WebhookTerms {
   /** `http:` endpoints are for development. */
@@ -105,7 +126,7 @@ export function readWebhook(sent: unknown, made: NewWebhook, terms: WebhookTerms
     active: fields.active ?? true,
     inactiveReason: null,
     timeoutMs: seconds(fields.timeout ?? TIMEOUT_S.byDefault),
-    secret: fields.secret === undefined ? made.secret : checkedSecret(fields.secret),
+    secret: fields.secret ?? made.secret,
     oldSecret: null,
     cursor: made.cursor,
     lookAt: nextLookAt(now),
@@ -125,7 +146,6 @@ export function patchWebhook(
   const given = anyObject().read(sent, '')
   const fields = WEBHOOK_PATCH_SHAPE.read(given, '')
   const removes = (key: string): boolean => given[key] === null
-  for (const key of ['url', 'events', 'active']) if (removes(key)) throw badField(key, `${key} cannot be removed.`)
   const active = fields.active ?? webhook.active
   return {
     ...webhook,
@@ -168,20 +188,6 @@ function readMetadata(metadata: Fields | undefined): Fields | null {
   return metadata
 }
 
-/** Secrets as Standard Webhooks write them begin with this; the rest is the key in base64. */
-export const SECRET_PREFIX = 'whsec_'
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-const [SHORTEST_SECRET, LONGEST_SECRET] = [16, 256]
-
-/** Either form: `whsec_` and base64, or any text. It becomes a key, so it must be hard to guess. */
-export function checkedSecret(secret: string): string {
-  if (secret.length < SHORTEST_SECRET || utf8Length(secret) > LONGEST_SECRET)
-    throw badPolicy('secret', `secret must be ${String(SHORTEST_SECRET)} to ${String(LONGEST_SECRET)} bytes long.`)
-  if (secret.startsWith(SECRET_PREFIX) && !BASE64.test(secret.slice(SECRET_PREFIX.length)))
-    throw badPolicy('secret', `A secret that begins with ${SECRET_PREFIX} must go on in base64.`)
-  return secret
-}
-
 /** OJS webhooks §8.3. */
 export const ROTATION_MS = hours(24)
 
@@ -199,16 +205,29 @@ export function unheardOf(events: readonly string[]): string[] {
   return events.filter((pattern) => !EVENT_TYPES.some((type) => fitsPattern(pattern, type)))
 }
 
+/** Names in the filter that belong to the server itself: no event about them is ever delivered. */
+export function undeliverable({ queues, jobTypes }: WebhookFilter): string[] {
+  return [...queues, ...jobTypes].filter(isReserved)
+}
+
 // ---- What it wants ----
 
 export interface Tellable {
   readonly type: string
+  readonly subject: string
   readonly queue: string | null
   readonly jobType: string | null
 }
 
+/** About webhooks, or about a queue, a job type or a limiter of the server itself: what a delivery causes is always one. */
+export function isOwnEvent({ type, subject, queue, jobType }: Tellable): boolean {
+  if (type.startsWith('webhook.')) return true
+  if ((queue !== null && isReserved(queue)) || (jobType !== null && isReserved(jobType))) return true
+  return type.startsWith('rate_limit.') && isReserved(subject)
+}
+
 export function wants({ events, filter }: Pick<Webhook, 'events' | 'filter'>, event: Tellable): boolean {
-  if (event.queue === WEBHOOK_QUEUE || event.type.startsWith('webhook.')) return false
+  if (isOwnEvent(event)) return false
   if (filter.queues.length > 0 && (event.queue === null || !filter.queues.includes(event.queue))) return false
   if (filter.jobTypes.length > 0 && (event.jobType === null || !filter.jobTypes.includes(event.jobType))) return false
   return events.some((pattern) => fitsPattern(pattern, event.type))

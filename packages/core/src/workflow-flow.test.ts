@@ -219,10 +219,14 @@ describe('the end of the whole', () => {
       code: 'workflow_timeout',
       message: 'The workflow was not over within 60 seconds.',
       limit_seconds: 60,
+      limit_ms: 60_000,
       elapsed_seconds: 60,
+      elapsed_ms: 60_000,
       source: 'publish',
       deadline: '2026-01-01T12:01:00.000Z',
       overshoot_ms: 0,
+      late_ms: 0,
+      downtime_ms: 0,
       occurred_at: '2026-01-01T12:01:00.000Z',
     })
     expect(stage.expire()).toBe(false)

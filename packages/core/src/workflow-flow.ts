@@ -13,10 +13,10 @@
  * that end later are written down on their own step and lead to nothing.
  */
 import { iso, type Instant, type Millis } from './clock.ts'
-import { after, elapsed, isDue, overshootOf } from './deadlines.ts'
+import { after, elapsed, isDue, latenessOf } from './deadlines.ts'
 import { broken, OjsError } from './errors.ts'
 import { workflowEvent, type EventType, type NewEvent } from './events.ts'
-import { inSeconds } from './failures.ts'
+import { lengths } from './failures.ts'
 import type { Fragment, Job, Json } from './job.ts'
 import { elementsOf } from './json-text.ts'
 import type { Moment } from './lifecycle.ts'
@@ -140,17 +140,19 @@ export class Flow {
     const { now, upAt } = this.#moment
     if (state !== 'running' || deadlineAt === null || !isDue(deadlineAt, now)) return false
     const limitMs = elapsed(createdAt, deadlineAt)
-    const overshootMs = overshootOf(deadlineAt, createdAt, upAt, now)
+    // Outages after the start of the server are known to members alone.
+    const { overshootMs, lateMs, downtimeMs } = latenessOf(deadlineAt, createdAt, upAt, [], now)
     this.overshootMs = overshootMs
     this.#end('failed', {
       type: 'workflow_timeout',
       code: 'workflow_timeout',
       message: `The workflow was not over within ${String(limitMs / 1000)} seconds.`,
-      limit_seconds: inSeconds(limitMs, limitMs),
-      elapsed_seconds: inSeconds(elapsed(createdAt, now), limitMs),
+      ...lengths(limitMs, elapsed(createdAt, now)),
       source: limitSource,
       deadline: iso(deadlineAt),
       overshoot_ms: overshootMs,
+      late_ms: lateMs,
+      downtime_ms: downtimeMs,
       occurred_at: iso(now),
       ...this.#failedSteps(),
     })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { NOON } from './builders.suite.ts'
+import { drained, NOON } from './builders.suite.ts'
 import { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS, readWorkflow } from './workflow-request.ts'
 import { asked, job, refusalOf } from './workflow.suite.ts'
 
@@ -59,7 +59,7 @@ test('a DAG has no type, and knows who waits for whom', () => {
 test('keeps a step’s request as it was written, without what only the workflow understands', () => {
   const args = '[1.0, 9007199254740993, {"__proto__": 1}]'
   const text = `{"type":"chain","steps":[{"id":"s","type":"a","args":${args},"options":{"retry":{"maxAttempts":2}}}]}`
-  const { steps, requests } = readWorkflow(text, JSON.parse(text), NOON)
+  const { steps, requests } = drained(readWorkflow(text, JSON.parse(text), NOON))
   const template = `{"type":"a","args":${args},"options":{"retry":{"maxAttempts":2}}}`
   expect(steps[0]).toMatchObject({ id: 's', template })
   expect(requests.get(1)).toMatchObject({ type: 'a', id: null, retry: { maxAttempts: 2 } })

@@ -11,10 +11,41 @@
 import { badField, badPolicy, OjsError } from './errors.ts'
 import { millis, seconds, type Instant, type Millis } from './clock.ts'
 import { LONGEST_MS } from './durations.ts'
-import { ENQUEUE_SHAPE, ID_SHAPE, readEnqueue, readParent, type EnqueueRequest } from './envelope.ts'
+import {
+  ID_SHAPE,
+  JOB_FIELDS,
+  nearMissesInOptions,
+  OPTION_NAMES,
+  OPTION_SHAPES,
+  PARENT_SHAPE,
+  readEnqueue,
+  readParent,
+  type EnqueueRequest,
+} from './envelope.ts'
+import { fewFields, fewMembersOf } from './few-fields.ts'
 import type { Fragment, Json, Parent } from './job.ts'
 import { elementsOf, membersOf, type Member } from './json-text.ts'
-import { anyList, anyObject, flag, list, object, oneOf, policy, text, utf8Length, whole, type Fields } from './shape.ts'
+import { ReadShare } from './read-share.ts'
+import { JOB_ALIASES, missesWithin, nearMissesAmong, refuseNearMisses, vocabulary, type NearMiss } from './near-miss.ts'
+import {
+  anyList,
+  anyObject,
+  flag,
+  list,
+  named,
+  object,
+  oneNotNull,
+  oneOf,
+  orNull,
+  policy,
+  ruled,
+  text,
+  utf8Length,
+  whole,
+  type Fields,
+  type JsonSchema,
+  type Shape,
+} from './shape.ts'
 import {
   BRANCH_KINDS,
   HOOKS,
@@ -30,26 +61,124 @@ export const DEEPEST_NESTING = 16
 export const MOST_DEPENDENCIES = 100_000
 const LARGEST_MORE = 65_536
 
-const NAME_SHAPE = text({ maxBytes: 255 })
-const STEP_ID_SHAPE = text({ min: 1, maxBytes: 255, expected: 'a non-empty string' })
+const NAME_SHAPE = text({ maxLength: 255 })
+const STEP_ID_SHAPE = text({ min: 1, maxLength: 255, expected: 'a non-empty string' })
 const TIMEOUT_SHAPE = policy(whole(1, LONGEST_MS / 1000))
 const TIMEOUT_MS_SHAPE = policy(whole(0, LONGEST_MS))
 
-/** The documented form. Entries with a list of their own are read by the same rules. */
-export const WORKFLOW_SHAPE = object({
-  type: oneOf(...BRANCH_KINDS),
-  name: NAME_SHAPE,
-  id: ID_SHAPE,
-  steps: list(ENQUEUE_SHAPE, 1, MOST_JOBS),
-  jobs: list(ENQUEUE_SHAPE, 1, MOST_JOBS),
-  callbacks: object({ on_complete: ENQUEUE_SHAPE, on_success: ENQUEUE_SHAPE, on_failure: ENQUEUE_SHAPE }),
-  options: anyObject(),
-  workflow_timeout: TIMEOUT_SHAPE,
-  workflow_timeout_ms: TIMEOUT_MS_SHAPE,
-  x_parent: anyObject(),
-  x_inherit_deadline: flag(),
-  meta: anyObject(),
-})
+// ---- The documented form. What is described here is read by `Reader`, which names the place of a mistake ----
+
+/** What belongs to the whole workflow, and not to a step. */
+const NOT_GIVEN: Shape<unknown> = { json: { type: 'null' }, read: (value) => value }
+const NOT_FOR_A_STEP = { x_parent: NOT_GIVEN, x_inherit_deadline: NOT_GIVEN, unique: NOT_GIVEN } as const
+const STEP_OPTIONS_SHAPE = named('StepOptions', object({ ...OPTION_SHAPES, ...NOT_FOR_A_STEP }))
+const DEPENDS_ON_SHAPE = list(text({ min: 1, maxLength: 255 }), 0, MOST_DEPENDENCIES)
+
+const STEP_JOB_SHAPE = named(
+  'WorkflowJob',
+  object(
+    {
+      ...JOB_FIELDS,
+      ...NOT_FOR_A_STEP,
+      options: STEP_OPTIONS_SHAPE,
+      id: STEP_ID_SHAPE,
+      name: NAME_SHAPE,
+      depends_on: DEPENDS_ON_SHAPE,
+      steps: NOT_GIVEN,
+      jobs: NOT_GIVEN,
+      workflow_timeout: NOT_GIVEN,
+      workflow_timeout_ms: NOT_GIVEN,
+    },
+    { required: ['type', 'args'] },
+  ),
+)
+
+const NONE: JsonSchema = { type: 'null' }
+const FILLED: JsonSchema = { type: 'array', minItems: 1 }
+/** Only steps of a DAG wait for each other. */
+const IN_ORDER: JsonSchema = {
+  ...FILLED,
+  items: { properties: { depends_on: { anyOf: [NONE, { type: 'array', maxItems: 0 }] } } },
+}
+/** Which list a branch has, by its type. */
+const BY_KIND: JsonSchema = {
+  anyOf: [
+    {
+      required: ['type', 'steps'],
+      properties: { type: { const: 'chain' }, steps: IN_ORDER, jobs: NONE, callbacks: NONE },
+    },
+    {
+      required: ['type', 'jobs'],
+      properties: { type: { const: 'group' }, jobs: IN_ORDER, steps: NONE, callbacks: NONE },
+    },
+    {
+      required: ['type', 'jobs', 'callbacks'],
+      properties: { type: { const: 'batch' }, jobs: IN_ORDER, steps: NONE, callbacks: oneNotNull(...HOOKS) },
+    },
+    {
+      required: ['steps'],
+      properties: {
+        type: { enum: ['dag', null] },
+        steps: { ...FILLED, items: { required: ['id'], properties: { id: { type: 'string' } } } },
+        jobs: NONE,
+        callbacks: NONE,
+      },
+    },
+  ],
+}
+
+const ENTRIES: JsonSchema = {
+  type: ['array', 'null'],
+  maxItems: MOST_JOBS,
+  items: { $ref: '#/components/schemas/WorkflowEntry' },
+}
+const CALLBACKS_SHAPE = object(
+  { on_complete: STEP_JOB_SHAPE, on_success: STEP_JOB_SHAPE, on_failure: STEP_JOB_SHAPE },
+  { unknown: 'refuse' },
+)
+const BRANCH_JSON: JsonSchema = {
+  title: 'WorkflowBranch',
+  type: 'object',
+  properties: {
+    type: { enum: [...BRANCH_KINDS, null] },
+    id: orNull(STEP_ID_SHAPE.json),
+    name: orNull(NAME_SHAPE.json),
+    depends_on: orNull(DEPENDS_ON_SHAPE.json),
+    steps: ENTRIES,
+    jobs: ENTRIES,
+    callbacks: orNull(CALLBACKS_SHAPE.json),
+    options: orNull(STEP_OPTIONS_SHAPE.json),
+    workflow_timeout: NONE,
+    workflow_timeout_ms: NONE,
+    x_parent: NONE,
+    x_inherit_deadline: NONE,
+    unique: NONE,
+  },
+  ...BY_KIND,
+}
+/** A job, or a branch with a list of its own. */
+const ENTRY_SHAPE: Shape<unknown> = {
+  json: { title: 'WorkflowEntry', anyOf: [STEP_JOB_SHAPE.json, BRANCH_JSON] },
+  read: (value) => value,
+}
+
+export const WORKFLOW_SHAPE = ruled(
+  object({
+    type: oneOf(...BRANCH_KINDS),
+    name: NAME_SHAPE,
+    id: ID_SHAPE,
+    steps: list(ENTRY_SHAPE, 0, MOST_JOBS),
+    jobs: list(ENTRY_SHAPE, 0, MOST_JOBS),
+    callbacks: CALLBACKS_SHAPE,
+    options: STEP_OPTIONS_SHAPE,
+    workflow_timeout: TIMEOUT_SHAPE,
+    workflow_timeout_ms: TIMEOUT_MS_SHAPE,
+    x_parent: PARENT_SHAPE,
+    x_inherit_deadline: flag(),
+    meta: anyObject(),
+  }),
+  BY_KIND,
+)
 
 export interface WorkflowRequest {
   readonly id: string | null
@@ -65,6 +194,8 @@ export interface WorkflowRequest {
   readonly requests: ReadonlyMap<number, EnqueueRequest>
   /** Jobs that are members. */
   readonly jobs: number
+  /** Unknown fields that were most likely meant to be known ones: of the workflow, its lists and its steps. */
+  readonly nearMisses: readonly NearMiss[]
 }
 
 /** What the server says of a workflow; ignored when a client sends it. */
@@ -75,19 +206,41 @@ const SYSTEM_FIELDS = (
 const UNDERSTOOD = new Set([...Object.keys(WORKFLOW_SHAPE.json['properties'] as object), ...SYSTEM_FIELDS])
 UNDERSTOOD.delete('meta')
 
-/** `source` is the request's text, `sent` the same parsed. */
-export function readWorkflow(
+/** Of a list within a workflow. */
+const BRANCH_FIELDS = 'type name id steps jobs callbacks options depends_on meta'.split(' ')
+/** Limits belong into the options of a list, which hold for every job below. */
+const IN_OPTIONS: Readonly<Record<string, string>> = Object.fromEntries(
+  [...OPTION_NAMES.map((name) => [name, name] as const), ...Object.entries(JOB_ALIASES)].map(
+    ([alias, name]) => [alias, `options.${name}`] as const,
+  ),
+)
+const BRANCH_NAMES = vocabulary(BRANCH_FIELDS, IN_OPTIONS)
+/** The whole has one limit of its own, whatever it is called. */
+const OF_THE_WHOLE = 'timeout total_timeout deadline lifetime max_age max_duration max_lifetime max_runtime time_limit'
+const WORKFLOW_NAMES = vocabulary([...BRANCH_FIELDS, 'workflow_timeout', 'workflow_timeout_ms'], {
+  ...IN_OPTIONS,
+  ...Object.fromEntries(OF_THE_WHOLE.split(' ').map((alias) => [alias, 'workflow_timeout'])),
+  timeout_ms: 'workflow_timeout_ms',
+  total_timeout_ms: 'workflow_timeout_ms',
+  on_timeout: 'options.x_on_timeout',
+})
+
+/** `source` is the request's text, `sent` the same parsed. `strict` refuses fields that are nearly known. Yields between pieces of work. */
+export function* readWorkflow(
   source: string,
   sent: unknown,
   now: Instant,
   tenant: string | null = null,
-): WorkflowRequest {
+  strict = false,
+): Generator<void, WorkflowRequest> {
   const fields = anyObject().read(sent, '')
+  const members = fewMembersOf(source, '')
   refuseTooMuch(fields)
-  const members = membersOf(source)
+  if (isGiven(fields['meta'])) anyObject().read(fields['meta'], 'meta')
   const { limitMs, parent, inheritDeadline } = readLimits(fields)
   const reader = new Reader(now, tenant)
-  const branch = reader.read({ fields, members, defaults: NO_DEFAULTS }, '', 0, '')
+  const branch = yield* reader.read({ fields, members, defaults: NO_DEFAULTS }, '', 0, '')
+  if (strict) refuseNearMisses(reader.nearMisses)
   return {
     id: isGiven(fields['id']) ? ID_SHAPE.read(fields['id'], 'id') : null,
     name: isGiven(fields['name']) ? NAME_SHAPE.read(fields['name'], 'name') : null,
@@ -99,6 +252,7 @@ export function readWorkflow(
     steps: reader.steps,
     requests: reader.requests,
     jobs: [...reader.steps].filter(({ branch: own, hook }) => own === null && hook === null).length,
+    nearMisses: reader.nearMisses,
   }
 }
 
@@ -183,9 +337,11 @@ interface Unread extends Given {
 class Reader {
   readonly steps: WorkflowStep[] = []
   readonly requests = new Map<number, EnqueueRequest>()
+  readonly nearMisses: NearMiss[] = []
   readonly #now: Instant
   readonly #tenant: string | null
   readonly #unread: Unread[] = []
+  readonly #share = new ReadShare()
   #dependencies = 0
 
   constructor(now: Instant, tenant: string | null) {
@@ -194,12 +350,12 @@ class Reader {
   }
 
   /** Reads the root, and then what was found on each level. */
-  read(root: Given, at: string, number: number, path: string): Branch {
-    const branch = this.#branch(root, at, number, path)
+  *read(root: Given, at: string, number: number, path: string): Generator<void, Branch> {
+    const branch = yield* this.#branch(root, at, number, path)
     // The list grows while it is read.
     for (const next of this.#unread) {
       const step = this.#step(next.step)
-      this.#put({ ...step, branch: this.#branch(next, next.at, next.step, next.path) })
+      this.#put({ ...step, branch: yield* this.#branch(next, next.at, next.step, next.path) })
     }
     return branch
   }
@@ -214,15 +370,17 @@ class Reader {
     this.steps[step.number - 1] = step
   }
 
-  #branch(given: Given, at: string, number: number, path: string): Branch {
+  *#branch(given: Given, at: string, number: number, path: string): Generator<void, Branch> {
     const { fields, members } = given
     const kind = kindOf(fields, at)
     const key = kind === 'group' || kind === 'batch' ? 'jobs' : 'steps'
     const entries = entriesOf(fields, kind, key, at)
     const texts = elementsOf(members.get(key)?.value ?? '[]')
     const defaults = withDefaults(given, at)
+    this.nearMisses.push(...nearMissesInBranch(fields, at))
     const first = this.steps.length + 1
     for (const [index, entry] of entries.entries()) {
+      if (this.#share.isUsedUp()) yield
       const where = `${under(at, key)}[${String(index)}]`
       this.#entry(entry, texts[index] ?? '{}', defaults, {
         up: number,
@@ -237,17 +395,19 @@ class Reader {
     const hooks = kind === 'batch' ? this.#callbacks(given, defaults, number, path, at, entries.length) : []
     if (kind !== 'batch' && isGiven(fields['callbacks']))
       throw bad(under(at, 'callbacks'), `Only a batch has callbacks; this is a ${kind}.`)
+    // An option that every job below outweighs is held to its form as well.
+    if (isGiven(fields['options'])) STEP_OPTIONS_SHAPE.read(fields['options'], under(at, 'options'))
     return { kind, first, count: entries.length, hooks, ...NO_BRANCH_YET }
   }
 
   #callbacks(given: Given, defaults: Defaults, up: number, path: string, at: string, count: number): Hook[] {
     const where = under(at, 'callbacks')
     const sent = isGiven(given.fields['callbacks']) ? anyObject().read(given.fields['callbacks'], where) : {}
-    const members = membersOf(given.members.get('callbacks')?.value ?? '{}')
     for (const name of Object.keys(sent)) {
       if (!HOOKS.some((hook) => hook === name))
         throw bad(under(where, name), `There is no callback ${JSON.stringify(name)}. Known: ${HOOKS.join(', ')}.`)
     }
+    const members = membersOf(given.members.get('callbacks')?.value ?? '{}')
     const hooks = HOOKS.filter((hook) => isGiven(sent[hook]))
     if (hooks.length === 0) throw bad(where, `A batch needs at least one callback: ${HOOKS.join(', ')}.`)
     for (const [place, hook] of hooks.entries()) {
@@ -273,7 +433,8 @@ class Reader {
     const { up, index, path, at, hook, kind } = place
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) throw bad(at, `${at} must be an object.`)
     const fields = sent as Fields
-    const members = membersOf(source)
+    const members = fewMembersOf(source, at)
+    fewFields(optionsIn(fields), under(at, 'options'))
     const number = this.steps.length + 1
     for (const key of ['workflow_timeout', 'workflow_timeout_ms', 'x_parent', 'x_inherit_deadline', 'unique']) {
       if (isGiven(fields[key]) || isGiven(optionsIn(fields)[key])) {
@@ -289,6 +450,7 @@ class Reader {
     if (kind === 'dag' && ownId === null) throw bad(under(at, 'id'), 'A step of a DAG needs an id.')
     const branch = isBranch(fields)
     const template = branch ? null : jobText(fields, members, defaults)
+    this.#share.add(template?.source.length ?? source.length)
     const step: WorkflowStep = {
       number,
       up,
@@ -319,6 +481,9 @@ class Reader {
     }
     const request = this.#request(template, at)
     this.requests.set(number, request)
+    // What comes from the options of a list was told of there.
+    const own = request.nearMisses.filter(({ field }) => !isInherited(field, optionsIn(fields), defaults))
+    this.nearMisses.push(...missesWithin(`${at}.`, own))
     this.steps.push({ ...step, type: request.type })
   }
 
@@ -431,13 +596,29 @@ function entriesOf(fields: Fields, kind: BranchKind, key: 'steps' | 'jobs', at: 
 /** What a branch says for all below it, over what was said above it. */
 function withDefaults({ fields, members, defaults }: Given, at: string): Defaults {
   if (!isGiven(fields['options'])) return defaults
-  const own = anyObject().read(fields['options'], under(at, 'options'))
+  const own = fewFields(fields['options'], under(at, 'options'))
   const texts = membersOf(members.get('options')?.value ?? '{}')
   const kept = [...defaults.members].filter(([key]) => !isSaid(own, key))
   return {
     fields: Object.fromEntries([...kept.map(([key]) => [key, defaults.fields[key]]), ...Object.entries(own)]) as Fields,
     members: new Map([...kept, ...texts]),
   }
+}
+
+function nearMissesInBranch(fields: Fields, at: string): readonly NearMiss[] {
+  const isWhole = at === ''
+  const unknown = Object.keys(fields).filter(
+    (key) => isGiven(fields[key]) && !BRANCH_FIELDS.includes(key) && !(isWhole && UNDERSTOOD.has(key)),
+  )
+  return [
+    ...nearMissesAmong(unknown, isWhole ? WORKFLOW_NAMES : BRANCH_NAMES, isWhole ? '' : `${at}.`),
+    ...nearMissesInOptions(optionsIn(fields), under(at, 'options')),
+  ]
+}
+
+function isInherited(field: string, own: Fields, { members }: Defaults): boolean {
+  const [, key = ''] = /^options\.([^.]*)/.exec(field) ?? []
+  return members.has(key) && !Object.hasOwn(own, key)
 }
 
 interface Template {

@@ -1,5 +1,5 @@
 /** For tests: a workflow whose documents lie in a map, whose jobs end when they are told to. */
-import { NOON, moment, later } from './builders.suite.ts'
+import { drained, NOON, moment, later } from './builders.suite.ts'
 import type { Instant } from './clock.ts'
 import { OjsError } from './errors.ts'
 import type { Fields } from './shape.ts'
@@ -10,7 +10,7 @@ import type { Workflow, WorkflowStep } from './workflow.ts'
 
 export function asked(body: unknown): WorkflowRequest {
   const text = JSON.stringify(body)
-  return readWorkflow(text, JSON.parse(text), NOON)
+  return drained(readWorkflow(text, JSON.parse(text), NOON))
 }
 
 export function refusalOf(body: unknown): { code: string; field: unknown; message: string } {

@@ -243,7 +243,9 @@ export class World {
         this.worker = { ...this.worker, beat: null }
         return
       case 'cancel':
-        return isTerminal(job.state) ? this.refused(() => cancel(job, at)) : this.apply(cancel(job, at))
+        return isTerminal(job.state)
+          ? this.refused(() => cancel(job, at, { reason: 'request' }))
+          : this.apply(cancel(job, at, { reason: 'request' }))
       case 'activate':
         return job.state === 'pending' ? this.apply(activate(job, at)) : this.refused(() => activate(job, at))
       case 'retry': {
@@ -411,6 +413,7 @@ export class World {
       type,
       details,
       interrupted,
+      timeout_kind: kind,
       limit_seconds: limit,
       elapsed_seconds: passed,
       deadline,
@@ -418,16 +421,18 @@ export class World {
     } of errors) {
       const { predicted, reported } = (details ?? {}) as { predicted?: true; reported?: true }
       const foreseen = predicted === true || reported === true
+      // What a worker calls a timeout long before its deadline is an ordinary failure.
+      const isOrdinary = type === 'boom' || type === 'shutdown' || (type === 'timeout' && kind === undefined)
       must(
         'no limit is said to have passed before it had',
-        limit === undefined || foreseen || (passed ?? 0) >= limit,
+        limit === undefined || predicted === true || (passed ?? 0) >= limit,
         type,
         limit,
         passed,
       )
       must(
         'an ending by time tells its deadline',
-        (deadline === undefined) === (foreseen || interrupted === true || type === 'boom' || type === 'shutdown'),
+        (deadline === undefined) === (foreseen || interrupted === true || isOrdinary),
         type,
       )
       must('no decision comes before its deadline', (late ?? 0) >= 0, type, late)

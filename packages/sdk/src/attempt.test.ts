@@ -22,6 +22,7 @@ function stage(more: Partial<AttemptPorts> = {}): Stage {
     type: 't',
     queue: 'q',
     attempt: 1,
+    lease: 1,
     maxAttempts: 3,
     args: [],
     input: [],

@@ -3,10 +3,11 @@
  * the session (`worker/session.ts`) says when to stop, and when nothing of it counts any more.
  */
 import type { Host, Instant } from '@curfew/core'
-import { createContext, type Context } from './context.ts'
+import { createContext, type Context, type ContextPorts } from './context.ts'
 import { LostLeaseError, RequestError } from './errors.ts'
 import type { AttemptFacts, Call, Stop } from './isolate/protocol.ts'
 import { LatestWins } from './latest.ts'
+import { LazyAbort } from './lazy-abort.ts'
 import type { Hold } from './report.ts'
 import { stopError } from './stop-error.ts'
 
@@ -17,9 +18,9 @@ export interface AttemptPorts {
   readonly saveProgress: (hold: Hold, progress: ProgressCall, signal: AbortSignal) => Promise<void>
   readonly enqueue: (hold: Hold, call: Call & { op: 'enqueue' }) => Promise<unknown>
   /** The handler gave a sign of life. `isBare`: the next beat has to carry it. */
-  readonly onSign: (isBare: boolean) => void
+  readonly onSign: (isBare: boolean, hold: Hold) => void
   /** The server refused a call of this attempt: the lease is gone. */
-  readonly onLost: () => void
+  readonly onLost: (hold: Hold) => void
 }
 
 export type ProgressCall = Call & { op: 'progress' }
@@ -27,12 +28,12 @@ export type ProgressCall = Call & { op: 'progress' }
 const FLUSH_PATIENCE_MS = 5_000
 const NOTHING = Promise.resolve()
 
-export class Attempt {
+export class Attempt implements ContextPorts {
   readonly hold: Hold
   readonly facts: AttemptFacts
   readonly context: Context
   readonly #ports: AttemptPorts
-  readonly #controller = new AbortController()
+  readonly #stop = new LazyAbort()
   /** Ends what is being saved; made when something is. */
   #saving: AbortController | null = null
   #checkpoints: LatestWins<unknown> | null = null
@@ -45,17 +46,21 @@ export class Attempt {
     this.facts = facts
     this.#ports = ports
     this.#endsAt = facts.hardAt
-    this.context = createContext(facts, this.#controller.signal, {
-      host: ports.host,
-      call: (call) => this.perform(call),
-      endsAt: () => this.#endsAt,
-    })
+    this.context = createContext(facts, this.#stop, this)
+  }
+
+  get host(): Host {
+    return this.#ports.host
+  }
+
+  endsAt(): number {
+    return this.#endsAt
   }
 
   /** Aborts the signal; the first reason is the one it gives. The handler is waited for until `endsAt`. */
   abort(stop: Stop, endsAt: Instant, isLost: boolean): void {
     this.#endsAt = isLost ? -Infinity : Math.min(this.#endsAt, endsAt)
-    if (!this.#controller.signal.aborted) this.#controller.abort(stopError(stop))
+    if (!this.#stop.aborted) this.#stop.abort(stopError(stop))
   }
 
   /** Nothing the handler asks for counts any more. */
@@ -70,10 +75,15 @@ export class Attempt {
     this.#saving?.abort(new LostLeaseError('This attempt is over; nothing it asks for counts.'))
   }
 
+  /** Something the handler saved is on its way. */
+  get isSaving(): boolean {
+    return this.#checkpoints?.isIdle === false || this.#progress?.isIdle === false
+  }
+
   /** Until what the handler saved has arrived, or is given up. */
   async flush(): Promise<void> {
+    if (!this.isSaving) return
     const [checkpoints, progress] = [this.#checkpoints, this.#progress]
-    if ((checkpoints?.isIdle ?? true) && (progress?.isIdle ?? true)) return
     const { promise, cancel } = patience(this.#ports.host, FLUSH_PATIENCE_MS)
     const saved = Promise.all([checkpoints?.flush() ?? NOTHING, progress?.flush() ?? NOTHING])
     await Promise.race([saved, promise])
@@ -82,18 +92,18 @@ export class Attempt {
   }
 
   /** What the handler asks of the worker, here or from its isolate. */
-  async perform(call: Call): Promise<unknown> {
+  async call(call: Call): Promise<unknown> {
     if (this.#isOver) throw new LostLeaseError('This attempt is over; nothing it asks for counts.')
     switch (call.op) {
       case 'heartbeat':
-        this.#ports.onSign(true)
+        this.#ports.onSign(true, this.hold)
         return null
       case 'progress':
-        this.#ports.onSign(false)
+        this.#ports.onSign(false, this.hold)
         await this.#saved(this.#progressLane().put(call))
         return null
       case 'checkpoint':
-        this.#ports.onSign(false)
+        this.#ports.onSign(false, this.hold)
         await this.#saved(this.#checkpointLane().put(call.state))
         return null
       case 'enqueue':
@@ -122,7 +132,7 @@ export class Attempt {
     try {
       await saving
     } catch (error) {
-      if (error instanceof RequestError && error.status === 409) this.#ports.onLost()
+      if (error instanceof RequestError && error.status === 409) this.#ports.onLost(this.hold)
       throw error
     }
   }

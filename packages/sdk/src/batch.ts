@@ -3,8 +3,14 @@
  * leaves when the last of them has arrived, and what a layer answered by itself is left out.
  */
 import type { Connection } from './connection.ts'
-import type { Job } from './define-job.ts'
-import type { EnqueueOptions, EnqueueRequest, WireJob } from './enqueue-options.ts'
+import { argsOf, encodeInput, type Job } from './define-job.ts'
+import {
+  wireJob,
+  type EnqueueOptions,
+  type EnqueueRequest,
+  type PreparedOptions,
+  type WireJob,
+} from './enqueue-options.ts'
 import { InputError, RequestError } from './errors.ts'
 import { isFine } from './refusal.ts'
 import { deferred } from './waiting.ts'
@@ -65,6 +71,32 @@ export async function sendTogether(
   return Promise.all(outcomes)
 }
 
+/**
+ * Jobs of one kind with the same options, which no layer has to see: the options are written once. A job that cannot be
+ * sent is named by its index.
+ */
+export async function prepareAlike(
+  prepared: PreparedOptions,
+  inputs: readonly unknown[],
+  newId: () => string,
+): Promise<readonly WireJob[]> {
+  const { job } = prepared
+  const one = (args: readonly unknown[], index: number): WireJob => {
+    try {
+      return wireJob(prepared, newId(), args)
+    } catch (error) {
+      throw atIndex(error, index)
+    }
+  }
+  if (job.options.input === undefined) return inputs.map((input, index) => one(argsOf(input), index))
+  const checked = inputs.map((input, index) =>
+    encodeInput(job, input).catch((error: unknown) => {
+      throw atIndex(error, index)
+    }),
+  )
+  return (await Promise.all(checked)).map(one)
+}
+
 /** The request itself. A batch that was heard before the answer got lost is there as a whole. */
 export async function postBatch(
   connection: Connection,
@@ -96,7 +128,7 @@ export async function postBatch(
   return found
 }
 
-function atIndex(error: unknown, index: number): unknown {
+export function atIndex(error: unknown, index: number): unknown {
   if (error instanceof RequestError || !(error instanceof InputError)) return error
   return new InputError(`Entry ${String(index)}: ${error.message}`, { ...error.details, index })
 }

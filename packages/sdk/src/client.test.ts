@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { entry } from './batch.ts'
 import { Client } from './client.ts'
 import { defineJob } from './define-job.ts'
@@ -156,6 +157,53 @@ describe('enqueueMany', () => {
       details: { index: 1, path: '/0' },
     })
     expect(server.asked).toEqual([])
+  })
+
+  test('sends the same with a layer that changes nothing as without', async () => {
+    const count = defineJob('a.count', { input: z.object({ n: z.number() }), queue: 'slow', limits: { timeout: '5s' } })
+    const options = {
+      priority: 3,
+      meta: { a: 'ä' },
+      onTimeout: 'discard',
+      totalTimeout: { ms: 1_500 },
+      tags: ['x'],
+      parent: { jobId: ID },
+      inheritDeadline: true,
+    } as const
+    const bodies = []
+    for (const middleware of [[], [(request, next) => next(request)] as EnqueueMiddleware[]]) {
+      const { server, client } = open(undefined, middleware)
+      await client.enqueueMany(count, [{ n: 1 }, { n: 2 }], options)
+      await client.enqueueMany(mail, [['a']])
+      bodies.push(server.asked.filter(({ method }) => method === 'POST').map(({ text }) => text))
+    }
+    expect(bodies[0]).toHaveLength(2)
+    expect(bodies[0]).toEqual(bodies[1])
+  })
+
+  test('options that cannot be sent are refused, and nothing leaves', async () => {
+    const { server, client } = open()
+    const bad = client.enqueueMany(mail, [['a'], ['b']], { timeout: 'soon' as never })
+    await expect(bad).rejects.toMatchObject({ name: 'InputError', message: expect.stringMatching(/^Entry 0: /) })
+    await expect(client.enqueueMany(mail, [['a']], { queu: 'x' } as never)).rejects.toThrow(/no option queu/)
+    expect(server.asked).toEqual([])
+  })
+
+  test('an input that does not fit its schema is named', async () => {
+    const { server, client } = open()
+    const count = defineJob('a.count', { input: z.object({ n: z.number() }) })
+    await expect(client.enqueueMany(count, [{ n: 1 }, { n: 'x' as never }])).rejects.toMatchObject({
+      message: expect.stringMatching(/^Entry 1: The input of a\.count does not fit/),
+      details: { index: 1, path: '/n' },
+    })
+    expect(server.asked).toEqual([])
+  })
+
+  test('what only some servers understand is asked for once, and refused elsewhere', async () => {
+    const { server, client } = open((asked) => (asked.url === '/ojs/manifest' ? refused(404, 'not_found') : null))
+    const bad = client.enqueueMany(mail, [['a'], ['b']], { onTimeout: 'discard' })
+    await expect(bad).rejects.toBeInstanceOf(UnsupportedError)
+    expect(server.urls).toEqual(['GET /ojs/manifest'])
   })
 
   test('what the server refuses names the entry too', async () => {

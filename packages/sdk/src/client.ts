@@ -6,14 +6,22 @@
  */
 import { setMaxListeners } from 'node:events'
 import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
-import { postBatch, sendTogether, type EnqueueEntry } from './batch.ts'
+import { atIndex, postBatch, prepareAlike, sendTogether, type EnqueueEntry } from './batch.ts'
 import { Apis } from './apis.ts'
-import { Connection, type ConnectOptions } from './connection.ts'
+import { Connection, type Call, type ConnectOptions } from './connection.ts'
 import { Crons } from './crons.ts'
-import { decodeOutput, type Job } from './define-job.ts'
+import { decodeOutput, type AnyJob, type Job } from './define-job.ts'
 import type { Duration } from './durations.ts'
 import { EnqueueLane } from './enqueue-lane.ts'
-import { momentsOf, toWire, type EnqueueOptions, type EnqueueRequest, type WireJob } from './enqueue-options.ts'
+import {
+  momentsOf,
+  prepareOptions,
+  toWire,
+  type EnqueueOptions,
+  type EnqueueRequest,
+  type PreparedOptions,
+  type WireJob,
+} from './enqueue-options.ts'
 import { CurfewError, InputError, UnsupportedError } from './errors.ts'
 import { listen, type CurfewEvent, type EventFilter } from './events.ts'
 import { Journeys } from './journeys.ts'
@@ -31,10 +39,24 @@ export type ClientOptions = ConnectOptions & {
   readonly middleware?: readonly EnqueueMiddleware[]
 }
 
+/** Which jobs are listed: all that is given must hold. Times are exclusive. */
 export interface JobFilter extends Signalled {
   readonly queue?: string
-  readonly state?: JobState
+  readonly state?: JobState | readonly JobState[]
   readonly type?: string
+  /** The type of the last error. */
+  readonly errorType?: string
+  /** The limit that the last error names. */
+  readonly timeoutKind?: 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
+  readonly tag?: string
+  /** The worker that holds the job, or made its last attempt. */
+  readonly worker?: string
+  readonly priority?: number
+  readonly createdAfter?: Date
+  readonly createdBefore?: Date
+  /** When it was completed, cancelled or discarded. */
+  readonly endedAfter?: Date
+  readonly endedBefore?: Date
 }
 
 /** What may be changed while a job waits; `null` takes it away. */
@@ -124,13 +146,17 @@ export class Client {
     second: readonly unknown[] | Signalled = {},
     third: Omit<EnqueueOptions, 'id'> = {},
   ): Promise<JobView[]> {
-    const { signal } = Array.isArray(first) ? (second as Signalled) : third
-    const entries: readonly EnqueueEntry[] = isEntries(first)
-      ? first
-      : (second as readonly unknown[]).map((input) => ({ job: first, input, options: withoutSignal(third) }))
     return this.#opened(async () => {
-      if (entries.length > MOST_IN_BATCH)
+      const { signal } = isEntries(first) ? (second as Signalled) : third
+      const count = isEntries(first) ? first.length : (second as readonly unknown[]).length
+      if (count > MOST_IN_BATCH)
         throw new InputError(`${String(MOST_IN_BATCH)} jobs at most can stand or fall together.`, {})
+      if (count === 0) return []
+      if (!isEntries(first) && this.#layers.length === 0 && !('id' in third))
+        return this.#enqueueAlike(first, second as readonly unknown[], third)
+      const entries: readonly EnqueueEntry[] = isEntries(first)
+        ? first
+        : (second as readonly unknown[]).map((input) => ({ job: first, input, options: withoutSignal(third) }))
       const requests = entries.map(({ job, input, options }): EnqueueRequest => {
         const id = options?.id ?? this.connection.newId()
         return { job, input, options: { ...options, id } }
@@ -143,6 +169,18 @@ export class Client {
         (jobs) => postBatch(this.connection, jobs, areOwnIds, signal),
       )
     })
+  }
+
+  /** Without layers nothing can change one of them. */
+  async #enqueueAlike(
+    job: Job<unknown, unknown, unknown, unknown>,
+    inputs: readonly unknown[],
+    { signal, ...options }: Omit<EnqueueOptions, 'id'>,
+  ): Promise<JobView[]> {
+    const jobs = await prepareAlike(prepareFirst(job, options), inputs, () => this.connection.newId())
+    const [first] = jobs
+    if (first !== undefined) await this.#supported(first, signal)
+    return [...(await postBatch(this.connection, jobs, true, signal))]
   }
 
   /** What an enqueue would mean: every limit, which one wins, which attempts fit. Nothing is stored. */
@@ -230,9 +268,9 @@ export class Client {
 
   /** Jobs, newest first, fetched by and by. */
   async *list(filter: JobFilter = {}): AsyncGenerator<JobView, void, undefined> {
-    const { queue, state, type } = filter
+    const asked = queryOf(filter)
     for (let cursor: string | undefined; ;) {
-      const query = { queue, state, type, cursor, limit: 200 }
+      const query = { ...asked, cursor, limit: 200 }
       const { jobs, pagination } = await this.#opened(() =>
         get<{ jobs: JobView[]; pagination?: Pagination }>(this.connection, '/ojs/v1/jobs', filter, query),
       )
@@ -266,6 +304,7 @@ export class Client {
   async close(): Promise<void> {
     this.#closing.abort(closed())
     while (this.#open.size > 0) await Promise.allSettled([...this.#open])
+    this.connection.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -274,9 +313,13 @@ export class Client {
 
   async #prepared(request: EnqueueRequest): Promise<WireJob> {
     const wire = await toWire(request)
-    if (wire.ours.length === 0) return wire
-    const { signal } = request.options
-    if (await unlessAborted(this.connection.supports('limits'), signal)) return wire
+    await this.#supported(wire, request.options.signal)
+    return wire
+  }
+
+  async #supported(wire: WireJob, signal: AbortSignal | undefined): Promise<void> {
+    if (wire.ours.length === 0) return
+    if (await unlessAborted(this.connection.supports('limits'), signal)) return
     throw new UnsupportedError(`The server would ignore what this job asks for: ${wire.ours.join(', ')}.`, {
       options: wire.ours,
     })
@@ -309,6 +352,15 @@ function isEntries(
   return Array.isArray(given)
 }
 
+/** What is wrong with the options is wrong with the first job, as where each is prepared by itself. */
+function prepareFirst(job: AnyJob, options: Omit<EnqueueOptions, 'id'>): PreparedOptions {
+  try {
+    return prepareOptions(job, options)
+  } catch (error) {
+    throw atIndex(error, 0)
+  }
+}
+
 function withoutSignal<T extends Signalled>({ signal: _, ...rest }: T): Omit<T, 'signal'> {
   return rest
 }
@@ -319,4 +371,22 @@ function idOf(ref: JobRef): string {
 
 function pathOf(ref: JobRef): string {
   return `/ojs/v1/jobs/${part(idOf(ref))}`
+}
+
+function queryOf(filter: JobFilter): NonNullable<Call['query']> {
+  const { queue, state, type, errorType, timeoutKind, tag, worker, priority } = filter
+  return {
+    queue,
+    state: typeof state === 'string' ? state : state?.join(','),
+    type,
+    error_type: errorType,
+    timeout_kind: timeoutKind,
+    tag,
+    worker,
+    priority,
+    created_after: filter.createdAfter?.toISOString(),
+    created_before: filter.createdBefore?.toISOString(),
+    ended_after: filter.endedAfter?.toISOString(),
+    ended_before: filter.endedBefore?.toISOString(),
+  }
 }

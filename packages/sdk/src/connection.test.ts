@@ -131,6 +131,16 @@ describe('trying again', () => {
     expect(server.asked).toHaveLength(1)
   })
 
+  test.each([
+    ['an error', refused(503, 'storage_damaged', { retryable: false })],
+    ['a problem', { status: 503, body: { title: 'storage_damaged', code: 'storage_damaged', retryable: false } }],
+    ['a 429', refused(429, 'rate_limited', { retryable: false })],
+  ] satisfies [string, Line][])('%s that says it is not worth another try is not tried again', async (_, line) => {
+    const { host, server, connection } = open([line])
+    await expect(turning(host, connection.call(GET))).rejects.toMatchObject({ retryable: false })
+    expect(server.asked).toHaveLength(1)
+  })
+
   test('ends after the tries that are allowed, with the last outcome', async () => {
     const { host, server, connection } = open([UNAVAILABLE, 'dead'], { retries: 3 })
     await expect(turning(host, connection.call(GET))).rejects.toBeInstanceOf(NetworkError)

@@ -2,8 +2,8 @@
  * One server, and how to speak to it: headers, refusals, tries.
  *
  * A try ends by its answer, by its timeout or by the caller's signal. Only calls that may be repeated are repeated: after
- * no answer, and after 429, 502, 503 and 504; never after any other refusal. In between they wait, longer each time and
- * by chance, at least as long as Retry-After says. What the server can do is asked once, when somebody first needs it.
+ * no answer, and after 429, 502, 503 and 504 unless the answer says `retryable: false`; never after any other refusal. In
+ * between they wait, longer each time and by chance, at least as long as Retry-After says. What the server can do is asked once, when somebody first needs it.
  */
 import { formatDuration, instant, uuidV7, type Host, type Random } from '@curfew/core'
 import { toMillis, type Duration } from './durations.ts'
@@ -11,9 +11,12 @@ import { InputError, NetworkError, RequestError, UnsupportedError } from './erro
 import { nodeHost, systemRandom } from './host.ts'
 import { silentLog, type Log } from './log.ts'
 import { isFine, isPassing, parsed, refusalOf } from './refusal.ts'
+import { StaleConnectionError } from './http/http-connection.ts'
+import { socketTransport } from './http/socket-transport.ts'
 import {
-  httpTransport,
+  fetchTransport,
   inProcessTransport,
+  type Begun,
   type Fetch,
   type InProcessServer,
   type Transport,
@@ -105,8 +108,7 @@ export class Connection {
     this.#tenant = options.tenant
     this.#timeoutMs = options.timeout === undefined ? DEFAULT_TIMEOUT_MS : toMillis(options.timeout, 'timeout')
     this.#retries = options.retries ?? DEFAULT_RETRIES
-    this.#transport =
-      'server' in options ? inProcessTransport(options.server) : httpTransport(checkedUrl(options.url), options.fetch)
+    this.#transport = transportFor(options, this.host)
   }
 
   /** The answer's JSON. Throws a RequestError when the server refused, a NetworkError when nobody answered. */
@@ -125,13 +127,16 @@ export class Connection {
       try {
         const response = await this.#try(request, call.timeoutMs ?? this.#timeoutMs, call.signal)
         if (isLast || !isPassing(response.status)) return { ...response, tries }
-        const { retryAfterMs } = this.refusal(response)
+        const { retryable, retryAfterMs } = this.refusal(response)
+        if (!retryable) return { ...response, tries }
         if (retryAfterMs !== null && retryAfterMs > LONGEST_RETRY_AFTER_MS) return { ...response, tries }
         waitMs = retryAfterMs ?? 0
         this.log.debug({ path: call.path, tries, status: response.status }, 'the server asked to be asked again')
       } catch (error) {
         if (isLast || !(error instanceof NetworkError)) throw error
         this.log.debug({ path: call.path, tries, err: error.message }, 'no answer; trying again')
+        // The server had closed the connection, as servers do with idle ones; a new one is no burden to it.
+        if (error.cause instanceof StaleConnectionError) continue
       }
       // On top of what the server asked for, so that not all come back in the same instant.
       await sleep(this.host, waitMs + backoffMs(tries, this.random), call.signal)
@@ -144,15 +149,16 @@ export class Connection {
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<AsyncIterable<string>> {
-    const gone = new AbortController()
+    const request = this.#requestFor({ method: 'GET', path, idempotent: true })
+    const asked = { ...request, headers: { ...request.headers, accept: 'text/event-stream', ...headers } }
+    if (signal.aborted) throw reasonOf(signal)
+    const begun = this.#transport.begin(asked)
     const hangUp = (): void => {
-      gone.abort(signal.reason)
+      begun.abort(reasonOf(signal))
     }
     signal.addEventListener('abort', hangUp, { once: true })
     try {
-      const request = this.#requestFor({ method: 'GET', path, idempotent: true })
-      const asked = { ...request, headers: { ...request.headers, accept: 'text/event-stream', ...headers } }
-      const response = await this.#try(asked, this.#timeoutMs, signal, gone)
+      const response = await this.#answerTo(begun, this.#timeoutMs, signal)
       if (!isFine(response.status)) throw this.refusal(response)
       if (typeof response.body === 'string') throw new UnsupportedError('The server has no stream of events here.')
       return untilGone(response.body, () => {
@@ -195,6 +201,11 @@ export class Connection {
     this.#manifest = null
   }
 
+  /** Connections are closed: idle ones now, the others when their calls are over. A call that still comes is made. */
+  close(): void {
+    this.#transport.close()
+  }
+
   /** A new id, in the order of time. */
   newId(): string {
     return uuidV7(instant(this.host.wallMs()), this.random)
@@ -226,17 +237,17 @@ export class Connection {
     }
   }
 
-  #try(
+  async #try(
     request: Omit<TransportRequest, 'signal'>,
     timeoutMs: number,
     signal: AbortSignal | undefined,
-    controller = new AbortController(),
   ): Promise<TransportResponse> {
+    if (signal?.aborted === true) throw reasonOf(signal)
+    return this.#answerTo(this.#transport.begin(request), timeoutMs, signal)
+  }
+
+  #answerTo(begun: Begun, timeoutMs: number, signal: AbortSignal | undefined): Promise<TransportResponse> {
     return new Promise((resolve, reject) => {
-      if (signal?.aborted === true) {
-        reject(reasonOf(signal))
-        return
-      }
       const timer = this.host.setTimer(timeoutMs, () => {
         giveUp(new NetworkError(`No answer within ${formatDuration(timeoutMs)}.`))
       })
@@ -251,14 +262,28 @@ export class Connection {
       const giveUp = (reason: Error): void => {
         finish()
         reject(reason)
-        controller.abort(reason)
+        begun.abort(reason)
       }
       signal?.addEventListener('abort', stop, { once: true })
-      this.#transport({ ...request, signal: controller.signal })
-        .then(resolve, reject)
-        .finally(finish)
+      begun.answer.then(
+        (response) => {
+          finish()
+          resolve(response)
+        },
+        (error: Error) => {
+          finish()
+          reject(error)
+        },
+      )
     })
   }
+}
+
+/** Sockets of our own, unless the application brings a `fetch`, which then does everything. */
+function transportFor(options: ConnectOptions, host: Host): Transport {
+  if ('server' in options) return inProcessTransport(options.server)
+  const url = checkedUrl(options.url)
+  return options.fetch === undefined ? socketTransport(url, host) : fetchTransport(url, options.fetch)
 }
 
 function checkedUrl(url: string): string {

@@ -1,6 +1,7 @@
 import { FakeClock } from '@curfew/core'
 import { describe, expect, test, vi } from 'vitest'
 import { createContext, type Context } from './context.ts'
+import { LazyAbort } from './lazy-abort.ts'
 import { defineJob } from './define-job.ts'
 import { CancelledError, DeadlineError, InputError, LostLeaseError, RequestError } from './errors.ts'
 import type { AttemptFacts, Call } from './isolate/protocol.ts'
@@ -10,13 +11,14 @@ const GRACE_MS = 1_000
 
 function attempt(answer: (call: Call) => unknown = () => null) {
   const clock = new FakeClock(1_000_000)
-  const aborter = new AbortController()
+  const aborter = new LazyAbort()
   const calls: Call[] = []
   const facts: AttemptFacts = {
     jobId: 'job-1',
     type: 'video.transcode',
     queue: 'default',
     attempt: 1,
+    lease: 1,
     maxAttempts: 3,
     args: ['v1'],
     input: null,
@@ -29,7 +31,7 @@ function attempt(answer: (call: Call) => unknown = () => null) {
     hardAt: clock.monotonicMs() + SOFT_MS + GRACE_MS,
   }
   const end = { at: facts.hardAt }
-  const ctx: Context = createContext(facts, aborter.signal, {
+  const ctx: Context = createContext(facts, aborter, {
     host: clock,
     endsAt: () => end.at,
     async call(call) {

@@ -12,6 +12,7 @@ import type { EnqueueOptions } from './enqueue-options.ts'
 import { DeadlineError, InputError } from './errors.ts'
 import type { AttemptFacts, Call } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
+import type { LazyAbort } from './lazy-abort.ts'
 import { stopError } from './stop-error.ts'
 import { timerAt } from './timer-at.ts'
 import type { JobView } from './wire.ts'
@@ -25,6 +26,11 @@ export interface Context {
   readonly queue: string
   /** The number of this attempt, from 1. */
   readonly attempt: number
+  /**
+   * Grows with each time this job is handed out, and never repeats: a fencing token for systems that the handler writes
+   * to. It orders the attempts of one job, not of several. Null on servers that do not number their leases.
+   */
+  readonly lease: number | null
   readonly maxAttempts: number | null
   readonly args: readonly unknown[]
   readonly meta: Readonly<Record<string, unknown>>
@@ -75,13 +81,14 @@ export interface ContextPorts {
 /** While a budget runs in the grace, the end of the attempt is read again this often: it may have moved nearer. */
 const REREAD_MS = 50
 
-export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: ContextPorts): Context {
+/** `stop` makes the signal when the handler asks for it. */
+export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: ContextPorts): Context {
   const { host } = ports
   const remaining = (): number => Math.max(0, Math.floor(facts.softAt - host.monotonicMs()))
   const graceRemaining = (): number => {
     const [now, endsAt] = [host.monotonicMs(), ports.endsAt()]
     if (endsAt === Infinity) return Infinity
-    return Math.max(0, Math.floor(endsAt - (signal.aborted ? now : Math.max(now, facts.softAt))))
+    return Math.max(0, Math.floor(endsAt - (stop.aborted ? now : Math.max(now, facts.softAt))))
   }
 
   return {
@@ -89,18 +96,22 @@ export function createContext(facts: AttemptFacts, signal: AbortSignal, ports: C
     type: facts.type,
     queue: facts.queue,
     attempt: facts.attempt,
+    lease: facts.lease,
     maxAttempts: facts.maxAttempts,
     args: facts.args,
     meta: facts.meta,
     lastCheckpoint: facts.lastCheckpoint,
     workflowId: facts.workflowId,
     parentResults: facts.parentResults,
-    signal,
+    get signal() {
+      return stop.signal
+    },
     remaining,
     graceRemaining,
 
     async withBudget(duration, run) {
       const limitMs = toMillis(duration, 'withBudget')
+      const { signal } = stop
       if (signal.aborted) {
         if (graceRemaining() === 0) throw signal.reason
         const budget = new Budget(host, limitMs)

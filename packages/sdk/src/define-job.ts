@@ -73,6 +73,11 @@ export async function encodeInput(job: AnyJob, input: unknown): Promise<readonly
       )
     }
   }
+  return argsOf(input)
+}
+
+/** The arguments of an input that nothing has to check. */
+export function argsOf(input: unknown): readonly unknown[] {
   if (Array.isArray(input)) return input as unknown[]
   return input === undefined ? [] : [input]
 }

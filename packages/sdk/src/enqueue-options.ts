@@ -66,13 +66,32 @@ const KNOWN = new Set(
   ).split(' '),
 )
 
+/** What an enqueue says besides its id and its input: the same text for every job with the same options. */
+export interface PreparedOptions {
+  readonly job: AnyJob
+  /** Everything before the arguments, and everything after them. */
+  readonly before: string
+  readonly after: string
+  /** Options that only a server of ours understands. */
+  readonly ours: readonly string[]
+}
+
 export async function toWire({ job, input, options }: EnqueueRequest): Promise<WireJob> {
-  for (const name of Object.keys(options)) {
-    if (!KNOWN.has(name)) throw new InputError(`An enqueue has no option ${name}.`, { field: name })
-  }
+  refuseUnknown(options)
   const args = await encodeInput(job, input)
-  const { id, parent, inheritDeadline } = options
-  if (!isUuidV7(id)) throw new InputError('id must be a UUIDv7 in lower case.', { field: 'id' })
+  if (!isUuidV7(options.id)) throw new InputError('id must be a UUIDv7 in lower case.', { field: 'id' })
+  return wireJob(prepareOptions(job, options), options.id, args)
+}
+
+/** `id` is a UUIDv7. */
+export function wireJob({ job, before, after, ours }: PreparedOptions, id: string, args: readonly unknown[]): WireJob {
+  const template = `${before}${jsonText(args, `The input of ${job.type}`)}${after}`
+  return { id, type: job.type, args, json: `{"id":"${id}",${template}`, template: `{${template}`, ours }
+}
+
+export function prepareOptions(job: AnyJob, options: Omit<EnqueueOptions, 'id'>): PreparedOptions {
+  refuseUnknown(options)
+  const { parent, inheritDeadline } = options
   if (inheritDeadline === true && parent === undefined)
     throw new InputError('inheritDeadline needs a parent to inherit from.', { field: 'inheritDeadline' })
   const limits = widelyKnown(limitsOnWire({ ...job.options.limits, ...given(options) }))
@@ -90,26 +109,27 @@ export async function toWire({ job, input, options }: EnqueueRequest): Promise<W
     pending: options.pending,
   }
   const members = [
-    member('type', job.type),
-    `"args":${jsonText(args, `The input of ${job.type}`)}`,
-    options.meta === undefined ? '' : `"meta":${jsonText(options.meta, `The meta of ${job.type}`)}`,
-    Object.values(said).every((value) => value === undefined) ? '' : member('options', said),
-    onTimeout === undefined ? '' : member('x_on_timeout', onTimeout),
-    parent === undefined ? '' : member('x_parent', parentOnWire(parent)),
-    inheritDeadline === true ? '"x_inherit_deadline":true' : '',
+    options.meta === undefined ? '' : `,"meta":${jsonText(options.meta, `The meta of ${job.type}`)}`,
+    Object.values(said).every((value) => value === undefined) ? '' : `,${member('options', said)}`,
+    onTimeout === undefined ? '' : `,${member('x_on_timeout', onTimeout)}`,
+    parent === undefined ? '' : `,${member('x_parent', parentOnWire(parent))}`,
+    inheritDeadline === true ? ',"x_inherit_deadline":true' : '',
   ]
-  const template = members.filter((text) => text !== '').join(',')
   return {
-    id,
-    type: job.type,
-    args,
-    json: `{${member('id', id)},${template}}`,
-    template: `{${template}}`,
+    job,
+    before: `${member('type', job.type)},"args":`,
+    after: `${members.join('')}}`,
     ours: [
       ...limits.ours,
       ...(parent === undefined ? [] : ['parent']),
       ...(inheritDeadline === true ? ['inheritDeadline'] : []),
     ],
+  }
+}
+
+function refuseUnknown(options: EnqueueOptions): void {
+  for (const name of Object.keys(options)) {
+    if (!KNOWN.has(name)) throw new InputError(`An enqueue has no option ${name}.`, { field: name })
   }
 }
 

@@ -72,6 +72,28 @@ describe('definitions', () => {
 })
 
 describe('start', () => {
+  test('with a key is repeated when no answer comes, under the same key', async () => {
+    const { host, server, client } = open(['dead', { status: 503, body: '' }, { status: 202, body: head }])
+    const options = { idempotencyKey: 'order-7', headers: { 'X-Mine': 'yes' } }
+    const started = await turning(host, client.journeys.start('quote', { a: 1 }, options))
+    expect(started).toMatchObject({ phase: 'RUNNING', journeyId: ID })
+    expect(server.asked.map(({ headers }) => [headers['idempotency-key'], headers['x-mine']])).toEqual(
+      Array(3).fill(['order-7', 'yes']),
+    )
+  })
+
+  test('with an id of the run names it in the body, and is repeated when no answer comes', async () => {
+    const { host, server, client } = open(['dead', { status: 202, body: head }])
+    await turning(host, client.journeys.start('quote', { a: 1 }, { id: ID }))
+    await client.journeys.start('quote', undefined, { id: ID })
+    expect(server.asked.map(({ text }) => JSON.parse(text) as unknown)).toEqual([
+      { a: 1, x_journey_id: ID },
+      { a: 1, x_journey_id: ID },
+      { x_journey_id: ID },
+    ])
+    await expect(client.journeys.start('quote', [1], { id: ID })).rejects.toBeInstanceOf(InputError)
+  })
+
   test('gives a run that goes on, at a step, or over already', async () => {
     const { server, client } = open([
       { status: 202, body: { ...head, statusUrl: '/x' } },

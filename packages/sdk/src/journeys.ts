@@ -16,7 +16,7 @@ import type {
 } from './journey-wire.ts'
 import { get, part, type Signalled } from './operators.ts'
 import { jsonText } from './plain-json.ts'
-import { isFine } from './refusal.ts'
+import { isFine, isRecord } from './refusal.ts'
 import { untilOver, type WaitOptions } from './result.ts'
 
 /** A run by its id, or as `start` gave it. */
@@ -35,6 +35,10 @@ export interface StartOptions extends RequestParts {
   readonly parent?: ParentRef
   /** End no later than the parent. */
   readonly inheritDeadline?: boolean
+  /** One run for all starts with this key: 1 to 255 printable ASCII characters, such as a UUID. */
+  readonly idempotencyKey?: string
+  /** The id that the run is to have, a UUIDv7 in lower case: one run for all starts with it. The input must be an object. */
+  readonly id?: string
   /** How long to wait for the answer to a start that waits for the run: 5 minutes unless set. The run goes on. */
   readonly timeout?: Duration
 }
@@ -112,8 +116,8 @@ export class Journeys {
   // ---- Runs ----
 
   /**
-   * Begins a run. What comes back is running still, or over already when the definition starts synchronously. Not
-   * repeated when no answer comes: the run may have begun.
+   * Begins a run. What comes back is running still, or over already when the definition starts synchronously. With
+   * `idempotencyKey` or `id` it is repeated when no answer comes; without them it is not: the run may have begun.
    */
   start<In, Out>(
     journey: JourneyRef<In, Out> | string,
@@ -127,11 +131,12 @@ export class Journeys {
       >({
         method: 'POST',
         path: `${RUNS}/${part(name)}/start`,
-        json: input === undefined ? '{}' : jsonText(input, `The input of ${name}`),
+        json: inputText(name, input, options),
         query: { ...options.query, version: options.version, ...parentInQuery(options) },
-        idempotent: false,
+        idempotent: options.idempotencyKey !== undefined || options.id !== undefined,
         timeoutMs: toMillis(options.timeout ?? START_TIMEOUT, 'timeout'),
         ...partsOf(options),
+        ...keyIn(options),
       })
       if (isOutcome<Out>(answer)) return answer
       const { journeyId, journeyName } = answer
@@ -238,6 +243,18 @@ function textOf(definition: AnyDefinition): Pick<Call, 'json' | 'headers'> {
 
 function partsOf({ headers, signal }: RequestParts): Pick<Call, 'headers' | 'signal'> {
   return { ...(headers === undefined ? {} : { headers }), signal }
+}
+
+/** The server reads the id of the run from the body, and leaves it out of the context. */
+function inputText(name: string, input: unknown, { id }: StartOptions): string {
+  if (id === undefined) return input === undefined ? '{}' : jsonText(input, `The input of ${name}`)
+  if (input !== undefined && !isRecord(input))
+    throw new InputError(`The input of ${name} must be an object where the run is given an id.`, { field: 'id' })
+  return jsonText({ ...input, x_journey_id: id }, `The input of ${name}`)
+}
+
+function keyIn({ headers, idempotencyKey }: StartOptions): Pick<Call, 'headers'> {
+  return idempotencyKey === undefined ? {} : { headers: { ...headers, 'Idempotency-Key': idempotencyKey } }
 }
 
 function parentInQuery({ parent, inheritDeadline }: StartOptions): NonNullable<Call['query']> {

@@ -90,6 +90,8 @@ export interface DeadLettersMeant extends DeadLetterFilter {
   readonly until?: Date
   /** At most so many. */
   readonly limit?: number
+  /** Said where nothing else is: all dead letters are meant. */
+  readonly all?: true
 }
 
 export class DeadLetters {
@@ -141,7 +143,7 @@ export class DeadLetters {
 
   /** Those named by ids, or all that have in common what is said; a chunk at a time, on the server. */
   retryMany(meant: DeadLettersMeant & Signalled = {}): Promise<BulkOutcome> {
-    const { ids, queue, type, errorType, since, until, limit, signal } = meant
+    const { ids, queue, type, errorType, since, until, limit, all, signal } = meant
     const filter = {
       queue,
       type,
@@ -149,7 +151,7 @@ export class DeadLetters {
       since: since?.toISOString(),
       until: until?.toISOString(),
     }
-    const body = { job_ids: ids, filter, limit }
+    const body = { job_ids: ids, filter, limit, confirm: all }
     return this.#caller.call({ method: 'POST', path: '/ojs/v1/dead-letter/retry', body, idempotent: false, signal })
   }
 

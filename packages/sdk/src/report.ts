@@ -1,5 +1,5 @@
 /** What a worker tells the server of an attempt that is over, and how an ending becomes such a report. */
-import { elapsed, isDue, type Instant } from '@curfew/core'
+import { elapsed, isDue, millis, type Instant, type Millis } from '@curfew/core'
 import type { Ending, ErrorData, Stop } from './isolate/protocol.ts'
 import type { Terms } from './terms.ts'
 
@@ -34,8 +34,18 @@ export type Report =
 /** An attempt that nobody waits for any more: its handler did not stop in time and cannot be stopped. */
 export type AnyEnding = Ending | { readonly kind: 'abandoned' }
 
-/** Null: the job is over, or somebody else's, and nobody wants to hear of it from here. */
-export function reportOf(hold: Hold, terms: Terms, stop: Stop | null, ending: AnyEnding, now: Instant): Report | null {
+/**
+ * Null: the job is over, or somebody else's, and nobody wants to hear of it from here. `bufferedMs`: how long it waited in the
+ * worker before its handler began.
+ */
+export function reportOf(
+  hold: Hold,
+  terms: Terms,
+  stop: Stop | null,
+  ending: AnyEnding,
+  now: Instant,
+  bufferedMs = millis(0),
+): Report | null {
   if (stop?.why === 'cancelled') return null
   if (ending.kind === 'returned') {
     if (isDue(terms.hardAt, now)) return null
@@ -45,7 +55,7 @@ export function reportOf(hold: Hold, terms: Terms, stop: Stop | null, ending: An
   if (stop?.why === 'lost') return lostReport(hold, ending)
   if (stop?.why === 'deadline') {
     // Whatever it throws after its deadline, it is a timeout.
-    return { kind: 'nack', hold, requeue: false, error: timeoutError(stop, terms, ending, now) }
+    return { kind: 'nack', hold, requeue: false, error: timeoutError(stop, terms, ending, now, bufferedMs) }
   }
   if (stop?.why === 'shutdown') {
     // It may still be running here: handed back, it would run twice. The server ends it at its deadline.
@@ -67,7 +77,13 @@ function lostReport(hold: Hold, ending: AnyEnding): Report | null {
   return { kind: 'nack', hold, requeue: true, error: { type: 'lost_lease', code: 'lost_lease', message } }
 }
 
-function timeoutError(stop: Stop & { why: 'deadline' }, terms: Terms, ending: AnyEnding, now: Instant): WireError {
+function timeoutError(
+  stop: Stop & { why: 'deadline' },
+  terms: Terms,
+  ending: AnyEnding,
+  now: Instant,
+  bufferedMs: Millis,
+): WireError {
   const elapsedMs = elapsed(terms.startedAt, now)
   const thrown = ending.kind === 'threw' || ending.kind === 'died' ? ending.error : null
   const stack = 'stack' in ending ? ending.stack : (thrown?.stack?.split('\n') ?? null)
@@ -84,6 +100,7 @@ function timeoutError(stop: Stop & { why: 'deadline' }, terms: Terms, ending: An
       source: stop.source,
       // The time of the attempt that the handler did not have.
       ...(startMs === undefined ? {} : { isolate_start_ms: startMs }),
+      ...(bufferedMs < 1 ? {} : { buffered_ms: Math.floor(bufferedMs) }),
       ...(thrown === null ? {} : { thrown: { name: thrown.name, message: thrown.message } }),
     },
     ...(stack === null ? {} : { backtrace: stack }),

@@ -1,6 +1,7 @@
 /** A server that answers as a test has written it down, and remembers what it was asked. */
 import { FakeClock, seededRandom } from '@curfew/core'
 import { NetworkError } from './errors.ts'
+import { isPassing } from './refusal.ts'
 import type { InProcessServer, TransportRequest, TransportResponse } from './transport.ts'
 
 export interface Asked {
@@ -92,8 +93,9 @@ export class ScriptedServer implements InProcessServer {
   }
 }
 
+/** As the server says no: what passes by itself is worth another try, unless `more` says otherwise. */
 export function refused(status: number, code: string, more: Record<string, unknown> = {}): Said {
-  return { status, body: { error: { code, message: code, retryable: false, details: {}, ...more } } }
+  return { status, body: { error: { code, message: code, retryable: isPassing(status), details: {}, ...more } } }
 }
 
 /** Lets everything that was promised so far come true. */

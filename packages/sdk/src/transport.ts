@@ -22,8 +22,20 @@ export interface TransportResponse {
   readonly body: string | AsyncIterable<string>
 }
 
-/** Rejects with a NetworkError when nobody answered, and with the signal's reason when the caller gave up. */
-export type Transport = (request: TransportRequest) => Promise<TransportResponse>
+/** A call that has been made. */
+export interface Begun {
+  /** Rejects with a NetworkError when there is no answer, and with the reason after `abort`. */
+  readonly answer: Promise<TransportResponse>
+  /** The caller gives up. Does nothing once the answer is there, unless that is a stream: it ends. */
+  abort(reason: Error): void
+}
+
+export interface Transport {
+  /** Throws an InputError where the call cannot be sent as it is. */
+  begin(request: Omit<TransportRequest, 'signal'>): Begun
+  /** Nothing is kept open any longer than the calls under way. */
+  close(): void
+}
 
 /** A server in the same process: what `openServer()` of the package `curfew` gives. */
 export interface InProcessServer {
@@ -32,9 +44,10 @@ export interface InProcessServer {
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-export function httpTransport(baseUrl: string, fetch: Fetch = globalThis.fetch): Transport {
+/** Through a `fetch` that the application has given: a proxy, certificates or a pool of its own. */
+export function fetchTransport(baseUrl: string, fetch: Fetch): Transport {
   const base = baseUrl.replace(/\/+$/, '')
-  return async ({ method, url, headers, body, signal }) => {
+  return withSignals(async ({ method, url, headers, body, signal }) => {
     try {
       const response = await fetch(`${base}${url}`, {
         method,
@@ -54,16 +67,32 @@ export function httpTransport(baseUrl: string, fetch: Fetch = globalThis.fetch):
       if (signal.aborted) throw signal.reason
       throw unreachable(base, error)
     }
-  }
+  })
 }
 
 export function inProcessTransport(server: InProcessServer): Transport {
-  return async (request) => {
+  return withSignals(async (request) => {
     if (request.signal.aborted) throw request.signal.reason
     const response = await answerOf(server, request)
     const headers: Record<string, string> = {}
     for (const [name, value] of Object.entries(response.headers)) headers[name.toLowerCase()] = value
     return { ...response, headers }
+  })
+}
+
+/** Of something that is aborted by a signal. */
+function withSignals(send: (request: TransportRequest) => Promise<TransportResponse>): Transport {
+  return {
+    begin: (request) => {
+      const controller = new AbortController()
+      return {
+        answer: send({ ...request, signal: controller.signal }),
+        abort: (reason) => {
+          controller.abort(reason)
+        },
+      }
+    },
+    close: () => {},
   }
 }
 
@@ -87,8 +116,14 @@ async function* textOf(bytes: ReadableStream<Uint8Array>, signal: AbortSignal): 
   }
 }
 
-function unreachable(base: string, error: unknown): NetworkError {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  const reason = cause instanceof Error ? cause.message : String(cause)
+export function unreachable(base: string, error: unknown): NetworkError {
+  const reason = reasonIn(error)
   return new NetworkError(`No answer from ${base}: ${reason}. Is the server running, and is the address right?`, error)
+}
+
+/** A `fetch` hides the reason in its cause; where several addresses were tried, each has its own. */
+function reasonIn(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  if (cause instanceof AggregateError && cause.message === '') return cause.errors.map(reasonIn).join('; ')
+  return cause instanceof Error ? cause.message : String(cause)
 }

@@ -14,7 +14,9 @@ export interface JobErrorView {
   readonly attempt?: number
   readonly timeout_kind?: string
   readonly limit_seconds?: number
+  readonly limit_ms?: number
   readonly elapsed_seconds?: number
+  readonly elapsed_ms?: number
   readonly details?: unknown
   readonly backtrace?: readonly string[]
   readonly [field: string]: unknown

@@ -2,6 +2,7 @@
 import { millis, type LimitSettings, type Millis, type TimeoutMode } from '@curfew/core'
 import type { EngineSettings } from './engine/engine.ts'
 import type { ExpressionSettings } from './expressions/open-expressions.ts'
+import { readPlatformConfig } from './platform-config.ts'
 import type { Settings } from './settings.ts'
 
 function ms(settings: Settings, key: string): Millis {
@@ -27,6 +28,8 @@ export function engineSettings(settings: Settings): EngineSettings {
     requireOwner: settings['workers.require-owner'] === true,
     conformance: settings['conformance'] === true,
     allowPrivateNetwork: settings['allow-private-network'] === true,
+    platformConfig: readPlatformConfig(settings['platform-config'] ?? null),
+    strict: settings['strict'] === true,
     largestResultBytes: 1_048_576,
     largestCheckpointBytes: 1_048_576,
   }

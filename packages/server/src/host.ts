@@ -1,6 +1,6 @@
 /** The machine: the only place where the process takes time and chance from outside. */
 import { randomFillSync } from 'node:crypto'
-import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import { createHistogram, performance } from 'node:perf_hooks'
 import type { Host, Random, Stopwatch } from '@curfew/core'
 
 export const nodeHost: Host = {
@@ -45,23 +45,15 @@ export function systemRandom(): Random {
   }
 }
 
-/** How late this process comes to what it has to do, since the last look. */
-export interface Delay {
-  seconds(quantile: number): number
-  reset(): void
-  stop(): void
-}
-
-export function watchEventLoop(): Delay {
-  const delay = monitorEventLoopDelay({ resolution: 10 })
-  delay.enable()
-  return {
-    seconds: (quantile) => delay.percentile(quantile * 100) / 1e9,
-    reset: () => {
-      delay.reset()
-    },
-    stop: () => {
-      delay.disable()
-    },
+/** The share of the time since the last call in which the event loop worked. */
+export function loopUtilization(): () => number {
+  let last = performance.eventLoopUtilization()
+  return () => {
+    const now = performance.eventLoopUtilization()
+    const { utilization } = performance.eventLoopUtilization(now, last)
+    last = now
+    return utilization
   }
 }
+
+export const newHistogram = createHistogram

@@ -1,5 +1,5 @@
 /** Where the data lies, by the settings: one SQLite file, or a database. The one place that knows every kind of store. */
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { nodeHost, systemRandom } from './host.ts'
 import { openPostgresStore } from './store/postgres/store.ts'
@@ -55,6 +55,16 @@ export async function openStore(
   })
 }
 
+/** What to say where others on this machine can read the data; null where they cannot. Rights that were given stay. */
+export function openToOthers(settings: Settings): string | null {
+  const place = placeOf(settings)
+  if (place.kind !== 'file' || process.platform === 'win32') return null
+  const directory = dirname(place.file)
+  const isOpen = (path: string): boolean => ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0
+  if (!isOpen(directory) || !isOpen(place.file)) return null
+  return `other users of this machine may read ${place.file}, with all jobs and the secrets of webhooks; to end that: chmod 700 ${directory}`
+}
+
 const NO_DIRECTORY: Readonly<Record<string, string>> = {
   EEXIST: 'it is a file',
   ENOTDIR: 'a part of its path is a file',
@@ -65,7 +75,7 @@ const NO_DIRECTORY: Readonly<Record<string, string>> = {
 
 function makeDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true })
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException
     const reason = NO_DIRECTORY[code] ?? message

@@ -9,17 +9,23 @@ import { pino } from 'pino'
 import { Gauge } from 'prom-client'
 import { formatDuration, millis, shortHeartbeat, type Host, type Random } from '@curfew/core'
 import { engineSettings, expressionSettings } from './engine-settings.ts'
+import { openApiKeys } from './api-keys.ts'
+import type { ApiKeys } from './engine/api-keys.ts'
+import type { Secrets } from './engine/call-auth.ts'
 import { Engine, manualClock, type Log } from './engine/engine.ts'
 import { Meters } from './engine/meters.ts'
 import type { Send } from './engine/outgoing.ts'
-import { judgeInThreads } from './definitions/judge-thread.ts'
+import { judgeInThreads, readInThreads } from './definitions/judge-thread.ts'
 import { openExpressions } from './expressions/open-expressions.ts'
-import { nodeHost, nodeStopwatch, systemRandom, watchEventLoop } from './host.ts'
+import { loopUtilization, newHistogram, nodeHost, nodeStopwatch, systemRandom } from './host.ts'
+import { LoopDelay } from './loop-delay.ts'
 import { createApp } from './http/app.ts'
 import { listen, type Listener } from './http/listen.ts'
-import type { Handler } from './http/message.ts'
+import { ALIASED_MEDIA, type Handler } from './http/message.ts'
+import { readAllowedHosts } from './http/origin.ts'
 import { openHttpClient } from './net/http-client.ts'
-import { nameOf, openStore, placeOf } from './open-store.ts'
+import { nameOf, openStore, openToOthers, placeOf } from './open-store.ts'
+import { openSecrets } from './secrets.ts'
 import { SettingsError, settingsFrom, type Settings } from './settings.ts'
 import type { Store } from './store/store.ts'
 import { openTracing } from './tracing.ts'
@@ -34,6 +40,8 @@ export interface ServerOptions {
   readonly token?: string
   /** Warnings and errors go to stderr as JSON, if it is left out. */
   readonly log?: Log
+  /** What calls of journeys are made with, by name; beside the setting `secrets-file`, over which it wins. */
+  readonly secrets?: Readonly<Record<string, string>>
   /** By the keys of the configuration file, such as `'limits.defaults.timeout': '10m'`. Unknown ones are errors. */
   readonly settings?: Readonly<Record<string, string | number | boolean | null>>
   /** Clocks and timers; the machine's, if it is left out. Everything that is decided is decided by these. */
@@ -77,23 +85,38 @@ const CLOSE_MS = 2_500
 
 export async function serverOn(
   settings: Settings,
-  { log = quietLog(settings), host, random = systemRandom(), version = VERSION }: Parts,
+  { log = quietLog(settings), host, random = systemRandom(), version = VERSION, secrets = {} }: Parts,
 ): Promise<CurfewServer> {
   const conformance = settings['conformance'] === true
   const token = settings['token'] ?? null
   if (token === '') throw new SettingsError('The token is empty; leave it out or set one.')
   if (settings['clock'] === 'manual' && !conformance)
     throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
+  const allowedHosts = allowedHostsIn(settings)
+  const maxConnections = Number(settings['max-connections'])
+  if (maxConnections < 1) throw new SettingsError('--max-connections must be at least 1.')
   const hasClock = host !== undefined || settings['clock'] === 'manual'
+  const known = openSecrets({
+    given: secrets,
+    file: textOf(settings, 'secrets-file'),
+    log,
+    host: nodeHost,
+  })
+  const apiKeys = openApiKeys(textOf(settings, 'api-keys-file'), known)
   const store = await openStore(settings, { hasClock })
   const http = openHttpClient({ allowPrivateNetwork: settings['allow-private-network'] === true })
-  const engine = await openEngine(settings, store, { log, host: host ?? nodeHost, random }, http.send).catch(
-    async (error: unknown) => {
-      http.close()
-      await store.close()
-      throw error
-    },
-  )
+  const engine = await openEngine(
+    settings,
+    store,
+    { log, host: host ?? nodeHost, random },
+    { send: http.send, secrets: known, apiKeys },
+  ).catch(async (error: unknown) => {
+    http.close()
+    await store.close()
+    throw error
+  })
+  const exposed = openToOthers(settings)
+  if (exposed !== null) log.warn({}, exposed)
   warnOfShortSilence(settings, log)
   warnOfShortHeartbeat(settings, log)
   const stopWatching = host === undefined ? measureDelay(engine.meters) : () => {}
@@ -103,6 +126,8 @@ export async function serverOn(
     engine,
     info: { version, conformance, backend: store.health.kind, pid: process.pid },
     admits: token === null ? null : admitsOnly(String(token)),
+    allowedHosts,
+    ...(settings['media-alias'] === true ? { media: ALIASED_MEDIA } : {}),
   })
   const listeners: Listener[] = []
   const close = async (): Promise<void> => {
@@ -118,7 +143,7 @@ export async function serverOn(
     handler,
     async listen({ host: name = '127.0.0.1', port = 0 } = {}) {
       mayListen(name, settings)
-      const listener = await listen(handler, nodeHost, name, port)
+      const listener = await listen(handler, nodeHost, name, port, { maxConnections, log })
       listeners.push(listener)
       return { address: `http://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}` }
     },
@@ -127,7 +152,12 @@ export async function serverOn(
   }
 }
 
-type Parts = Pick<ServerOptions, 'log' | 'host' | 'random' | 'version'>
+type Parts = Pick<ServerOptions, 'log' | 'host' | 'random' | 'version' | 'secrets'>
+
+function textOf(settings: Settings, key: string): string | null {
+  const value = settings[key] ?? null
+  return value === null || value === '' ? null : String(value)
+}
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/
 
@@ -138,6 +168,14 @@ export function mayListen(host: string, { token }: Settings): void {
   if (LOOPBACK.test(host) || (token ?? null) !== null) return
   throw new SettingsError(
     `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
+  )
+}
+
+function allowedHostsIn(settings: Settings): readonly string[] {
+  const { hosts, bad } = readAllowedHosts(String(settings['allowed-hosts'] ?? ''))
+  if (bad === null) return hosts
+  throw new SettingsError(
+    `--allowed-hosts holds ${JSON.stringify(bad)}, which is not a host name. Give names without scheme and port, such as curfew.example, or .example.com for all names below it.`,
   )
 }
 
@@ -167,7 +205,7 @@ async function openEngine(
   settings: Settings,
   store: Store,
   { log, host, random }: Required<Pick<Parts, 'log' | 'host' | 'random'>>,
-  send: Send,
+  outside: { readonly send: Send; readonly secrets: Secrets; readonly apiKeys: ApiKeys },
 ): Promise<Engine> {
   if (await store.isHalfRestored())
     throw new Error(
@@ -180,9 +218,10 @@ async function openEngine(
     settings: engineSettings(settings),
     log,
     meters: new Meters(),
-    send,
+    ...outside,
     trace: await openTracing(),
     judgeBeside: judgeInThreads(),
+    readBeside: readInThreads(),
     ...(host === nodeHost ? { stopwatch: nodeStopwatch } : {}),
     expressions: (clock) => openExpressions({ host, clock, random }, expressionSettings(settings)),
     ...(settings['clock'] === 'manual' ? { manualClock: manualClock(host.wallMs()) } : {}),
@@ -205,7 +244,7 @@ function admitsOnly(token: string): (authorization: string | undefined) => boole
 }
 
 function measureDelay({ registry }: Meters): () => void {
-  const delay = watchEventLoop()
+  const delay = new LoopDelay(nodeHost, newHistogram(), loopUtilization())
   new Gauge({
     name: 'curfew_event_loop_delay_seconds',
     help: 'Delay of the event loop since the last look.',

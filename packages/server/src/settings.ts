@@ -1,10 +1,20 @@
 /**
  * Settings, said once: a key, its environment variable, its flag, how it is read and what it is for. Flags win over the
- * environment, the environment over the file, the file over the default. Unknown keys are errors.
+ * environment, the environment over the file, the file over the default. Unknown flags and keys are errors; unknown
+ * variables are warnings, because others set variables too (Kubernetes does, for every service).
  */
 import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
-import { formatDuration, LONGEST_MS, parseDuration } from '@curfew/core'
+import {
+  didYouMean,
+  formatDuration,
+  LEAST_SHARED_LIMIT_MS,
+  LONGEST_MS,
+  nearestName,
+  parseDuration,
+  vocabulary,
+} from '@curfew/core'
+import { SECRET_VARIABLES } from './engine/call-auth.ts'
 
 export class SettingsError extends Error {}
 
@@ -16,6 +26,8 @@ interface Setting {
   readonly kind: 'text' | 'whole' | 'flag' | 'duration' | 'choice'
   readonly choices?: readonly string[]
   readonly byDefault: Value
+  /** The least that makes sense, in milliseconds or as a count: with less, nothing would work. */
+  readonly least?: number
   readonly help: string
   /** 'url': only the password in it. */
   readonly secret?: boolean | 'url'
@@ -25,21 +37,33 @@ interface Setting {
   readonly flag?: string
 }
 
-const duration = (key: string, byDefault: string | null, help: string, group: Setting['group']): Setting => ({
+const duration = (
+  key: string,
+  byDefault: string | null,
+  help: string,
+  group: Setting['group'],
+  least: number = LEAST_SHARED_LIMIT_MS,
+): Setting => ({
   key,
   kind: 'duration',
   byDefault: byDefault === null ? null : readDuration(byDefault),
+  least,
   help,
   group,
 })
 
-const whole = (key: string, byDefault: number, help: string, group: Setting['group']): Setting => ({
+const whole = (key: string, byDefault: number, help: string, group: Setting['group'], least = 1): Setting => ({
   key,
   kind: 'whole',
   byDefault,
+  least,
   help,
   group,
 })
+
+/** As long as the shortest retention that a queue may have. */
+const retention = (key: string, byDefault: string, help: string): Setting =>
+  duration(key, byDefault, help, 'retention', 1_000)
 
 export const SETTINGS: readonly Setting[] = [
   {
@@ -50,6 +74,7 @@ export const SETTINGS: readonly Setting[] = [
     group: 'server',
   },
   { key: 'port', kind: 'whole', byDefault: 8080, help: 'port to listen on; 0 picks a free one', group: 'server' },
+  whole('max-connections', 10_000, 'connections at a time; those beyond are closed', 'server'),
   {
     key: 'data',
     kind: 'text',
@@ -82,10 +107,52 @@ export const SETTINGS: readonly Setting[] = [
     group: 'server',
   },
   {
+    key: 'secrets-file',
+    kind: 'text',
+    byDefault: null,
+    help: 'file of names and values for the auth of journey calls, as JSON or YAML (none)',
+    group: 'server',
+  },
+  {
+    key: 'api-keys-file',
+    kind: 'text',
+    byDefault: null,
+    help: 'file of API key profiles for apiKeyValidate:v1, as JSON or YAML (none)',
+    group: 'server',
+  },
+  {
+    key: 'platform-config',
+    kind: 'text',
+    byDefault: null,
+    help: 'file of values that definitions see as platform.config, as JSON or YAML (none)',
+    group: 'server',
+  },
+  {
+    key: 'allowed-hosts',
+    kind: 'text',
+    byDefault: null,
+    help: 'host names served besides loopback while no token is set: a,b,.suffix (none)',
+    group: 'server',
+  },
+  {
     key: 'allow-private-network',
     kind: 'flag',
     byDefault: false,
     help: 'let the server call loopback and private addresses (webhooks, journeys); for development',
+    group: 'server',
+  },
+  {
+    key: 'strict',
+    kind: 'flag',
+    byDefault: false,
+    help: 'refuse fields of jobs, cron entries and workflows that are nearly known, instead of warning of them',
+    group: 'server',
+  },
+  {
+    key: 'media-alias',
+    kind: 'flag',
+    byDefault: false,
+    help: 'add alias="application/json" to the content type of answers; the official Python SDK needs it',
     group: 'server',
   },
   {
@@ -112,7 +179,7 @@ export const SETTINGS: readonly Setting[] = [
     group: 'server',
   },
   duration('limits.defaults.timeout', '30m', 'one attempt', 'limits'),
-  duration('limits.defaults.grace-period', '30s', 'from the soft signal to the end of an attempt', 'limits'),
+  duration('limits.defaults.grace-period', '30s', 'from the soft signal to the end of an attempt', 'limits', 0),
   duration('limits.defaults.heartbeat-timeout', '60s', 'silence after which an attempt is stalled', 'limits'),
   duration('limits.defaults.visibility-timeout', '30m', 'reservation without a sign of life', 'limits'),
   duration('limits.defaults.total-timeout', null, 'the whole life of a job (none)', 'limits'),
@@ -126,7 +193,7 @@ export const SETTINGS: readonly Setting[] = [
     group: 'limits',
   },
   duration('limits.caps.timeout', null, 'no attempt may be given more', 'limits'),
-  duration('limits.caps.grace-period', null, 'no grace may be longer', 'limits'),
+  duration('limits.caps.grace-period', null, 'no grace may be longer', 'limits', 0),
   duration('limits.caps.heartbeat-timeout', null, 'no stall clock may be longer', 'limits'),
   duration('limits.caps.visibility-timeout', null, 'no reservation may be longer', 'limits'),
   duration('limits.caps.total-timeout', null, 'no job may live longer', 'limits'),
@@ -141,8 +208,8 @@ export const SETTINGS: readonly Setting[] = [
     help: 'thread: evaluate beside the server, for definitions by people one does not trust',
     group: 'expressions',
   },
-  duration('expressions.max-eval', '50ms', 'one evaluation', 'expressions'),
-  whole('expressions.max-output-bytes', 1_048_576, 'the value of one evaluation', 'expressions'),
+  duration('expressions.max-eval', '50ms', 'one evaluation', 'expressions', 5),
+  whole('expressions.max-output-bytes', 1_048_576, 'the value of one evaluation', 'expressions', 1_024),
   duration('workers.heartbeat-interval', '5s', 'how often workers are asked to beat', 'workers'),
   duration('workers.heartbeat-timeout', '30s', 'silence after which a worker is declared dead', 'workers'),
   {
@@ -159,12 +226,12 @@ export const SETTINGS: readonly Setting[] = [
     help: 'stall clock also for workers that never registered nor beat',
     group: 'workers',
   },
-  duration('retention.completed', '7d', 'completed jobs', 'retention'),
-  duration('retention.cancelled', '7d', 'cancelled jobs', 'retention'),
-  duration('retention.discarded', '30d', 'discarded jobs', 'retention'),
-  duration('retention.dead-letter', '180d', 'dead letters', 'retention'),
+  retention('retention.completed', '7d', 'completed jobs'),
+  retention('retention.cancelled', '7d', 'cancelled jobs'),
+  retention('retention.discarded', '30d', 'discarded jobs'),
+  retention('retention.dead-letter', '180d', 'dead letters'),
   whole('retention.dead-letter-max', 10_000, 'at most so many dead letters', 'retention'),
-  duration('retention.events', '7d', 'events', 'retention'),
+  retention('retention.events', '7d', 'events'),
   whole('retention.events-max', 1_000_000, 'at most so many events', 'retention'),
 ]
 
@@ -173,6 +240,8 @@ export type Settings = Readonly<Record<string, Value>>
 export interface Loaded {
   readonly values: Settings
   readonly sources: Readonly<Record<string, string>>
+  /** What was said without effect. */
+  readonly warnings: readonly string[]
   /** What is not a setting but belongs to the command: names of files, and switches such as --force. */
   readonly names: readonly string[]
   readonly switches: ReadonlySet<string>
@@ -195,14 +264,12 @@ export function loadSettings(
   const { flags, names, switches } = readFlags(args, takes)
   const file = flags.get('--config') ?? env['CURFEW_CONFIG']
   const fromFile = file === undefined ? new Map<string, unknown>() : readFile(file)
-  const unknownEnv = Object.keys(env).filter((name) => name.startsWith('CURFEW_') && !KNOWN_ENV.has(name))
-  if (unknownEnv.length > 0)
-    throw new SettingsError(`Unknown environment variable ${unknownEnv.join(', ')}. See curfew --help.`)
+  const warnings = warningsOf(env)
   const values: Record<string, Value> = {}
   const sources: Record<string, string> = {}
   for (const setting of SETTINGS) {
     const flag = flags.get(flagOf(setting))
-    const fromEnv = env[envOf(setting)]
+    const fromEnv = isOfKubernetes(envOf(setting), env) ? undefined : env[envOf(setting)]
     const [given, source] =
       flag !== undefined
         ? [flag, flagOf(setting)]
@@ -215,7 +282,7 @@ export function loadSettings(
     sources[setting.key] = given === undefined ? 'default' : source
   }
   chooseStore(values, sources)
-  return { values, sources, names, switches }
+  return { values, sources, warnings, names, switches }
 }
 
 /** Settings handed in by a program, by their dotted keys. */
@@ -253,6 +320,59 @@ function chooseStore(values: Record<string, Value>, sources: Record<string, stri
 /** No settings: which server a command asks, and one for tests of the project itself. */
 const KNOWN_ENV = new Set(['CURFEW_CONFIG', 'CURFEW_URL', 'CURFEW_TEST_DATABASE_URL', ...SETTINGS.map(envOf)])
 
+type Env = Readonly<Record<string, string | undefined>>
+
+/** Set in every pod for every service of its namespace: `CURFEW_PORT=tcp://…` beside a service named `curfew`. */
+const KUBERNETES = /_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$/
+const isOfKubernetes = (name: string, env: Env): boolean =>
+  KUBERNETES.test(name) || (name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(env[name] ?? ''))
+
+function warningsOf(env: Env): string[] {
+  const own = Object.keys(env).filter((name) => name.startsWith('CURFEW_') && !name.startsWith(SECRET_VARIABLES))
+  const ofKubernetes = own.filter((name) => isOfKubernetes(name, env))
+  const unknown = own.filter((name) => !KNOWN_ENV.has(name) && !ofKubernetes.includes(name))
+  const warnings = unknown.map((name) => {
+    const nearest = nearestSetting(name.slice('CURFEW_'.length))
+    const rest = nearest === null ? 'curfew --help lists those that are.' : didYouMean(envOf(nearest))
+    return `${name} is not a known variable and has no effect. ${rest}`
+  })
+  if (ofKubernetes.length > 0)
+    warnings.unshift(
+      `Ignored ${ofKubernetes.join(', ')}: variables that Kubernetes sets for a service. Set enableServiceLinks: false in the pod to be rid of them.`,
+    )
+  return warnings
+}
+
+/** By their names in the environment, by those of their flags, and by their last part alone (the defaults come first). */
+const BY_NAME = new Map<string, Setting>()
+for (const nameOf of [envName, ({ flag }: Setting) => flag ?? '', ({ key }: Setting) => key.split('.').at(-1) ?? '']) {
+  for (const setting of SETTINGS) {
+    const name = snake(nameOf(setting))
+    if (name !== '' && !BY_NAME.has(name)) BY_NAME.set(name, setting)
+  }
+}
+const SETTING_NAMES = vocabulary([...BY_NAME.keys()])
+
+function envName(setting: Setting): string {
+  return envOf(setting).slice('CURFEW_'.length)
+}
+
+function snake(name: string): string {
+  return name.replace(/^-+/, '').replaceAll(/[.-]/g, '_').toLowerCase()
+}
+
+/** `name`: a flag, a key or a variable that is not known. */
+function nearestSetting(name: string): Setting | null {
+  const nearest = nearestName(snake(name), SETTING_NAMES)
+  return nearest === null ? null : (BY_NAME.get(nearest) ?? null)
+}
+
+/** With a space before it, to follow a sentence. */
+function meant(name: string, shown: (setting: Setting) => string): string {
+  const nearest = nearestSetting(name)
+  return nearest === null ? '' : ` ${didYouMean(shown(nearest))}`
+}
+
 interface Given {
   readonly flags: Map<string, string>
   readonly names: string[]
@@ -280,7 +400,7 @@ function readFlags(args: readonly string[], takes: Takes): Given {
     const name = equals < 0 ? arg : arg.slice(0, equals)
     const setting = known.get(name)
     if (setting === undefined && name !== '--config')
-      throw new SettingsError(`Unknown flag ${name}. See curfew --help.`)
+      throw new SettingsError(`Unknown flag ${name}.${meant(name, flagOf)} See curfew --help.`)
     if (equals >= 0) flags.set(name, arg.slice(equals + 1))
     else if (setting?.kind === 'flag') flags.set(name, 'true')
     else {
@@ -329,7 +449,8 @@ function flattened(tree: unknown, place: string): Map<string, unknown> {
 function wrongPlace(path: string, node: unknown, below: string | undefined, place: string): string {
   const found = Array.isArray(node) ? 'a list' : JSON.stringify(node)
   if (path === '') return `${place} must hold keys with their values, such as "port: 9000", and not ${found}.`
-  if (below === undefined) return `Unknown key "${path}" in ${place}. curfew config prints every key.`
+  if (below === undefined)
+    return `Unknown key "${path}" in ${place}.${meant(path, ({ key }) => key)} curfew config prints every key.`
   return `"${path}" in ${place} must hold keys of its own, such as ${below}, and not ${found}.`
 }
 
@@ -348,7 +469,7 @@ function readValue(setting: Setting, given: unknown, source: string): Value {
     case 'whole':
       if (!/^\d{1,9}$/.test(text)) throw bad('a whole number')
       if (setting.key === 'port' && Number(text) > 65_535) throw bad('a port between 0 and 65535')
-      return Number(text)
+      return within(setting, Number(text), text, source)
     case 'flag':
       if (text !== 'true' && text !== 'false') throw bad('true or false')
       return text === 'true'
@@ -357,11 +478,25 @@ function readValue(setting: Setting, given: unknown, source: string): Value {
       return text
     case 'duration':
       try {
-        return readDuration(text)
-      } catch {
-        throw bad('a duration such as 30s, 5m, 1h30m, 7d or 250ms')
+        return within(setting, readDuration(text), text, source)
+      } catch (error) {
+        throw error instanceof OutOfRange ? error : bad('a duration such as 30s, 5m, 1h30m, 7d or 250ms')
       }
   }
+}
+
+class OutOfRange extends SettingsError {}
+
+const MOST_COUNTED = 999_999_999
+
+function within(setting: Setting, value: number, text: string, source: string): number {
+  const { kind, byDefault, least = 0 } = setting
+  if (value >= least) return value
+  const words = (of: number): string => (kind === 'duration' ? formatDuration(of) : String(of))
+  const range = `between ${words(least)} and ${words(kind === 'duration' ? LONGEST_MS : MOST_COUNTED)}`
+  const remedy =
+    byDefault === null ? 'Leave it out to set none.' : `Leave it out for the default, ${words(Number(byDefault))}.`
+  throw new OutOfRange(`${source} must be ${range}, and not ${text}. ${remedy}`)
 }
 
 function readDuration(text: string): number {

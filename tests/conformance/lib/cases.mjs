@@ -15,6 +15,7 @@ const CHECKS = new Set([
 
 /**
  * @typedef {{file: string, suite: string, id: string, name: string, level: string, tags: string[], spec: string,
+ *   requires: string[],
  *   problem: string | null, setup: object[], steps: object[], teardown: object[]}} Case
  */
 
@@ -37,6 +38,7 @@ function readCase(path, folder) {
     id: file,
     name: file,
     tags: [],
+    requires: [],
     spec: '',
   }
   Object.assign(one, { level: levelOf(path), setup: [], steps: [], teardown: [], problem: null })
@@ -47,6 +49,7 @@ function readCase(path, folder) {
     one.id = text.test_id ?? file
     one.name = text.name ?? file
     one.tags = text.tags ?? []
+    one.requires = text.requires ?? []
     one.spec = text.spec_ref ?? ''
     one.setup = readSteps(text.setup?.steps ?? [])
     one.steps = readSteps(text.steps)

@@ -1,4 +1,5 @@
-// What a server says that it has. With --offered, cases about what it has not are left out.
+// What a server says that it has. Cases that require an extension which its manifest does not name are left out; with
+// --offered, also those about capabilities that it does not have.
 
 const capability = (name) => (manifest) => manifest?.capabilities?.[name] !== false
 const extension = (name) => (manifest) => manifest?.extensions?.includes(`urn:ojs:ext:${name}`) ?? true
@@ -14,6 +15,12 @@ const OFFERS = {
   backpressure: extension('backpressure'),
   checkpoint: extension('durable-execution'),
   progress: extension('progress'),
+}
+
+/** Paths and fields beyond the HTTP binding: an extension that the case needs and the manifest does not name. */
+export function notNamed({ requires }, manifest) {
+  const named = Array.isArray(manifest?.extensions) ? manifest.extensions : []
+  return requires.find((extension) => !named.includes(extension))
 }
 
 /** The tag of something that the case needs and the server does not offer. */

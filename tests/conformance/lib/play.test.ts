@@ -234,6 +234,25 @@ test('a case about one server alone is left out unless it is asked for', async (
   expect((await run(cases, () => ({}), '--with', 'x_one')).said).toContain('2 passed, 0 failed, 0 skipped')
 })
 
+test('a case that requires an extension is left out where the manifest does not name it', async () => {
+  const cases = [...look({}), { ...look({ status: 201 })[0], test_id: 'T-2', requires: ['urn:one:ext:own'] }]
+  const without = await run(cases, () => ({ body: { extensions: ['urn:ojs:ext:events'] } }), '--verbose')
+  expect(without.code).toBe(0)
+  expect(without.said).toContain('1 passed, 0 failed, 1 skipped')
+  expect(without.said).toContain('the manifest of the server does not name urn:one:ext:own')
+  const having = await run(cases, () => ({ body: { extensions: ['urn:one:ext:own'] } }))
+  expect(having.said).toContain('1 passed, 1 failed, 0 skipped')
+})
+
+test('a moment from now is written as an instant', async () => {
+  const steps = [{ action: 'POST', path: '/a', body: { at: '{{in:60000}}' } }]
+  const before = Date.now()
+  const { asked } = await run([{ steps }], () => ({}))
+  const sent = Date.parse((asked[0]?.body as { at: string }).at)
+  expect(sent).toBeGreaterThanOrEqual(before + 60_000)
+  expect(sent).toBeLessThanOrEqual(Date.now() + 60_000)
+})
+
 test('with --offered, what the manifest says is not there is left out', async () => {
   const cases = [...look({}), { ...look({ status: 201 })[0], test_id: 'T-2', tags: ['unique'] }]
   const answer = () => ({ body: { capabilities: { unique_jobs: false } } })

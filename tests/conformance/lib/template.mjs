@@ -1,5 +1,6 @@
 // Values of earlier answers inside a later step: {{steps.ID.response.body.PATH}}, and what a step captured under a name:
 // {{name}}, ${name} or $ref.name. A string that is nothing but one reference becomes the value itself, type and all.
+// {{in:MS}} is the instant so many milliseconds from now.
 import { at, isObject, MISSING, text } from './path.mjs'
 
 export class Unresolved extends Error {}
@@ -25,6 +26,8 @@ function fillText(string, memory) {
 
 function lookUp([whole, braces, dollar, ref], { answers, captured, names }) {
   const name = braces ?? dollar ?? ref
+  const wait = /^in:(\d+)$/.exec(name)
+  if (wait !== null) return new Date(Date.now() + Number(wait[1])).toISOString()
   const step = /^steps\.([^.]+)\.response(?:\.(.+))?$/.exec(name)
   if (step === null && !names.has(name)) return whole
   const value = step === null ? (captured[name] ?? MISSING) : at(step[2] ?? '$', answers[step[1]]?.response ?? MISSING)

@@ -180,9 +180,9 @@ export async function useAll(ctx, [name]) {
   await ctx.heartbeat()
   const job = await ctx.enqueue('image.thumbnail', [name], { inheritDeadline: true })
   const refusal = await ctx.enqueue('image.refused', []).catch((error) => error)
-  const { jobId, type, queue, attempt, maxAttempts, meta, args, lastCheckpoint } = ctx
+  const { jobId, type, queue, attempt, lease, maxAttempts, meta, args, lastCheckpoint } = ctx
   return {
-    seen: { jobId, type, queue, attempt, maxAttempts, meta, args, lastCheckpoint },
+    seen: { jobId, type, queue, attempt, lease, maxAttempts, meta, args, lastCheckpoint },
     job,
     refusal: { name: refusal.name, status: refusal.status, code: refusal.code },
   }

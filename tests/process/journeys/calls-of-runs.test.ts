@@ -103,7 +103,7 @@ test('who starts a run and hangs up does not end it', BUSY_MACHINE, async () => 
   })
   const caller = await RawSocket.open(server)
   await caller.send(
-    `POST /api/v1/journeys/${name}/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
+    `POST /api/v1/journeys/${name}/start HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
   )
   await until('it arrived', () => there.seen[0])
   await caller.hangUp()
@@ -137,7 +137,7 @@ describe('an Api', () => {
     const caller = await RawSocket.open(server)
     const begun = performance.now()
     await caller.send(
-      `POST /api/v1/apis/${name} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`,
+      `POST /api/v1/apis/${name} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`,
     )
     const drip = setInterval(() => void caller.send(' '), 50)
     const [status] = await caller.answers(1)

@@ -1,8 +1,9 @@
 /** Calls of runs on real sockets and the real clock: others that drip, flood, stay silent or point elsewhere. */
 import { clockFrom, millis, type HttpResult, type Instant, type PreparedCall, type Resilience } from '@curfew/core'
 import { afterAll, describe, expect, test } from 'vitest'
+import { noSecrets } from '../../../packages/server/src/engine/call-auth.ts'
 import { performCall, type Caller, type CallTerms } from '../../../packages/server/src/engine/journey-call.ts'
-import { BLOCKED } from '../../../packages/server/src/engine/outgoing.ts'
+import { BLOCKED, BLOCKED_METADATA } from '../../../packages/server/src/engine/outgoing.ts'
 import { nodeHost } from '../../../packages/server/src/host.ts'
 import { openHttpClient } from '../../../packages/server/src/net/http-client.ts'
 import { until } from '../server-process.ts'
@@ -26,6 +27,7 @@ const caller: Caller = {
   now: () => clock.now(),
   timerAt: (at, fire) => nodeHost.setTimer(at - clock.now(), fire),
   random: () => 0.5,
+  secrets: noSecrets,
 }
 
 interface Made {
@@ -138,7 +140,8 @@ describe('redirects', () => {
       backoff: { kind: 'fixed', baseDelayMs: millis(1), maxDelayMs: millis(1), jitter: 'none' },
     }
     const { result } = await made(there.url, 10_000, { resilience }, {}, led(there.url))
-    expect(result).toEqual({ ok: false, headers: {}, body: null, error: { type: 'NETWORK', message: BLOCKED } })
+    const message = location.includes('169.254.') ? BLOCKED_METADATA : BLOCKED
+    expect(result).toEqual({ ok: false, headers: {}, body: null, error: { type: 'NETWORK', message } })
     expect(there.seen).toHaveLength(1)
   })
 

@@ -37,7 +37,7 @@ describe.each(['inline', 'thread', 'process'])('%s', (ISOLATION) => {
       async () => (await server.get(`/ojs/v1/workers/${first.id}`)).status === 200,
     )
     await pause(300)
-    stage.expectNoOverlap()
+    stage.expectNoOverlap({ frozen: first })
     for (const id of ids) expect(await server.job(id)).toMatchObject({ state: 'active', attempt: 2 })
   })
 })

@@ -136,6 +136,14 @@ export function softStop({ hold, ...job }: ModelJob): { at: number; limit: 'time
 
 export const softAt = (job: ModelJob): number | null => softStop(job)?.at ?? null
 
+/** Whether a timeout that is reported now is one: at the soft deadline, or as early as a worker may be. */
+export function isTimely(job: ModelJob, now: number): boolean {
+  const soft = softStop(job)
+  if (soft === null || job.hold === null) return false
+  const givenMs = soft.at - job.hold.startedAt
+  return soft.at - now <= (givenMs < 2_000 ? givenMs / 2 : 1_000)
+}
+
 export function hardAt(job: ModelJob): number | null {
   return job.hold === null ? null : least(executionAt(job.hold), totalAt(job))
 }

@@ -1,7 +1,7 @@
 /** ACK, FAIL, progress and checkpoints, as the model sees them: the fence first, then what follows. */
 import type { Call, FenceFields } from '../calls.ts'
 import { OK, type Expected, type Model } from './model.ts'
-import { wind, type ModelJob } from './records.ts'
+import { isTimely, softStop, wind, type ModelJob } from './records.ts'
 import { complete, endAttempt, handBack } from './rules.ts'
 
 /**
@@ -45,9 +45,11 @@ export function report(model: Model, job: ModelJob, call: Extract<Call, { verb: 
   else {
     const { type, code, retryable } = call.body.error
     const names = [type, code].filter((name) => name !== undefined)
-    const isTimeout = names.includes('timeout')
+    // What comes long before the soft deadline is an ordinary failure, whatever it is called.
+    const isTimeout = (names.includes('timeout') || names.includes('total_timeout')) && isTimely(job, model.now)
+    const byTotal = isTimeout && softStop(job)?.limit === 'total'
     const shown = isTimeout ? 'timeout' : (type ?? code ?? 'error')
-    endAttempt(job, { type: shown, names, isTimeout, retryable, word: code, reported: true }, model.moment())
+    endAttempt(job, { type: shown, names, isTimeout, byTotal, retryable, word: code, reported: true }, model.moment())
   }
   return { ...OK, shows: [job] }
 }

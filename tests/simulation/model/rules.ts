@@ -5,7 +5,7 @@
 import type { Job } from '@curfew/core'
 import type { EngineSettings } from '../../../packages/server/src/engine/engine.ts'
 import { insist, type Invariant } from '../violation.ts'
-import { backoffRange, fits, type Due, type DueKind, type ModelJob } from './records.ts'
+import { backoffRange, fits, totalAt, type Due, type DueKind, type ModelJob } from './records.ts'
 
 /** What a rule may know beyond the job: the instant, and what was saved in it. */
 export interface Moment {
@@ -28,6 +28,8 @@ export interface Failure {
   readonly type: string
   readonly names: readonly string[]
   readonly isTimeout?: boolean
+  /** The worker stopped because the total was running out: only the total ends the job. */
+  readonly byTotal?: boolean
   /** The reservation lapsed: straight back, without backoff. */
   readonly lapsed?: boolean
   readonly retryable?: boolean | undefined
@@ -90,6 +92,21 @@ export function endAttempt(job: ModelJob, failure: Failure, moment: Moment): voi
   record(job, failure.type, failure.deadlineAt ?? null, hold?.startedAt ?? now, moment)
   close(job, failure.reported === true)
 
+  const saved = moment.saved(job.id)
+  const endsAt = totalAt(job)
+  if (failure.byTotal === true && endsAt !== null && endsAt > now) {
+    const isFinal =
+      discardsTimeouts ||
+      ['DISCARD', 'DEAD_LETTER'].includes(failure.word ?? '') ||
+      failure.retryable === false ||
+      listed
+    const isSpent = used >= Math.max(1, retry.maxAttempts)
+    if (isFinal || isSpent || !mayFit || (!surelyFits && saved?.retryDelayMs === null)) {
+      job.state = 'retryable'
+      job.retryAt = endsAt
+      return
+    }
+  }
   if (discardsTimeouts) return discard(job, false, moment, true)
   if (failure.word === 'DISCARD') return discard(job, false, moment)
   if (failure.word === 'DEAD_LETTER') return discard(job, true, moment)
@@ -98,7 +115,6 @@ export function endAttempt(job: ModelJob, failure: Failure, moment: Moment): voi
     moment.applied(job, 'attempts')
     return discard(job, retry.deadLetter, moment)
   }
-  const saved = moment.saved(job.id)
   const gaveUp = !mayFit || (!surelyFits && saved?.state === 'discarded')
   if (gaveUp) return giveUpAhead(job, moment)
   if (failure.lapsed === true) return release(job, now)

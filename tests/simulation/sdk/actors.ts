@@ -23,25 +23,37 @@ export function ask(scene: Scene, call: Call): boolean {
 
 // ---- Jobs ----
 
-export function produce(scene: Scene, chance: Chance, jobs: number, overMs: number): void {
+/** Jobs one by one, or in bursts of short ones: only a backlog of those makes workers take jobs in advance. */
+export function produce(scene: Scene, chance: Chance, overMs: number): void {
+  if (chance.happens(0.5)) {
+    enqueue(scene, chance, chance.between(5, 20), overMs, planFor)
+    return
+  }
+  for (let bursts = chance.between(1, 3); bursts > 0; bursts -= 1)
+    scene.later(chance.length(0, overMs, 50), () => {
+      enqueue(scene, chance, chance.between(20, 60), chance.pick([0, 100, 500]), shortPlanFor)
+    })
+}
+
+function enqueue(scene: Scene, chance: Chance, jobs: number, overMs: number, plan: (chance: Chance) => Plan): void {
   for (let n = 0; n < jobs; n += 1) {
-    const call: Call = { verb: 'enqueue', body: jobFor(chance) as (Call & { verb: 'enqueue' })['body'] }
-    const enqueue = (): void => {
-      if (!ask(scene, call)) scene.later(500, enqueue)
+    const call: Call = { verb: 'enqueue', body: jobFor(chance, plan(chance)) as (Call & { verb: 'enqueue' })['body'] }
+    const send = (): void => {
+      if (!ask(scene, call)) scene.later(500, send)
     }
-    scene.later(chance.length(0, overMs, 50), enqueue)
+    scene.later(overMs === 0 ? 0 : chance.length(0, overMs, 50), send)
     scene.tally.add('jobs')
   }
 }
 
-function jobFor(chance: Chance): Fields {
+function jobFor(chance: Chance, plan: Plan): Fields {
   const isManual = chance.happens(0.2)
   const short = (least: number, most: number, probability: number, name: string): Fields =>
     chance.happens(probability) ? { [name]: chance.length(least, most) } : {}
   return {
     type: isManual ? 'sim.manual' : 'sim.auto',
     queue: 'default',
-    args: [planFor(chance)],
+    args: [plan],
     ...short(500, 10_000, 0.8, 'timeout_ms'),
     ...(chance.happens(0.8) ? { grace_period_ms: chance.pick([0, 0, 250, 1_000, 3_000, 8_000]) } : {}),
     ...short(1_000, 6_000, 0.4, 'heartbeat_timeout_ms'),
@@ -74,6 +86,10 @@ function planFor(chance: Chance): Plan {
     checkpoints: chance.happens(0.2),
     signMs: chance.pick([0, 300, 1_000]),
   }
+}
+
+function shortPlanFor(chance: Chance): Plan {
+  return chance.happens(0.04) ? planFor(chance) : { ...planFor(chance), ms: chance.between(0, 15), checkpoints: false }
 }
 
 // ---- An operator ----

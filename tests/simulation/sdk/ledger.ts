@@ -16,6 +16,9 @@ export interface AttemptRecord {
   readonly claimedAt: number
   /** An answer that names it reached the worker. */
   hasArrived: boolean
+  arrivedAt: number | null
+  /** How long it may wait in its worker for a free slot. */
+  bufferMs: number
   begunAt: number | null
   /** How its handler ended; null: it did not, or never began. */
   ending: 'returned' | 'threw' | null
@@ -32,6 +35,8 @@ const LIMITS = ['timeout', 'total_timeout', 'stalled', 'visibility_timeout', 'wo
 /** A hand-back waits for a lost answer to be late, for the call that may bring it, and for the way. */
 const RECOVERY_MS = 3_500
 const SLACK_MS = 300
+/** How long a hand-back takes while nothing is wrong. */
+const RETURN_MS = 1_500
 
 export class Ledger {
   readonly #scene: () => Scene
@@ -47,6 +52,21 @@ export class Ledger {
 
   attempt(jobId: string, lease: number): AttemptRecord | null {
     return this.attempts.get(`${jobId}#${String(lease)}`) ?? null
+  }
+
+  /**
+   * An earlier attempt of the same job in a worker that is awake, whose handler was not asked to stop. What an operator
+   * cancels and enqueues again may run beside its first attempt, until that one's worker can be reached.
+   */
+  runsElsewhere({ jobId, lease, workerId }: AttemptRecord): AttemptRecord | null {
+    for (let earlier = lease - 1; earlier > 0; earlier -= 1) {
+      const attempt = this.attempt(jobId, earlier)
+      if (attempt === null || attempt.workerId === workerId) continue
+      const worker = this.workers.get(attempt.workerId)
+      if (worker === undefined || worker.isGone || worker.isAsleep) continue
+      if (isRunning(attempt) && attempt.stop === null && attempt.overBy !== 'cancelled') return attempt
+    }
+    return null
   }
 
   /** Whether an operator's word stood at some moment since then. */
@@ -86,6 +106,8 @@ export class Ledger {
       isManual: job.type === 'sim.manual',
       claimedAt: world.now,
       hasArrived: false,
+      arrivedAt: null,
+      bufferMs: Infinity,
       begunAt: null,
       ending: null,
       stop: null,
@@ -145,6 +167,10 @@ export class Ledger {
     const isGood = world.now - worker.line.goodSince('beat', 'report') > recoveryMs
     if (!attempt.hasArrived && isGood && world.now - attempt.claimedAt > recoveryMs)
       blame('recovered', `${nameOf(attempt)} ended by ${overBy}, and never arrived at ${worker.id}`)
+    const { arrivedAt, bufferMs, begunAt } = attempt
+    const wasHere = arrivedAt !== null && worker.line.goodSince('beat', 'open', 'report') <= arrivedAt
+    if (begunAt === null && wasHere && world.now - arrivedAt > bufferMs + RETURN_MS)
+      blame('everyLeaseReturned', `${nameOf(attempt)} ended by ${overBy}, and ${worker.id} had not begun it`)
     const isSilence = overBy === 'visibility_timeout' || (overBy === 'stalled' && !attempt.isManual)
     const wasGood = worker.line.goodSince('beat', 'open', 'report') <= attempt.claimedAt - intervalMs
     if (isSilence && wasGood && attempt.begunAt !== null)

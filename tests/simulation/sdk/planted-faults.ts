@@ -232,6 +232,69 @@ const dropsReports = planted((session) => {
   }
 })
 
+/** Beats list a job only once it has begun. */
+const listsOnlyBegun = planted((session) => {
+  const unlisted = new Map<string, Effect>()
+  return (input, now) => {
+    const effects = session.step(input, now)
+    const started = new Set(effects.flatMap((effect) => (effect.do === 'start' ? [effect.key] : [])))
+    return effects.flatMap((effect): Effect[] => {
+      if (effect.do === 'unwatch') unlisted.delete(effect.key)
+      if (effect.do === 'watch' && !started.has(effect.watched.key)) {
+        unlisted.set(effect.watched.key, effect)
+        return []
+      }
+      const watch = effect.do === 'start' ? unlisted.get(effect.key) : undefined
+      if (watch === undefined || effect.do !== 'start') return [effect]
+      unlisted.delete(effect.key)
+      return [watch, effect]
+    })
+  }
+})
+
+/** Reports that say this are never sent. */
+const withholds = (what: RegExp): MakeSession =>
+  misdoes((effect) => {
+    if (effect.do !== 'call') return [effect]
+    const reports = effect.call.reports.filter((report) => report.kind === 'ack' || !what.test(report.error.message))
+    return [{ ...effect, call: { ...effect.call, reports } }]
+  })
+
+/** A job whose time in the buffer is over begins all the same. */
+const beginsLate = planted((session) => {
+  const jobs = new Map<string, HandedJob>()
+  return (input, now) => {
+    if (input.in === 'answered') for (const job of input.answer.jobs) jobs.set(`${job.id}#${String(job.x_lease)}`, job)
+    return session.step(input, now).flatMap((effect): Effect[] => {
+      if (effect.do !== 'call') return [effect]
+      const late = effect.call.reports.filter((report) => report.kind === 'nack' && TOO_LONG.test(report.error.message))
+      const starts = late.flatMap(({ hold: { jobId, lease } }): Effect[] => {
+        const key = `${jobId}#${String(lease)}`
+        const job = jobs.get(key)
+        jobs.delete(key)
+        return job === undefined ? [] : [{ do: 'start', key, job, terms: termsFor(now + 60_000, now) }]
+      })
+      return [...starts, effect]
+    })
+  }
+})
+
+const TOO_LONG = /^No slot of the worker was free/
+
+/** An order to cancel is obeyed only by handlers that run. */
+const cancelsOnlyBegun = planted(
+  (session) => (input, now) =>
+    session.step(
+      withOrders(input, (orders) => ({
+        ...orders,
+        stops: orders.stops.filter(({ job_id: jobId, x_lease: lease }) =>
+          session.running.includes(`${jobId}#${String(lease)}`),
+        ),
+      })),
+      now,
+    ),
+)
+
 export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'attempts are known by their job, not by their lease': keyedByJob,
   'a quiet worker goes on asking': asksOnWhileQuiet,
@@ -254,6 +317,11 @@ export const PLANTED: Readonly<Record<string, MakeSession>> = {
       ? [{ ...effect, watched: { ...effect.watched, stallMs: null, visibilityMs: null } }]
       : [effect],
   ),
+  'beats leave out jobs that wait for a slot': listsOnlyBegun,
+  'a job begins although it waited for a slot for too long': beginsLate,
+  'a quiet worker keeps jobs that wait for a slot': withholds(/before the job could begin/),
+  'a job that waited for a slot for too long is not handed back': withholds(TOO_LONG),
+  'a job that waits for a slot is not cancelled': cancelsOnlyBegun,
   'an order to resume is ignored': mishears((input) =>
     withOrders(input, (orders) => (orders.state === 'running' ? { stops: orders.stops, isForgotten: false } : orders)),
   ),

@@ -2,9 +2,13 @@
 
 export const PROMISES = {
   oneAtATime: '1: no two attempts of a job run at once in one worker',
+  stoppedBefore: '1: no attempt begins while an earlier one runs in another worker that was not asked to stop',
   startsOnce: '1: a lease is started at most once',
   onlyRunning: '2: no handler begins while its worker is not running',
   quietTakesNothing: '2: a worker that has been quiet for a beat interval is handed no jobs',
+  beginsInTime:
+    '2: a job that waited in its worker for longer than a tenth of its shortest clock, or a second, does not begin',
+  bufferReturned: '3: a worker that is not running hands back what it has not begun',
   noTryBurnt: '3: a try is used only by a handler that began, or by a limit',
   recovered: '3: a job whose answer was lost is handed back before a limit ends it',
   notBesideAsking: '3: a worker that is not running hands nothing back while it asks for jobs',
@@ -16,6 +20,8 @@ export const PROMISES = {
   ordersByLease: '6: an attempt is stopped only by an order that names its lease',
   cancelledForCause: '6: an attempt is stopped as cancelled only if the server cancelled it',
   cancelTold: '6: a cancelled attempt is told within a beat interval',
+  notAfterCancel: '6: a lease does not begin after its worker has read that it was cancelled or lost',
+  listedInBeats: '7: a beat lists every lease that has arrived and begins later',
   beatenFor: '7: an attempt whose worker beats never ends as stalled or by visibility',
   resumed: '8: a quiet worker runs within a beat interval of the resume',
   unaskedState: '8: a worker changes its state only when it is asked to',

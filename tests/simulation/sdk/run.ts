@@ -130,7 +130,7 @@ class Run {
     for (let count = chance.between(1, 3); count > 0; count -= 1) this.#spawn()
     const lengthMs = chance.length(8_000, 25_000)
     const isOver = (): boolean => this.#isCalm
-    produce(this.#scene, chance.fork(), chance.between(5, 20), lengthMs * 0.8)
+    produce(this.#scene, chance.fork(), lengthMs * 0.8)
     operate(this.#scene, chance.fork(), chance.length(300, 3_000), isOver)
     upset(this.#scene, chance.fork(), this.#moods, this.#troubles, isOver)
     this.#keepUp(chance.fork())

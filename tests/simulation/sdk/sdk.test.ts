@@ -24,7 +24,7 @@ async function storyOf(seed: number): Promise<string> {
 }
 
 function summary(tally: Tally): string {
-  const rows = ['input: ', 'fault: ', 'operator: ', 'own: ', 'aborted: ', 'ended: ']
+  const rows = ['input: ', 'begun: ', 'fault: ', 'operator: ', 'own: ', 'aborted: ', 'ended: ']
   return [
     `runs ${String(tally.of('runs'))}, jobs ${String(tally.of('jobs'))}, attempts ${String(tally.of('attempts'))}, ` +
       `handlers begun ${String(tally.of('handlers begun'))}`,
@@ -65,6 +65,7 @@ describe.skipIf(ONE_SEED !== undefined)('workers of the SDK keep their promises'
     const ends = ['completed', 'cancelled', 'interrupted', 'timeout', 'stalled', 'visibility_timeout', 'worker_death']
     const tried = [
       ...inputs.map((name) => `input: ${name}`),
+      'begun: from the buffer',
       ...faults.map((name) => `fault: ${name}`),
       ...ends.map((name) => `ended: ${name}`),
     ]

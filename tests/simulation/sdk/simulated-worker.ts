@@ -7,6 +7,7 @@ import type { Context } from '../../../packages/sdk/src/context.ts'
 import { silentLog } from '../../../packages/sdk/src/log.ts'
 import { Party } from '../../../packages/sdk/src/testing/party.ts'
 import { Session } from '../../../packages/sdk/src/worker/session.ts'
+import type { HandedJob } from '../../../packages/sdk/src/wire.ts'
 import { Worker, type MakeSession } from '../../../packages/sdk/src/worker/worker.ts'
 import type { Chance } from '../chance.ts'
 import { isRunning, nameOf, short, type AttemptRecord } from './ledger.ts'
@@ -26,11 +27,17 @@ export interface Plan {
   readonly signMs: number
 }
 
-/** More open calls than this within the time are a circle. */
+/** More open calls than this within the time, besides those for each job that began, are a circle. */
 const MAX_OPEN_CALLS = 90
+const CALLS_PER_JOB = 2
 const OPEN_CALLS_MS = 3_000
 /** More timers than this in one instant are a circle, too. */
 const MAX_TIMERS = 1_000
+
+/** The longest that a job waits in a worker for a free slot. */
+const MAX_BUFFER_MS = 1_000
+/** How long a worker that is not running any more may keep what it has not begun. */
+const HANDED_BACK_MS = 1_500
 
 export class SimulatedWorker {
   readonly id: string
@@ -41,7 +48,10 @@ export class SimulatedWorker {
   /** Leases the session has ordered to start, by job, until their handlers begin. */
   readonly #starting = new Map<string, { readonly lease: number; readonly at: number }[]>()
   readonly #running = new Map<string, Set<AttemptRecord>>()
+  /** The leases in its latest beats. */
+  #beats: { readonly at: number; readonly leases: Readonly<Record<string, number>> }[] = []
   #openCalls: number[] = []
+  #begun: number[] = []
   #isDead = false
   #isAsleep = false
   #hasEnded = false
@@ -69,9 +79,8 @@ export class SimulatedWorker {
       get isMuted(): boolean {
         return self.#isDead
       },
-      onArrived: (jobId: string, lease: number) => {
-        const attempt = scene.ledger.attempt(jobId, lease)
-        if (attempt !== null) attempt.hasArrived = true
+      onArrived: (job: HandedJob) => {
+        this.#onArrived(job)
       },
       onStart: (jobId: string, lease: number, state: string) => {
         this.#onStart(jobId, lease, state)
@@ -79,6 +88,7 @@ export class SimulatedWorker {
       onState: (state: string) => {
         this.stateSince = scene.world.now
         if (state === 'quiet') this.askedQuietAt = scene.world.now
+        if (state !== 'running') this.#checkBuffer()
       },
       onEnded: () => {
         this.#hasEnded = true
@@ -94,6 +104,7 @@ export class SimulatedWorker {
         log: silentLog,
         id,
         concurrency: chance.between(1, 4),
+        prefetch: chance.happens(0.6) ? chance.between(1, 40) : 0,
         drain: { ms: chance.pick([0, 500, 3_000, 10_000]) },
       },
       (...args) => new WatchedSession(make(...args), scene, watcher),
@@ -236,15 +247,22 @@ export class SimulatedWorker {
       blame('silentAfterLeaving', `${this.id} sends ${path} ${JSON.stringify(body)} after its deregistration`)
     if (path === '/workers/deregister') this.#hasDeregistered = true
     if (kind === 'open') this.#countOpenCall(world.now)
+    if (kind === 'beat') this.#noteBeat(body as { x_leases?: Record<string, number> })
     const { nacks = [] } = body as { nacks?: { job_id: string; x_lease?: number; requeue?: boolean }[] }
     for (const { job_id: jobId, x_lease: lease, requeue } of nacks)
       if (requeue === true) this.#checkHandBack(jobId, lease ?? 0)
   }
 
+  #noteBeat({ x_leases: leases = {} }: { readonly x_leases?: Readonly<Record<string, number>> }): void {
+    const at = this.#scene.world.now
+    this.#beats = [...this.#beats.filter((beat) => beat.at > at - MAX_BUFFER_MS), { at, leases }]
+  }
+
   #countOpenCall(now: number): void {
     this.#openCalls = this.#openCalls.filter((at) => at > now - OPEN_CALLS_MS)
     this.#openCalls.push(now)
-    if (this.#openCalls.length > MAX_OPEN_CALLS)
+    this.#begun = this.#begun.filter((at) => at > now - OPEN_CALLS_MS)
+    if (this.#openCalls.length > MAX_OPEN_CALLS + CALLS_PER_JOB * this.#begun.length)
       this.#scene.blame(
         'restful',
         `${this.id} has opened ${String(MAX_OPEN_CALLS)} calls within ${String(OPEN_CALLS_MS)} ms`,
@@ -261,12 +279,57 @@ export class SimulatedWorker {
       this.#scene.blame('resultReported', `${this.id} hands back ${nameOf(attempt)}, whose handler returned`)
   }
 
+  /** What it held when it stopped running, and had not begun, must be back soon while nothing is wrong. */
+  #checkBuffer(): void {
+    const { world, later, ledger, blame } = this.#scene
+    const at = world.now
+    later(HANDED_BACK_MS, () => {
+      if (this.isGone || this.#isAsleep || this.stateSince !== at) return
+      if (this.line.goodSince('beat', 'open', 'report') > at) return
+      for (const attempt of ledger.attempts.values()) {
+        const isHere = attempt.workerId === this.id && attempt.overBy === null && attempt.begunAt === null
+        if (isHere && attempt.arrivedAt !== null && attempt.arrivedAt <= at)
+          blame('bufferReturned', `${this.id} is ${this.state} and keeps ${nameOf(attempt)}, which never began`)
+      }
+    })
+  }
+
   // ---- Its handlers ----
+
+  #onArrived({ id, x_lease: lease = 0, x_limits: limits }: HandedJob): void {
+    const attempt = this.#scene.ledger.attempt(id, lease)
+    if (attempt === null || attempt.hasArrived) return
+    attempt.hasArrived = true
+    attempt.arrivedAt = this.#scene.world.now
+    // One that finds an older attempt of its job at work waits for that, and not for a slot.
+    if ((this.#running.get(id)?.size ?? 0) > 0 || limits === undefined) return
+    const {
+      soft_ms: softMs = Infinity,
+      heartbeat_timeout_ms: stallMs = Infinity,
+      visibility_ms: visibleMs = Infinity,
+    } = limits
+    attempt.bufferMs = Math.min(MAX_BUFFER_MS, softMs / 10, stallMs / 10, visibleMs / 10)
+  }
+
+  #checkStart(attempt: AttemptRecord): void {
+    const { blame, world } = this.#scene
+    const { arrivedAt, bufferMs, jobId, lease } = attempt
+    if (arrivedAt === null) return
+    const waitedMs = world.now - arrivedAt
+    this.#scene.tally.add(waitedMs > 0 ? 'begun: from the buffer' : 'begun: at once')
+    if (waitedMs > 0 && waitedMs >= bufferMs)
+      blame('beginsInTime', `${this.id} starts ${nameOf(attempt)} after ${String(waitedMs)} ms`)
+    const missed = this.#beats.find(({ at, leases }) => at > arrivedAt && leases[jobId] !== lease)
+    if (missed !== undefined)
+      blame('listedInBeats', `${this.id} starts ${nameOf(attempt)}, which its beat of ${String(missed.at)} left out`)
+  }
 
   #onStart(jobId: string, lease: number, state: string): void {
     const { blame, world } = this.#scene
     const starting = this.#starting.get(jobId) ?? []
     this.#starting.set(jobId, [...starting, { lease, at: world.now }])
+    const attempt = this.#scene.ledger.attempt(jobId, lease)
+    if (attempt !== null) this.#checkStart(attempt)
     if (state !== 'running') blame('onlyRunning', `${this.id} is ${state} and starts ${jobId}#${String(lease)}`)
   }
 
@@ -279,9 +342,12 @@ export class SimulatedWorker {
     const running = this.#running.get(jobId) ?? new Set()
     this.#running.set(jobId, running)
     tally.add('handlers begun')
+    this.#begun.push(world.now)
     tell(() => `${this.id}: the handler of ${short(jobId)}#${String(attempt.lease)} begins`)
     if (!this.#isDead) {
       if (running.size > 0) blame('oneAtATime', `${this.id} begins ${nameOf(attempt)} beside ${names(running)}`)
+      const beside = ledger.runsElsewhere(attempt)
+      if (beside !== null) blame('stoppedBefore', `${this.id} begins ${nameOf(attempt)}, and ${nameOf(beside)} runs on`)
       if (attempt.begunAt !== null) blame('startsOnce', `${this.id} begins ${nameOf(attempt)} again`)
       if (this.state !== 'running' && first.at < world.now)
         blame('onlyRunning', `${this.id} is ${this.state} when the handler of ${nameOf(attempt)} begins`)

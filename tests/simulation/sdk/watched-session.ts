@@ -1,6 +1,7 @@
 /** A session whose inputs and effects are seen: promises about a single worker are checked here, step by step. */
 import type { Instant } from '@curfew/core'
 import type { Call, Effect, Input, Orders } from '../../../packages/sdk/src/worker/inputs.ts'
+import type { HandedJob } from '../../../packages/sdk/src/wire.ts'
 import type { SessionLike } from '../../../packages/sdk/src/worker/worker.ts'
 import type { Scene } from './scene.ts'
 import { short } from './ledger.ts'
@@ -9,7 +10,7 @@ import { short } from './ledger.ts'
 export interface Watcher {
   readonly id: string
   readonly isMuted: boolean
-  onArrived(jobId: string, lease: number): void
+  onArrived(job: HandedJob): void
   onStart(jobId: string, lease: number, state: string): void
   onState(state: string): void
   onEnded(): void
@@ -28,6 +29,8 @@ export class WatchedSession implements SessionLike {
   readonly #scene: Scene
   readonly #watcher: Watcher
   readonly #calls = new Map<number, SentCall>()
+  /** Leases that an order has named as cancelled or lost. */
+  readonly #stopped = new Set<string>()
   #isAskedToLeave = false
   #stepsAt = 0
   #steps = 0
@@ -69,8 +72,8 @@ export class WatchedSession implements SessionLike {
     tally.add(`input: ${input.in}`)
     this.#tellInput(input)
     if (input.in === 'stop') this.#isAskedToLeave = true
-    if (input.in === 'answered')
-      for (const { id, x_lease: lease } of input.answer.jobs) this.#watcher.onArrived(id, lease ?? 0)
+    if (input.in === 'answered') for (const job of input.answer.jobs) this.#watcher.onArrived(job)
+    this.#noteStops(input)
     const sentAt = this.#sentAt(input)
     if (input.in === 'answered' || input.in === 'failed') this.#calls.delete(input.call)
     const before = this.#inner.state
@@ -78,6 +81,12 @@ export class WatchedSession implements SessionLike {
     this.#checkState(before, input, sentAt)
     for (const effect of effects) this.#see(effect, input)
     return effects
+  }
+
+  #noteStops(input: Input): void {
+    const orders = input.in === 'beat' ? input.orders : input.in === 'answered' ? input.answer.orders : null
+    for (const { job_id: jobId, reason, x_lease: lease } of orders?.stops ?? [])
+      if (reason !== 'timeout') this.#stopped.add(`${jobId}#${String(lease)}`)
   }
 
   /** Turns without end would stop the world: no time would pass. */
@@ -121,6 +130,8 @@ export class WatchedSession implements SessionLike {
         this.#calls.delete(effect.call)
         return
       case 'start':
+        if (this.#stopped.has(effect.key))
+          this.#scene.blame('notAfterCancel', `${this.#watcher.id} starts ${effect.key}, which an order has ended`)
         this.#watcher.onStart(effect.job.id, effect.job.x_lease ?? 0, this.#inner.state)
         return
       case 'abort':

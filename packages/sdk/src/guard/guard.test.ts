@@ -113,6 +113,7 @@ class Stage {
       type: 't',
       queue: 'q',
       attempt: 1,
+      lease: 1,
       maxAttempts: 3,
       args: [],
       input: [],

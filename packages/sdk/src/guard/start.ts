@@ -3,6 +3,7 @@ import { Worker as Thread } from 'node:worker_threads'
 import type { Host } from '@curfew/core'
 import type { Log } from '../log.ts'
 import { Guard, type GuardPorts } from './guard.ts'
+import { pack } from './pack.ts'
 import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
 
 export interface GuardHandle {
@@ -49,7 +50,7 @@ export function guardInThread(
     if (waiting.length === 0) return
     const orders = waiting
     waiting = []
-    thread.postMessage(orders)
+    thread.postMessage(pack(orders))
   }
   const exited = new Promise<void>((resolve) => {
     thread.on('exit', () => {

@@ -5,7 +5,8 @@ import { nodeHost } from '../host.ts'
 import { stderrLog } from '../log.ts'
 import { Guard } from './guard.ts'
 import { sendBeat, sendLast } from './beat.ts'
-import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
+import { unpack, type PackedOrder } from './pack.ts'
+import type { GuardNews, ThreadData } from './protocol.ts'
 
 function live(data: ThreadData): void {
   const port = parentPort
@@ -33,8 +34,10 @@ function live(data: ThreadData): void {
       if (waiting.push(news) === 1) queueMicrotask(flush)
     },
   })
-  port.on('message', (orders: GuardOrder[]) => {
-    for (const order of orders) guard.obey(order)
+  port.on('message', (orders: PackedOrder[]) => {
+    unpack(orders, (order) => {
+      guard.obey(order)
+    })
   })
 }
 

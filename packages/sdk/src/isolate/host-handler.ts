@@ -11,6 +11,7 @@ import { runHandler } from '../define-handler.ts'
 import { errorData, errorFromData } from '../error-data.ts'
 import { CurfewError } from '../errors.ts'
 import { jsonText } from '../json-data.ts'
+import { LazyAbort } from '../lazy-abort.ts'
 import { stopError } from '../stop-error.ts'
 import { timerAt } from '../timer-at.ts'
 import type { Loaded } from './load-handler.ts'
@@ -59,7 +60,7 @@ class HostedAttempt {
   readonly key: string
   readonly #home: HandlerHost
   readonly #facts: AttemptFacts
-  readonly #aborter = new AbortController()
+  readonly #aborter = new LazyAbort()
   readonly #softly: Timer
   readonly #waiting = new Map<number, Waiting>()
   #calls = 0
@@ -79,8 +80,7 @@ class HostedAttempt {
   async run(): Promise<void> {
     const loaded = await this.#home.loaded
     if (!loaded.ok) return
-    const { signal } = this.#aborter
-    const ctx = createContext(this.#facts, signal, {
+    const ctx = createContext(this.#facts, this.#aborter, {
       host: this.#home.host,
       call: (call) => this.#call(call),
       endsAt: () => (this.#isOver ? -Infinity : this.#endsAt),
@@ -89,7 +89,7 @@ class HostedAttempt {
     try {
       // Loading or waiting may have taken all the time there was: nothing starts with an empty budget.
       if (this.#home.host.monotonicMs() >= this.#facts.softAt) this.abort(this.#facts.softStop)
-      if (signal.aborted) throw signal.reason
+      if (this.#aborter.aborted) throw this.#aborter.signal.reason
       this.#home.send({ t: 'began', key: this.key, at: this.#home.host.monotonicMs() })
       outcome = {
         ok: true,

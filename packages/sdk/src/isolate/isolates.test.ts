@@ -114,6 +114,7 @@ function world(most = 2, { begins = true } = {}) {
         type: 'test.job',
         queue: 'default',
         attempt: 1,
+        lease: 1,
         maxAttempts: null,
         args: [],
         input: [],

@@ -27,6 +27,7 @@ export interface AttemptFacts {
   readonly type: string
   readonly queue: string
   readonly attempt: number
+  readonly lease: number | null
   readonly maxAttempts: number | null
   readonly args: readonly unknown[]
   /** What a plain function gets: the arguments, or the only one of them. */

@@ -150,6 +150,20 @@ describe('the test kit', () => {
     expect(await kit.client.get(id)).toMatchObject({ state: 'completed', attempt: 3 })
   })
 
+  test('each attempt of a job has a greater lease than the one before', async () => {
+    const kit = await kitFor()
+    const worker = kit.worker()
+    const leases: (number | null)[] = []
+    worker.handle(job, (ctx) => {
+      leases.push(ctx.lease)
+      if (ctx.attempt < 3) throw new Error('not yet')
+    })
+    await worker.start()
+    await kit.client.enqueue(job, [])
+    await kit.drain()
+    expect(leases).toEqual([1, 2, 3])
+  })
+
   test('drain says when nothing would ever happen', async () => {
     const kit = await kitFor()
     await kit.client.enqueue(job, [])

@@ -22,10 +22,21 @@ export interface OpenCall extends Call {
 export interface Situation {
   readonly state: WorkerState
   readonly epoch: number
-  readonly freeSlots: number
+  readonly room: Room
   /** How long the server may hold a call open. */
   readonly maxWaitMs: Millis
 }
+
+/** What the worker has room for. */
+export interface Room {
+  /** Jobs that run or wait for a slot. */
+  readonly kept: number
+  readonly slots: number
+  /** How many jobs may wait for a slot. */
+  readonly depth: number
+}
+
+export const NO_ROOM: Room = { kept: 0, slots: 0, depth: 0 }
 
 const MAX_REPORTS = 500
 /** The server hands out no more at once. */
@@ -151,7 +162,9 @@ export class Calls {
       this.#idleUntil = null
     } else {
       const isOutdated = open.epoch !== situation.epoch
-      const asksTooLittle = open.count === 0 && wanted > 0
+      // With jobs in reserve the next reports may as well ask: they leave when those on their way are answered.
+      const isReserve = situation.room.depth > 0 && this.#isReporting()
+      const asksTooLittle = open.count === 0 && wanted > 0 && !isReserve
       if (!orders || !(isOutdated || asksTooLittle)) return
       open.replacedAt = now
       this.#effects.wakeBy(after(now, REPLACED_PATIENCE_MS))
@@ -286,12 +299,17 @@ export class Calls {
     return null
   }
 
-  /** How many jobs could be run besides those that run or are asked for. */
-  #wanted({ state, freeSlots }: Situation): number {
+  /**
+   * How many jobs to ask for besides those that are kept or asked for. While no slot is free it asks only when the buffer is
+   * half empty: then one call brings many.
+   */
+  #wanted({ state, room: { kept, slots, depth } }: Situation): number {
     if (state !== 'running') return 0
-    let asked = 0
-    for (const { count } of this.#open.values()) asked += count
-    return Math.max(0, Math.min(MAX_JOBS, freeSlots - asked))
+    let taken = kept
+    for (const { count } of this.#open.values()) taken += count
+    const size = slots + depth
+    if (taken >= slots && taken > size / 2) return 0
+    return Math.min(MAX_JOBS, size - taken)
   }
 }
 

@@ -4,6 +4,8 @@
  * - A newer lease of a job stops the older attempt, and its handler begins when the older one is over.
  * - The first reason to stop is the one the handler's signal gives; that the lease is lost counts for more in what is reported.
  * - A handler that runs inline can only be asked to stop. Given up, it is `abandoned`: its lease is kept until it ends.
+ * - A job for which no slot is free waits in the buffer, in the order of arrival. It starts within `bufferMs` of its arrival
+ *   or is handed back, which uses no try.
  */
 import { after, earliest, elapsed, instant, isDue, millis, type Instant } from '@curfew/core'
 import type { Watched } from '../guard/protocol.ts'
@@ -13,8 +15,22 @@ import { keyOf, reportOf, type AnyEnding, type Hold, type Report } from '../repo
 import { termsOf, type Asked, type Terms } from '../terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { Effects } from './effects.ts'
-import { giveUpAt, leaseName, mayRun, newHeld, nextDueAt, stallAt, stoppedBy, takesSlot, type Held } from './held.ts'
+import {
+  bufferedMs,
+  giveUpAt,
+  isUnbegun,
+  lapse,
+  leaseName,
+  mayRun,
+  newHeld,
+  nextDueAt,
+  stallAt,
+  stoppedBy,
+  takesSlot,
+  type Held,
+} from './held.ts'
 import type { Delivery, HandlerFacts, LeaseName } from './inputs.ts'
+import type { Prefetch } from './prefetch.ts'
 
 export interface HandlerTerms extends HandlerFacts {
   readonly limits: AttemptLimits
@@ -42,17 +58,29 @@ const REPLACED: Stop = { why: 'lost', message: 'The server has handed the job ou
 
 export class Leases {
   readonly #effects: Effects
+  readonly #concurrency: number
+  readonly #prefetch: Prefetch
   readonly #handlers: ReadonlyMap<string, HandlerTerms>
   readonly #send: (report: Report) => void
   readonly #held = new Map<string, Held>()
   /** By job: more than one only while an older attempt steps aside. */
-  readonly #byJob = new Map<string, Set<Held>>()
+  readonly #byJob = new Map<string, readonly Held[]>()
   #slotsTaken = 0
+  /** In the order of arrival. */
+  readonly #buffer = new Set<Held>()
   /** Leases that were cancelled or lost before the answer that brings them was read. */
   readonly #ordered = new Set<string>()
 
-  constructor(effects: Effects, handlers: ReadonlyMap<string, HandlerTerms>, send: (report: Report) => void) {
+  constructor(
+    effects: Effects,
+    concurrency: number,
+    prefetch: Prefetch,
+    handlers: ReadonlyMap<string, HandlerTerms>,
+    send: (report: Report) => void,
+  ) {
     this.#effects = effects
+    this.#concurrency = concurrency
+    this.#prefetch = prefetch
     this.#handlers = handlers
     this.#send = send
   }
@@ -60,6 +88,11 @@ export class Leases {
   /** How many handlers run, or wait to run. */
   get slotsTaken(): number {
     return this.#slotsTaken
+  }
+
+  /** How many jobs wait for a slot. */
+  get buffered(): number {
+    return this.#buffer.size
   }
 
   has(key: string): boolean {
@@ -88,15 +121,26 @@ export class Leases {
   // ---- Arriving ----
 
   take(jobs: readonly HandedJob[], arrival: Arrival, now: Instant): void {
-    const starting: Held[] = []
     for (const job of jobs) {
       const held = this.#arrive(job, arrival, now)
-      if (held !== null) starting.push(held)
+      if (held === null) continue
+      this.#buffer.add(held)
+      this.#prefetch.arrived(held.giveUpAt - now)
     }
-    if (starting.length === 0) return
-    // Beats must list a job before its handler can block this thread.
+    if (this.#buffer.size === 0) return
+    // Beats must list a job before a handler can block this thread.
     this.#effects.do({ do: 'flush-guard' })
-    for (const held of starting) this.#start(held)
+    this.startBuffered(now)
+    for (const held of this.#buffer) this.#effects.wakeBy(held.giveUpAt)
+  }
+
+  /** Starts what waits for a slot, as far as slots are free. */
+  startBuffered(now: Instant): void {
+    for (const held of this.#buffer) {
+      if (this.#slotsTaken >= this.#concurrency) return
+      if (isDue(held.giveUpAt, now)) this.#waitedTooLong(held)
+      else this.#start(held, now)
+    }
   }
 
   /** Null: it is not started now. */
@@ -105,8 +149,7 @@ export class Leases {
     const key = keyOf(hold)
     if (this.#held.has(key)) return null // handed back before its answer came
     if (this.#ordered.delete(key)) return null // the server has ended it already
-    const same = this.#byJob.get(job.id)
-    const others = same === undefined ? NO_OTHERS : [...same]
+    const others = this.#byJob.get(job.id) ?? NO_OTHERS
     if (others.some(({ hold: { lease } }) => (lease ?? 0) > (hold.lease ?? 0))) return null // replaced on its way
     const handler = this.#handlers.get(job.type)
     const terms = termsOf(job, asked, handler?.limits ?? {})
@@ -127,13 +170,16 @@ export class Leases {
     }
     this.#effects.do({ do: 'watch', watched: watchedOf(held) })
     if (!others.some(mayRun)) return held
-    held.handler = 'waiting'
+    this.#setHandler(held, 'waiting')
     held.giveUpAt = earliest(terms.softAt, after(now, STEP_ASIDE_MS)) ?? terms.softAt
-    this.#effects.wakeBy(held.giveUpAt)
+    this.#effects.wakeBy(nextDueAt(held))
     return null
   }
 
-  #start(held: Held): void {
+  #start(held: Held, now: Instant): void {
+    this.#setHandler(held, 'running')
+    held.giveUpAt = giveUpAt(held.facts, held.terms.hardAt)
+    held.begunAt = now
     this.#effects.wakeBy(nextDueAt(held))
     this.#effects.do({ do: 'start', key: held.key, job: held.job, terms: held.terms })
   }
@@ -150,11 +196,9 @@ export class Leases {
       this.#neverStarted(waiting)
       return
     }
-    this.#setHandler(waiting, 'running')
-    waiting.giveUpAt = giveUpAt(waiting.facts, waiting.terms.hardAt)
     waiting.signAt = now
     this.#effects.do({ do: 'flush-guard' })
-    this.#start(waiting)
+    this.#start(waiting, now)
   }
 
   /** Hands back a job that was not begun. It uses no try. */
@@ -162,8 +206,13 @@ export class Leases {
     this.#notBegun(held, handBackReport(held.hold, 'shutdown', message))
   }
 
-  handBackWaiting(message: string): void {
-    for (const held of [...this.#held.values()]) if (held.handler === 'waiting') this.handBack(held, message)
+  handBackUnbegun(message: string): void {
+    for (const held of [...this.#held.values()]) if (isUnbegun(held)) this.handBack(held, message)
+  }
+
+  #waitedTooLong(held: Held): void {
+    this.#prefetch.waitedTooLong()
+    this.handBack(held, 'No slot of the worker was free for the job soon enough.')
   }
 
   /** A job that never arrived, though the server takes it for held here. */
@@ -202,13 +251,13 @@ export class Leases {
   /** A new guard learns what its beats have to list. */
   watchAll(): void {
     for (const held of this.#held.values())
-      if (!held.isLost && (takesSlot(held) || (held.isReported && !held.isHandedBack)))
+      if (!held.isLost && (takesSlot(held) || isUnbegun(held) || (held.isReported && !held.isHandedBack)))
         this.#effects.do({ do: 'watch', watched: watchedOf(held) })
   }
 
   /** The attempts that an order is about. */
-  meant(jobId: string, lease: number | undefined): Held[] {
-    const held = [...(this.#byJob.get(jobId) ?? [])]
+  meant(jobId: string, lease: number | undefined): readonly Held[] {
+    const held = this.#byJob.get(jobId) ?? NO_OTHERS
     return lease === undefined ? held : held.filter(({ hold }) => hold.lease === lease)
   }
 
@@ -242,7 +291,7 @@ export class Leases {
   }
 
   #lose(held: Held, stop: Stop, endsAt: Instant, now: Instant): void {
-    if (held.handler === 'waiting') {
+    if (isUnbegun(held)) {
       this.#disown(held)
       this.#setHandler(held, 'over')
       this.#close(held, null)
@@ -254,7 +303,17 @@ export class Leases {
   }
 
   loseAll(now: Instant): void {
-    for (const held of [...this.#held.values()]) if (takesSlot(held)) this.lose(held, now)
+    for (const held of [...this.#held.values()]) {
+      if (takesSlot(held)) this.lose(held, now)
+      else if (held.handler === 'buffered') this.#loseBuffered(held)
+    }
+  }
+
+  /** It never began, so nothing of it can be running when it goes back. */
+  #loseBuffered(held: Held): void {
+    this.#disown(held)
+    const message = 'The worker lost contact with the server before the job could begin.'
+    this.#notBegun(held, handBackReport(held.hold, 'lost_lease', message))
   }
 
   /** No beat may list what is lost: it may run elsewhere, or here anew. */
@@ -266,7 +325,7 @@ export class Leases {
 
   /** The worker waits no longer. What can be killed is killed; an inline handler is waited for until it ends. */
   shutDown(endsAt: Instant): void {
-    this.handBackWaiting('The worker shut down before the job could begin.')
+    this.handBackUnbegun('The worker shut down before the job could begin.')
     for (const held of [...this.#held.values()])
       this.stop(held, { why: 'shutdown' }, endsAt, held.facts.isolated ? endsAt : held.terms.hardAt)
   }
@@ -277,9 +336,10 @@ export class Leases {
     const held = this.#held.get(key)
     if (held === undefined || held.handler === 'over') return
     const wasAbandoned = held.handler === 'abandoned'
+    this.#prefetch.ran(elapsed(held.begunAt, now))
     this.#setHandler(held, 'over')
     if (wasAbandoned) this.#lateEnding(held, ending, now)
-    else this.#close(held, reportOf(held.hold, held.terms, stoppedBy(held), ending, now))
+    else this.#close(held, reportOf(held.hold, held.terms, stoppedBy(held), ending, now, bufferedMs(held)))
     this.#startWaiting(held.hold.jobId, now)
   }
 
@@ -349,6 +409,12 @@ export class Leases {
 
   // ---- Time ----
 
+  /** A heartbeat that was sent then has been answered: it listed every lease that was here before. */
+  vouched(sentAt: Instant): void {
+    for (const held of this.#held.values())
+      if (held.arrivedAt < sentAt && sentAt > held.vouchedAt) held.vouchedAt = sentAt
+  }
+
   due(now: Instant): void {
     for (const held of [...this.#held.values()]) if (isDue(nextDueAt(held), now)) this.#dueFor(held, now)
   }
@@ -361,13 +427,22 @@ export class Leases {
 
   #dueFor(held: Held, now: Instant): void {
     const { terms } = held
+    const lapsed = lapse(held)
+    const hasLapsed = lapsed !== null && isDue(lapsed.warnAt, now)
+    if (held.handler === 'buffered') {
+      if (hasLapsed) this.#loseBuffered(held)
+      else this.#waitedTooLong(held)
+      return
+    }
     if (held.handler === 'waiting') {
-      if (isDue(terms.softAt, now)) this.#neverStarted(held)
+      if (hasLapsed) this.lose(held, now)
+      else if (isDue(terms.softAt, now)) this.#neverStarted(held)
       else this.handBack(held, 'An earlier attempt of the job is still running in this worker.')
       return
     }
     if (held.stop === null && isDue(terms.softAt, now)) this.stop(held, terms.softStop, terms.hardAt)
     else if (held.stop === null && isDue(stallAt(held), now)) this.#stall(held, now)
+    else if (held.stop === null && hasLapsed) this.#lapse(held, lapsed.at, now)
     if (isDue(held.giveUpAt, now)) this.#abandon(held, now)
   }
 
@@ -379,26 +454,33 @@ export class Leases {
     this.stop(held, stop, after(now, graceMs))
   }
 
+  /** No heartbeat was answered in time: the server is about to hand the job to another worker. */
+  #lapse(held: Held, lapsesAt: Instant, now: Instant): void {
+    const { hold, vouchedAt } = held
+    const fields = { job_id: hold.jobId, attempt: hold.attempt, silent_ms: Math.round(elapsed(vouchedAt, now)) }
+    this.#effects.log('warn', fields, 'no heartbeat for the job was answered in time; stopping its handler')
+    this.stop(held, LOST, lapsesAt)
+  }
+
   /** The handler did not stop in time. Nothing it does from here on counts. */
   #abandon(held: Held, now: Instant): void {
     this.#setHandler(held, 'abandoned')
     this.#effects.do({ do: 'abandon', key: held.key })
-    this.#close(held, reportOf(held.hold, held.terms, stoppedBy(held), { kind: 'abandoned' }, now))
+    this.#close(held, reportOf(held.hold, held.terms, stoppedBy(held), { kind: 'abandoned' }, now, bufferedMs(held)))
   }
 
   // ---- Shared parts ----
 
   #hold(held: Held): Held {
     this.#held.set(held.key, held)
-    this.#slotsTaken += 1
     const same = this.#byJob.get(held.hold.jobId)
-    if (same === undefined) this.#byJob.set(held.hold.jobId, new Set([held]))
-    else same.add(held)
+    this.#byJob.set(held.hold.jobId, same === undefined ? [held] : [...same, held])
     return held
   }
 
   #setHandler(held: Held, handler: Held['handler']): void {
     if (takesSlot(held)) this.#slotsTaken -= 1
+    if (held.handler === 'buffered') this.#buffer.delete(held)
     held.handler = handler
     if (takesSlot(held)) this.#slotsTaken += 1
     this.#effects.wantsTurn = true
@@ -406,9 +488,12 @@ export class Leases {
 
   #forget(held: Held): void {
     this.#held.delete(held.key)
-    const same = this.#byJob.get(held.hold.jobId)
-    same?.delete(held)
-    if (same?.size === 0) this.#byJob.delete(held.hold.jobId)
+    const same = this.#byJob.get(held.hold.jobId) ?? NO_OTHERS
+    if (same.length <= 1) this.#byJob.delete(held.hold.jobId)
+    else {
+      const others = same.filter((other) => other !== held)
+      this.#byJob.set(held.hold.jobId, others)
+    }
     this.#effects.do({ do: 'unwatch', key: held.key })
   }
 }
@@ -422,7 +507,7 @@ const NO_OTHERS: readonly Held[] = []
 const NO_HANDLER: HandlerFacts = { isolated: false, manual: false }
 
 /** Of a job that is only handed back. */
-const NO_TERMS: Terms = {
+export const NO_TERMS: Terms = {
   startedAt: instant(0),
   softAt: instant(Infinity),
   hardAt: instant(Infinity),

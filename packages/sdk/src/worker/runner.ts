@@ -3,7 +3,7 @@ import type { Host, Instant } from '@curfew/core'
 import { Attempt, type AttemptPorts } from '../attempt.ts'
 import { compose, type AttemptMiddleware } from '../attempt-middleware.ts'
 import type { Context } from '../context.ts'
-import { defineHandler, inputFor, runHandler } from '../define-handler.ts'
+import { defineHandler, inputFor, runHandler, type AnyHandlerFunction } from '../define-handler.ts'
 import { checkOutput } from '../define-job.ts'
 import { errorData, errorFromData } from '../error-data.ts'
 import { LostLeaseError } from '../errors.ts'
@@ -12,6 +12,7 @@ import type { Registered } from '../handlers.ts'
 import { loadHandler } from '../isolate/load-handler.ts'
 import type { AttemptFacts, Ending, Stop } from '../isolate/protocol.ts'
 import { jsonCopy } from '../json-data.ts'
+import { keyOf } from '../report.ts'
 import type { Terms } from '../terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { Input } from './inputs.ts'
@@ -38,10 +39,24 @@ interface IsolateEnd {
 
 export class Runner {
   readonly #ports: RunnerPorts
+  readonly #attemptPorts: AttemptPorts
   readonly #running = new Map<string, Running>()
 
   constructor(ports: RunnerPorts) {
     this.#ports = ports
+    const { host, calls, hear, order } = ports
+    this.#attemptPorts = {
+      host,
+      ...calls,
+      onSign: (isBare, hold) => {
+        const key = keyOf(hold)
+        hear({ in: 'sign', key })
+        if (isBare) order({ op: 'sign', key })
+      },
+      onLost: (hold) => {
+        hear({ in: 'lost', key: keyOf(hold) })
+      },
+    }
   }
 
   get hasInline(): boolean {
@@ -50,22 +65,11 @@ export class Runner {
   }
 
   start(key: string, job: HandedJob, terms: Terms): void {
-    const { handlers, calls, host, hear, order } = this.#ports
-    const handler = handlers.get(job.type)
+    const handler = this.#ports.handlers.get(job.type)
     if (handler === undefined) throw new Error(`a job of type ${job.type} was started without a handler`)
     const hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
     const isolate = handler.isolation === 'inline' ? null : isolateEnd()
-    const attempt = new Attempt(hold, factsOf(job, terms, handler), {
-      host,
-      ...calls,
-      onSign: (isBare) => {
-        hear({ in: 'sign', key })
-        if (isBare) order({ op: 'sign', key })
-      },
-      onLost: () => {
-        hear({ in: 'lost', key })
-      },
-    })
+    const attempt = new Attempt(hold, factsOf(job, terms, handler), this.#attemptPorts)
     const running: Running = { attempt, isolate }
     this.#running.set(key, running)
     void this.#live(key, handler, running, terms)
@@ -94,7 +98,7 @@ export class Runner {
     const reply = (answer: (GuardOrder & { op: 'reply' })['answer']): void => {
       this.#ports.order({ op: 'reply', key: news.key, id: news.id, answer })
     }
-    const asked = running?.attempt.perform(news.call) ?? Promise.reject(new LostLeaseError())
+    const asked = running?.attempt.call(news.call) ?? Promise.reject(new LostLeaseError())
     asked.then(
       (value) => {
         reply({ ok: true, value })
@@ -112,9 +116,11 @@ export class Runner {
   }
 
   async #live(key: string, handler: Registered, { attempt, isolate }: Running, { hardAt }: Terms): Promise<void> {
-    const ending = await this.#execute(key, handler, attempt, isolate, hardAt)
+    const ending = isPlain(handler, this.#ports.middleware)
+      ? await runPlain(handler, attempt.context)
+      : await this.#execute(key, handler, attempt, isolate, hardAt)
     attempt.close()
-    await attempt.flush()
+    if (attempt.isSaving) await attempt.flush()
     this.#running.delete(key)
     this.#ports.hear({ in: 'settled', key, ending })
   }
@@ -169,6 +175,7 @@ function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): Attem
     type: job.type,
     queue: job.queue,
     attempt: Math.max(1, job.attempt - (job.x_interruptions ?? 0)),
+    lease: job.x_lease ?? null,
     maxAttempts: job.max_attempts ?? null,
     args: job.args,
     input: job.args,
@@ -181,6 +188,28 @@ function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): Attem
     hardAt: isolation === 'inline' ? terms.hardAt : terms.killAt,
   }
 }
+
+interface PlainHandler extends Registered {
+  readonly run: AnyHandlerFunction
+}
+
+/** A function in this thread without schemas and middleware: nothing stands between the job and the function. */
+function isPlain(handler: Registered, middleware: readonly AttemptMiddleware[]): handler is PlainHandler {
+  const { isolation, run, job } = handler
+  if (isolation !== 'inline' || run === null || middleware.length > 0) return false
+  return job.options.input === undefined && job.options.output === undefined
+}
+
+async function runPlain({ run }: PlainHandler, context: Context): Promise<Ending> {
+  try {
+    const value: unknown = await run(context, context.args)
+    return value === undefined ? NO_RESULT : { kind: 'returned', result: jsonCopy(value, 'The result') }
+  } catch (error) {
+    return { kind: 'threw', error: errorData(error) }
+  }
+}
+
+const NO_RESULT: Ending = { kind: 'returned', result: undefined }
 
 /** In the worker's own thread. */
 async function runHere({ job, run, module, exportName }: Registered, context: Context): Promise<unknown> {

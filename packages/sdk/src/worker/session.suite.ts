@@ -6,6 +6,7 @@ import type { Call, CallAnswer, Effect, Input, Orders, ServerFeatures } from './
 import { Session } from './session.ts'
 
 interface Setting {
+  readonly prefetch?: number | null
   readonly isRegistered?: boolean
   readonly server?: ServerFeatures
 }
@@ -18,14 +19,18 @@ export class Drive {
   readonly session: Session
   effects: Effect[] = []
 
-  constructor(concurrency = 2, { isRegistered = true, server = { orders: true, waits: true } }: Setting = {}) {
+  constructor(concurrency = 2, setting: Setting = {}) {
+    const { isRegistered = true, server = { orders: true, waits: true }, prefetch = null } = setting
     const limits = {}
     const handlers = new Map([
       ['inline', { isolated: false, manual: false, limits }],
       ['isolated', { isolated: true, manual: false, limits }],
       ['manual', { isolated: false, manual: true, limits }],
     ])
-    this.session = new Session({ concurrency, drainMs: millis(25_000), handlers, random: () => 0.5 }, this.now)
+    this.session = new Session(
+      { concurrency, prefetch, drainMs: millis(25_000), handlers, random: () => 0.5 },
+      this.now,
+    )
     this.say({ in: 'begin', server })
     if (isRegistered)
       this.say({ in: 'registered', askedAt: this.now, intervalMs: millis(5_000), timeoutMs: millis(30_000) })

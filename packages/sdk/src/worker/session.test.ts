@@ -138,6 +138,48 @@ describe('deadlines', () => {
     expect(drive.reporting?.reports).toMatchObject([{ kind: 'nack', error: { type: 'timeout' } }])
   })
 
+  describe.each([{ visibility_ms: 1_000 }, { heartbeat_timeout_ms: 1_000 }])(
+    'a reservation of a second (%o)',
+    (clock) => {
+      const limits = { ...job('a').x_limits, ...clock } as NonNullable<HandedJob['x_limits']>
+      const begin = (type = 'inline') => new Drive().bring(job('a', 1, { type, x_limits: limits }))
+
+      test('lapses when no heartbeat was answered: the handler is asked to stop before it, and not later', () => {
+        const drive = begin().wait(899)
+        expect(drive.all('abort')).toEqual([])
+        drive.wait(1)
+        const endsAt = after(drive.now, millis(100))
+        expect(drive.last('abort')).toMatchObject({ key: 'a#1', stop: { why: 'lost' }, endsAt })
+      })
+
+      test('lasts from the sending of the last heartbeat that was answered', () => {
+        const drive = begin().wait(500)
+        const sentAt = drive.now
+        drive.wait(300).beat({}, { sentAt }).wait(599)
+        expect(drive.all('abort')).toEqual([])
+        drive.wait(1)
+        expect(drive.last('abort')).toMatchObject({ key: 'a#1', stop: { why: 'lost' } })
+      })
+
+      test('is not renewed by a heartbeat that was sent before the job arrived', () => {
+        const drive = new Drive()
+        const sentAt = drive.now
+        drive
+          .wait(10)
+          .bring(job('a', 1, { x_limits: limits }))
+          .beat({}, { sentAt })
+          .wait(900)
+        expect(drive.all('abort')).toHaveLength(1)
+      })
+
+      test('is not renewed by calls that list no jobs', () => {
+        const drive = begin()
+        drive.wait(300).answer(drive.listening).wait(600)
+        expect(drive.all('abort')).toHaveLength(1)
+      })
+    },
+  )
+
   test('every attempt is stopped when the server was not heard for nearly its worker timeout', () => {
     const drive = new Drive().bring(job('a')).wait(28_999)
     expect(drive.all('abort')).toEqual([])
@@ -283,7 +325,7 @@ describe('leaving', () => {
 
   test('a worker that is stopped before it could register comes to rest', () => {
     const now = instant(1_000_000)
-    const options = { concurrency: 1, drainMs: millis(0), handlers: new Map(), random: () => 0.5 }
+    const options = { concurrency: 1, prefetch: null, drainMs: millis(0), handlers: new Map(), random: () => 0.5 }
     const session = new Session(options, now)
     session.step({ in: 'begin', server: { orders: true, waits: true } }, now)
     session.step({ in: 'stop', drainMs: millis(0) }, now)
@@ -401,6 +443,7 @@ describe('in any order of inputs', () => {
     'deliver',
     'fail',
     'jobs',
+    'many',
     'again',
     'cancel',
     'lost',
@@ -424,8 +467,8 @@ describe('in any order of inputs', () => {
 
   test('no two attempts of a job at once, nothing starts while not running, nothing follows the end', () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(word, fc.nat(7)), { maxLength: 60 }), (script) => {
-        const drive = new Drive(2)
+      fc.property(fc.nat(20), fc.array(fc.tuple(word, fc.nat(7)), { maxLength: 60 }), (prefetch, script) => {
+        const drive = new Drive(2, { prefetch })
         const leases = new Map<string, number>()
         const running = new Map<string, string>()
         let seen = 0
@@ -438,6 +481,7 @@ describe('in any order of inputs', () => {
             expect(drive.session.state, 'started while not running').toBe('running')
             running.set(id, effect.key)
           }
+          expect(drive.session.active, 'more handlers than slots').toBeLessThanOrEqual(2)
           if (drive.all('silence').length > 0) expect(drive.open).toEqual([])
           expect(drive.all('ended').length).toBeLessThanOrEqual(1)
         }
@@ -464,6 +508,12 @@ describe('in any order of inputs', () => {
                 drive.answer(call, { jobs: [job(id, lease, { type })] })
               }
               break
+            case 'many':
+              if (call !== undefined) {
+                const more = [...'abcdefghijklmnopqrstuv'].slice(0, call.count)
+                drive.answer(call, { jobs: more.map((each) => job(each, newLease(each))) })
+              }
+              break
             case 'cancel':
             case 'lost': {
               const reason = what === 'cancel' ? 'cancelled' : 'lost'
@@ -472,9 +522,9 @@ describe('in any order of inputs', () => {
             }
             case 'settle':
             case 'throw': {
-              const key = running.get(id)
-              if (key === undefined) break
-              running.delete(id)
+              const [named, key] = running.has(id) ? [id, running.get(id)] : ([...running][pick] ?? [])
+              if (named === undefined || key === undefined) break
+              running.delete(named)
               if (what === 'settle') drive.settle(key)
               else drive.throws(key)
               break

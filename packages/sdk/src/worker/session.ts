@@ -8,27 +8,31 @@
  *
  * Invariants
  * - Attempts are keyed by lease. A newer lease of a job stops the older one, and starts when its handler is over.
- * - No handler starts while the state is not `running`: what arrives then is handed back, which uses no try.
+ * - No handler starts while the state is not `running`: what arrives then or waits for a slot is handed back, which uses no
+ *   try.
  * - One call is always open for jobs and orders; it asks for no jobs when no slot is free. Reports use other calls.
  * - While the worker is not running, a hand-back waits until no call that asks for jobs is open: it could come back by it.
  * - Nothing is sent after the deregistration; beats end before it.
  * - Every lease is reported, handed back, or known to be lost.
  *
- * Parts: `leases.ts` the attempts, `calls.ts` the calls and reports, `contact.ts` outages. What an attempt may take is in
+ * Parts: `leases.ts` the attempts, `prefetch.ts` how many jobs are taken in advance, `calls.ts` the calls and reports, `contact.ts` outages. What an attempt may take is in
  * `terms.ts`, what is reported of it in `report.ts`.
  */
 import { after, earliest, instant, isDue, millis, type Instant, type Millis, type Random } from '@curfew/core'
 import type { StopOrder, WorkerState } from '../guard/protocol.ts'
 import { keyOf } from '../report.ts'
-import { Calls, LATE_ANSWER_MS } from './calls.ts'
+import { Calls, LATE_ANSWER_MS, NO_ROOM, type Room } from './calls.ts'
 import { Contact } from './contact.ts'
 import { Effects } from './effects.ts'
-import { takesSlot } from './held.ts'
-import type { CallAnswer, Effect, Input, LeaseName, Orders, Unlisted } from './inputs.ts'
+import { isUnbegun, takesSlot } from './held.ts'
+import type { CallAnswer, Effect, Input, LeaseName, Orders, ServerFeatures, Unlisted } from './inputs.ts'
 import { handBackReport, Leases, LOST, type HandlerTerms } from './leases.ts'
+import { defaultPrefetch, Prefetch } from './prefetch.ts'
 
 export interface SessionOptions {
   readonly concurrency: number
+  /** The largest number of jobs taken beyond the slots; null: as `defaultPrefetch` says. */
+  readonly prefetch: number | null
   /** How long running jobs are waited for when the server orders the worker to terminate. */
   readonly drainMs: Millis
   readonly handlers: ReadonlyMap<string, HandlerTerms>
@@ -61,6 +65,7 @@ export class Session {
   readonly #calls: Calls
   readonly #contact: Contact
   readonly #leases: Leases
+  readonly #prefetch: Prefetch
   #state: WorkerState = 'running'
   /** Grows with each change of state. */
   #epoch = 0
@@ -86,7 +91,9 @@ export class Session {
     this.#options = options
     this.#calls = new Calls(this.#effects, options.random)
     this.#contact = new Contact(this.#effects, options.random, now)
-    this.#leases = new Leases(this.#effects, options.handlers, (report) => {
+    this.#prefetch = new Prefetch(options.concurrency)
+    const { concurrency, handlers } = options
+    this.#leases = new Leases(this.#effects, concurrency, this.#prefetch, handlers, (report) => {
       this.#calls.report(report)
     })
   }
@@ -95,9 +102,14 @@ export class Session {
     return this.#state
   }
 
-  /** How many jobs run, or wait to run. */
+  /** How many slots are taken. */
   get active(): number {
     return this.#leases.slotsTaken
+  }
+
+  /** How many jobs run, or wait for a slot. */
+  get #kept(): number {
+    return this.#leases.slotsTaken + this.#leases.buffered
   }
 
   /** Attempts whose handlers may be running, abandoned ones included. */
@@ -120,7 +132,7 @@ export class Session {
 
   /** When every attempt must stop because the server was not heard; null while nothing runs. */
   get fenceAt(): Instant | null {
-    if (this.#contact.isFenced || this.#leases.slotsTaken === 0 || this.#registration === 'none') return null
+    if (this.#contact.isFenced || this.#kept === 0 || this.#registration === 'none') return null
     return this.#contact.warnAt
   }
 
@@ -140,6 +152,7 @@ export class Session {
     switch (input.in) {
       case 'begin':
         this.#calls.server = input.server
+        this.#prefetch.max = this.#maxPrefetch(input.server)
         this.#hasBegun = true
         this.#effects.wantsTurn = true
         return
@@ -157,6 +170,7 @@ export class Session {
         return
       case 'beat':
         this.#contact.heard(input.sentAt, now)
+        this.#leases.vouched(input.sentAt)
         this.#obey(input.orders, input.epoch, now)
         this.#recoverLostAnswers(input.unlisted, input.sentAt, now)
         return
@@ -200,6 +214,7 @@ export class Session {
       case 'turn':
         this.#effects.wantsTurn = false
         this.#pump(now)
+        this.#startBuffered(now)
         return
       case 'silenced':
         if (this.#leaving?.stage === 'silence') this.#enterStage(this.#leaving, 'deregister', null)
@@ -284,9 +299,35 @@ export class Session {
     this.#calls.pump(now, {
       state: this.#state,
       epoch: this.#epoch,
-      freeSlots: mayAsk ? this.#options.concurrency - this.#leases.slotsTaken : 0,
+      room: mayAsk ? this.#room() : NO_ROOM,
       maxWaitMs: millis(Math.min(MAX_WAIT_MS, Math.floor(this.#contact.timeoutMs / 2))),
     })
+  }
+
+  #room(): Room {
+    const { concurrency } = this.#options
+    return { kept: this.#kept, slots: concurrency, depth: this.#prefetch.depth }
+  }
+
+  /** Only a server that understands leases takes a job back without using a try. */
+  #maxPrefetch({ orders }: ServerFeatures): number {
+    const { concurrency, prefetch, handlers } = this.#options
+    if (!orders) return 0
+    return (
+      prefetch ??
+      defaultPrefetch(
+        concurrency,
+        [...handlers.values()].some(({ isolated }) => isolated),
+      )
+    )
+  }
+
+  /** In the next turn of the loop, not in this one: handlers that never wait must not keep all else from being heard. */
+  #startBuffered(now: Instant): void {
+    if (this.#leases.buffered === 0) return
+    // The worker was asleep, and nothing has told it yet.
+    if (isDue(this.fenceAt, now)) this.#fence(now)
+    this.#leases.startBuffered(now)
   }
 
   /** The worker takes its leave: no call follows. */
@@ -316,6 +357,7 @@ export class Session {
     if (answer.orders !== null) this.#obey(answer.orders, call.epoch, now)
     const isOfUse = answer.jobs.length > 0 || this.#effects.size > before
     this.#calls.pace(call, answer, isOfUse, now)
+    if (call.count > 0 && call.replacedAt === null) this.#prefetch.brought(call.count, answer.jobs.length)
     this.#leases.take(answer.jobs, { asked: answer.asked, refusal: this.#refusalAt(now) }, now)
     if (!this.#calls.isAsking()) this.#leases.forgetEnded()
     this.#effects.wakeBy(this.fenceAt)
@@ -371,7 +413,7 @@ export class Session {
   /** The server was not heard for so long that it may hand these jobs to others. */
   #fence(now: Instant): void {
     this.#contact.fence()
-    const jobs = this.#leases.slotsTaken
+    const jobs = this.#kept
     if (jobs === 0) return
     this.#effects.log('warn', { jobs }, 'no contact with the server for too long; stopping all jobs')
     this.#leases.loseAll(now)
@@ -401,7 +443,7 @@ export class Session {
     }
     for (const held of meant) {
       const { softStop, hardAt, graceMs } = held.terms
-      if (held.handler === 'waiting' || reason === 'lost') this.#leases.lose(held, now)
+      if (isUnbegun(held) || reason === 'lost') this.#leases.lose(held, now)
       else if (reason === 'timeout') this.#leases.stop(held, softStop, hardAt)
       else this.#leases.stop(held, { why: 'cancelled' }, after(now, graceMs))
     }
@@ -414,7 +456,7 @@ export class Session {
     this.#effects.wantsTurn = true
     this.#calls.hurry()
     this.#effects.do({ do: 'tell-guard', state, epoch: this.#epoch })
-    if (state !== 'running') this.#leases.handBackWaiting('The worker stopped taking jobs before the job could begin.')
+    if (state !== 'running') this.#leases.handBackUnbegun('The worker stopped taking jobs before the job could begin.')
   }
 
   // ---- Time ----

@@ -86,11 +86,14 @@ export function exchangeTransport({ connection, host, workerId, queues }: Route,
               }),
         },
       })
-      const answers = new Map<Report, EntryAnswer | undefined>()
-      acks.forEach((report, index) => answers.set(report, answer.acks?.[index]))
-      nacks.forEach((report, index) => answers.set(report, answer.nacks?.[index]))
+      // Answers come in the order of the reports, acks and nacks apart.
+      const next = { ack: 0, nack: 0 }
+      const deliveries = reports.map(({ kind, hold }) => {
+        const entries = kind === 'ack' ? answer.acks : answer.nacks
+        return entryDelivery(hold, workerId, entries?.[next[kind]++])
+      })
       return {
-        deliveries: reports.map((report) => entryDelivery(report.hold, workerId, answers.get(report))),
+        deliveries,
         ...comingBack(askedAt, answer),
         orders: answer.orders === undefined ? null : ordersOf(answer.orders),
         failure: null,
@@ -113,9 +116,11 @@ export function ordersOf({ state, x_cancel_jobs: stops = [], x_reregister: isFor
   return { ...(state === undefined ? {} : { state }), stops, isForgotten: isForgotten === true }
 }
 
+const DONE: Delivery = { kind: 'done' }
+
 function entryDelivery(hold: Hold, workerId: string, entry: EntryAnswer | undefined): Delivery {
   if (entry === undefined) return { kind: 'unsent', reason: 'The answer leaves out a report.' }
-  if (entry.ok) return { kind: 'done' }
+  if (entry.ok) return DONE
   const { code = 'unknown', message = '', details = {} } = entry.error ?? {}
   if (isOwnDoing(hold, workerId, details)) return { kind: 'done' }
   if ((entry.status ?? 400) >= 500) return { kind: 'unsent', reason: message }
@@ -193,11 +198,20 @@ function comingBack(
 }
 
 export function bodyOf(report: Report): Record<string, unknown> {
-  const { jobId, attempt, lease } = report.hold
-  // Of a job whose answer was lost only the lease is known.
-  const fence = { job_id: jobId, ...(lease === null ? {} : { x_lease: lease, ...(attempt > 0 ? { attempt } : {}) }) }
-  if (report.kind === 'ack') return { ...fence, ...(report.result === undefined ? {} : { result: report.result }) }
-  return { ...fence, error: report.error, ...(report.requeue ? { requeue: true } : {}) }
+  const body = fenceOf(report.hold)
+  if (report.kind === 'ack') {
+    if (report.result !== undefined) body['result'] = report.result
+    return body
+  }
+  body['error'] = report.error
+  if (report.requeue) body['requeue'] = true
+  return body
+}
+
+/** Of a job whose answer was lost only the lease is known. */
+function fenceOf({ jobId, attempt, lease }: Hold): Record<string, unknown> {
+  if (lease === null) return { job_id: jobId }
+  return attempt > 0 ? { job_id: jobId, x_lease: lease, attempt } : { job_id: jobId, x_lease: lease }
 }
 
 /** Refused because it was done already, by this very report: the first answer was lost. */

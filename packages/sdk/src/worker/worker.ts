@@ -40,6 +40,12 @@ export interface WorkerSettings {
   readonly queues?: readonly string[]
   /** Jobs at the same time. */
   readonly concurrency?: number
+  /**
+   * The largest number of jobs to take beyond `concurrency`, so that no slot waits for the server. How many are taken
+   * follows from how long handlers run and whether there is a backlog; handlers of more than 50 ms: none. 0: never any.
+   * By default ten times the concurrency, at least 100 and at most 500; 0 with handlers in threads or processes.
+   */
+  readonly prefetch?: number
   readonly labels?: readonly string[]
   /** Limits for every handler that does not bring its own, field by field. */
   readonly defaults?: AttemptLimits
@@ -71,6 +77,7 @@ interface Registration {
 }
 
 const DRAIN_MS = 25_000
+const MAX_PREFETCH = 1_000
 const GUARD_REST_MS = 1_000
 const DEREGISTER_MS = 2_000
 /** How long the process stands still for its last words. */
@@ -128,6 +135,9 @@ export class Worker {
     this.#concurrency = options.concurrency ?? 10
     if (!Number.isInteger(this.#concurrency) || this.#concurrency < 1)
       throw new InputError('concurrency must be a whole number from 1 on.', { field: 'concurrency' })
+    const { prefetch = null } = options
+    if (prefetch !== null && !(Number.isInteger(prefetch) && prefetch >= 0 && prefetch <= MAX_PREFETCH))
+      throw new InputError(`prefetch must be a whole number from 0 to ${String(MAX_PREFETCH)}.`, { field: 'prefetch' })
     this.#queues = options.queues ?? ['default']
     if (this.#queues.length === 0) throw new InputError('A worker needs at least one queue.', { field: 'queues' })
     this.#drainMs = options.drain === undefined ? millis(DRAIN_MS) : toMillis(options.drain, 'drain')
@@ -145,6 +155,7 @@ export class Worker {
     this.#session = makeSession(
       {
         concurrency: this.#concurrency,
+        prefetch,
         drainMs: this.#drainMs,
         handlers: this.#facts,
         random: this.#connection.random,

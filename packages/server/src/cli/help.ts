@@ -25,6 +25,8 @@ export function helpText(version: string): string {
     '                           fill an empty data file or database with what export wrote',
     '  curfew migrate [flags]   bring the data up to date without starting the server; with --contract also take away what',
     '                           servers of older versions need',
+    '  curfew check [FILE] [flags]',
+    '                           look for damage in a data file; reads only, and a server may have it open',
     '  curfew journey COMMAND   journeys: validate, simulate, deploy, start, status, result, submit, cancel, list; see curfew journey --help',
     '  curfew --help | --version',
     '',

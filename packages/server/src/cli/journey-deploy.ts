@@ -1,7 +1,7 @@
 /** `curfew journey deploy`: judges definitions, and hands those that are right to a server. */
 import { EXIT } from './journey-exit.ts'
 import { judgeFile } from './journey-files.ts'
-import { LIMIT_FLAGS, limitsOf, readFlags, SERVER_FLAGS, type Terminal } from './journey-flags.ts'
+import { FILE_FLAGS, limitsOf, readFlags, SERVER_FLAGS, type Terminal } from './journey-flags.ts'
 import { JourneyServer, refusal } from './journey-server.ts'
 import { shown } from './journey-validate.ts'
 
@@ -13,12 +13,12 @@ interface DeployedView {
 }
 
 export async function deploy(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey deploy FILE... [--url URL] [--token TOKEN] [--json]'
-  const flags = readFlags(args, { ...SERVER_FLAGS, ...LIMIT_FLAGS }, ['FILE...'], usage)
+  const usage = 'curfew journey deploy FILE... [--root DIR] [--url URL] [--token TOKEN] [--json]'
+  const flags = readFlags(args, { ...SERVER_FLAGS, ...FILE_FLAGS }, ['FILE...'], usage)
   const server = new JourneyServer(flags, terminal)
   let code: number = EXIT.fine
   for (const file of flags.names) {
-    const judged = await judgeFile(file, limitsOf(flags))
+    const judged = await judgeFile(file, limitsOf(flags), flags.text('root'))
     if (judged.definition === null) {
       terminal.write(shown(judged, terminal.colour))
       code = EXIT.refused

@@ -1,7 +1,7 @@
 /** Definitions in files. They may name OpenAPI documents in files beside them; a server takes only what is in the text. */
 import { clockFrom, effectiveBudgetMs, type Definition, type FindOpenApi, type RunLimits } from '@curfew/core'
-import { readFileSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { parse } from 'yaml'
 import type { Located } from '../engine/definition-source.ts'
 import { checksWith, judge } from '../engine/definition-verdict.ts'
@@ -21,11 +21,11 @@ export interface Judged {
 }
 
 /** `-` is what comes in on the standard input. */
-export async function judgeFile(file: string, limits: RunLimits): Promise<Judged> {
+export async function judgeFile(file: string, limits: RunLimits, root?: string): Promise<Judged> {
   const text = readFileSync(file === '-' ? 0 : file, 'utf8')
   const expressions = openExpressions({ host: nodeHost, clock: clockFrom(nodeHost), random: systemRandom() })
   try {
-    const openApi = openApiBeside(file)
+    const openApi = openApiIn([file === '-' ? '.' : dirname(file), ...(root === undefined ? [] : [root])])
     const checks = { ...checksWith(expressions, limits), openApi }
     const { definition, source, errors, warnings } = await judge(text, checks, () => Promise.resolve())
     const effectiveMaxDurationSec = definition === null ? null : effectiveBudgetMs(definition, limits) / 1000
@@ -36,17 +36,37 @@ export async function judgeFile(file: string, limits: RunLimits): Promise<Judged
   }
 }
 
-/** Files are named relative to the definition. */
-function openApiBeside(file: string): FindOpenApi {
-  const folder = file === '-' ? '.' : dirname(file)
+/**
+ * Files are named relative to the definition, or to the root that was given, and lie in one of these folders, also where
+ * links lead: what is read here goes to a server, and the author of a definition may be another person than its sender.
+ */
+function openApiIn(folders: readonly string[]): FindOpenApi {
   return (ref) => {
+    const places = folders.map((folder) => resolve(folder, ref))
+    const existing = places.filter((place) => existsSync(place))
+    if (existing.length === 0)
+      return { problem: `There is no file ${places.join(' nor ')}. --root DIR names another folder.` }
+    const found = existing.find((place) => folders.some((folder) => isFileWithin(folder, place)))
+    if (found === undefined)
+      return {
+        problem: `${existing.join(' and ')} must be a file within ${folders.join(' or ')}. --root DIR names another folder.`,
+      }
     try {
-      return { document: parse(readFileSync(resolve(folder, ref), 'utf8')) as unknown }
+      return { document: parse(readFileSync(found, 'utf8')) as unknown }
     } catch (error) {
       const [reason = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
-      return { problem: `${ref} cannot be read: ${reason}` }
+      return { problem: `${found} cannot be read: ${reason}` }
     }
   }
+}
+
+/** Where links lead counts. */
+function isFileWithin(folder: string, place: string): boolean {
+  if (!existsSync(folder)) return false
+  const inside = relative(realpathSync(folder), realpathSync(place))
+  // On Windows the way to another drive is absolute.
+  if (inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return false
+  return statSync(place).isFile()
 }
 
 /** Of a definition that was found right. */

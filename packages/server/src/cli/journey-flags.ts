@@ -29,6 +29,9 @@ export const SERVER_FLAGS: Options = {
 /** The limits of the server a definition is meant for. */
 export const LIMIT_FLAGS = { 'run-default': { type: 'string' }, 'run-cap': { type: 'string' } } as const
 
+/** How a file with a definition is read: for which limits, and where else the files are that it names. */
+export const FILE_FLAGS = { ...LIMIT_FLAGS, root: { type: 'string' } } as const
+
 export function limitsOf(flags: Flags): RunLimits {
   return {
     defaultMs: lengthOf(flags.text('run-default') ?? '1d', '--run-default'),

@@ -13,14 +13,18 @@ const flag = { type: 'boolean' } as const
 const runPath = (id = ''): string => `${RUNS}/${encodeURIComponent(id)}`
 
 export async function start(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey start NAME [--input JSON|@FILE] [--version V] [--wait] [--timeout 30s] [--json]'
-  const options = { ...SERVER_FLAGS, input: text, version: text, wait: flag, timeout: text }
+  const usage =
+    'curfew journey start NAME [--input JSON|@FILE] [--version V] [--key TEXT] [--id UUID] [--wait] [--timeout 30s] [--json]'
+  const options = { ...SERVER_FLAGS, input: text, version: text, key: text, id: text, wait: flag, timeout: text }
   const flags = readFlags(args, options, ['NAME'], usage)
   const server = new JourneyServer(flags, terminal)
   const version = flags.text('version')
   const query = version === undefined ? '' : `?version=${encodeURIComponent(version)}`
   const untilMs = timeoutOf(flags)
-  const begun: unknown = await server.call('POST', `${runPath(flags.names[0])}/start${query}`, inputOf(flags) ?? {})
+  const key = flags.text('key')
+  const headers = key === undefined ? {} : { 'idempotency-key': key }
+  const path = `${runPath(flags.names[0])}/start${query}`
+  const begun: unknown = await server.call('POST', path, startBody(flags), headers)
   if (isOutcome(begun)) return tellOutcome(begun, flags, terminal)
   const { journeyId } = begun as { journeyId: string }
   if (flags.has('wait')) return waitFor(server, journeyId, untilMs, flags, terminal)
@@ -137,6 +141,16 @@ function tellOutcome(outcome: OutcomeView, flags: Flags, terminal: Terminal): nu
 function tellStatus(view: StatusView, flags: Flags, terminal: Terminal): number {
   terminal.write(flags.has('json') ? JSON.stringify(view, null, 2) : statusText(view, terminal))
   return EXIT.fine
+}
+
+/** `--id`: the id that the run is to have, beside the input. */
+function startBody(flags: Flags): unknown {
+  const input = inputOf(flags) ?? {}
+  const id = flags.text('id')
+  if (id === undefined) return input
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw new SettingsError('--id needs an --input that is an object.')
+  return { ...input, x_journey_id: id }
 }
 
 /** `--input '{"a": 1}'`, `--input @file.json`, `--input @-` for the standard input. */

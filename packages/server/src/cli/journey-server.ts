@@ -28,8 +28,8 @@ export class JourneyServer {
   }
 
   /** Refusals are answers too. */
-  async ask(method: string, path: string, body?: unknown): Promise<Answer> {
-    const headers: Record<string, string> = { accept: 'application/json' }
+  async ask(method: string, path: string, body?: unknown, more: Record<string, string> = {}): Promise<Answer> {
+    const headers: Record<string, string> = { accept: 'application/json', ...more }
     if (body !== undefined) headers['content-type'] = 'application/json'
     if (this.#token !== undefined) headers['authorization'] = `Bearer ${this.#token}`
     const sent = body === undefined ? {} : { body: JSON.stringify(body) }
@@ -52,8 +52,8 @@ export class JourneyServer {
 
   /** The body of an answer that should be fine. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  async call(method: string, path: string, body?: unknown): Promise<any> {
-    const answer = await this.ask(method, path, body)
+  async call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<any> {
+    const answer = await this.ask(method, path, body, headers)
     if (answer.status < 200 || answer.status > 299) throw refusal(answer)
     return answer.body
   }

@@ -6,11 +6,11 @@ import { SettingsError } from '../settings.ts'
 import { planText } from './journey-chart.ts'
 import { EXIT } from './journey-exit.ts'
 import { judgeFile } from './journey-files.ts'
-import { lengthOf, LIMIT_FLAGS, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
+import { FILE_FLAGS, lengthOf, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
 import { shown } from './journey-validate.ts'
 
 const USAGE =
-  "curfew journey simulate FILE [--set 'STATE=2s']… [--choose STATE=NEXT[,NEXT…]]… [--run-default 1d] [--run-cap 7d] [--json]"
+  "curfew journey simulate FILE [--set 'STATE=2s']… [--choose STATE=NEXT[,NEXT…]]… [--root DIR] [--run-default 1d] [--run-cap 7d] [--json]"
 
 const ENDS: Readonly<Record<PlannedEnd['kind'], number>> = {
   Success: EXIT.fine,
@@ -24,7 +24,7 @@ export async function simulate(args: readonly string[], terminal: Terminal): Pro
   const options = {
     set: repeated,
     choose: repeated,
-    ...LIMIT_FLAGS,
+    ...FILE_FLAGS,
     json: { type: 'boolean' },
   } as const
   const flags = readFlags(args, options, ['FILE'], USAGE)
@@ -34,7 +34,7 @@ export async function simulate(args: readonly string[], terminal: Terminal): Pro
     takes: Object.fromEntries(flags.texts('set').map((given) => taking(given))),
     chooses: Object.fromEntries(flags.texts('choose').map((given) => choosing(given))),
   }
-  const definition = await definitionIn(file, limits, terminal)
+  const definition = await definitionIn(file, limits, flags.text('root'), terminal)
   if (definition === null) return EXIT.refused
   const mistakes = mistakesIn(definition, assumptions)
   if (mistakes.length > 0) throw new SettingsError(mistakes.join(' '))
@@ -43,8 +43,8 @@ export async function simulate(args: readonly string[], terminal: Terminal): Pro
   return ENDS[plan.end.kind]
 }
 
-async function definitionIn(file: string, limits: RunLimits, terminal: Terminal) {
-  const judged = await judgeFile(file, limits)
+async function definitionIn(file: string, limits: RunLimits, root: string | undefined, terminal: Terminal) {
+  const judged = await judgeFile(file, limits, root)
   if (judged.definition === null) terminal.write(shown(judged, terminal.colour))
   return judged.definition
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { days } from '@curfew/core'
@@ -148,6 +148,49 @@ spec:
   test('one that cannot be read is told at its name', async () => {
     const { code, out } = await run(write('calls.yaml', calling('./nobody.yaml')))
     expect(code).toBe(1)
-    expect(out).toMatch(/:5:32 error HTTP-1: \.\/nobody\.yaml cannot be read: ENOENT/)
+    expect(out).toMatch(/:5:32 error HTTP-1: There is no file \S+\/nobody\.yaml\. --root DIR names another folder/)
+  })
+
+  describe('outside of the folder of the definition and of the root', () => {
+    const limits = { defaultMs: days(1), capMs: days(7) }
+    const problems = async (ref: string, root?: string): Promise<string[]> => {
+      const file = write(join('inner', 'calls.yaml'), calling(ref))
+      return (await judgeFile(file, limits, root)).errors.map(({ message }) => message)
+    }
+    const place = (): string => {
+      mkdirSync(join(folder, 'inner'), { recursive: true })
+      return write('secret.yaml', document)
+    }
+
+    test('they are not read by ..', async () => {
+      place()
+      expect(await problems('../secret.yaml')).toEqual([expect.stringContaining('must be a file within')])
+      expect(await problems('nested/../../secret.yaml')).toEqual([expect.stringContaining('must be a file within')])
+    })
+
+    test('they are not read by an absolute path', async () => {
+      const outside = place()
+      expect(await problems(outside)).toEqual([expect.stringContaining('must be a file within')])
+    })
+
+    test('they are not read through a link', async () => {
+      const outside = place()
+      symlinkSync(outside, join(folder, 'inner', 'link.yaml'))
+      symlinkSync(folder, join(folder, 'inner', 'up'))
+      expect(await problems('./link.yaml')).toEqual([expect.stringContaining('must be a file within')])
+      expect(await problems('./up/secret.yaml')).toEqual([expect.stringContaining('must be a file within')])
+    })
+
+    test('folders are not read', async () => {
+      place()
+      mkdirSync(join(folder, 'inner', 'apis'), { recursive: true })
+      expect(await problems('./apis')).toEqual([expect.stringContaining('must be a file within')])
+    })
+
+    test('they are read where the root has them', async () => {
+      const outside = place()
+      expect(await problems('../secret.yaml', folder)).toEqual([])
+      expect(await problems(outside, folder)).toEqual([])
+    })
   })
 })

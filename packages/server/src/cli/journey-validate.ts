@@ -2,7 +2,7 @@
 import { clean } from './journey-clean.ts'
 import { EXIT } from './journey-exit.ts'
 import { judgeFile, type Judged } from './journey-files.ts'
-import { LIMIT_FLAGS, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
+import { FILE_FLAGS, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
 
 const RED = '31'
 const YELLOW = '33'
@@ -10,11 +10,11 @@ const BOLD = '1'
 const DIM = '2'
 
 export async function validate(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey validate FILE... [--run-default 1d] [--run-cap 7d] [--json]'
-  const flags = readFlags(args, { ...LIMIT_FLAGS, json: { type: 'boolean' } }, ['FILE...'], usage)
+  const usage = 'curfew journey validate FILE... [--root DIR] [--run-default 1d] [--run-cap 7d] [--json]'
+  const flags = readFlags(args, { ...FILE_FLAGS, json: { type: 'boolean' } }, ['FILE...'], usage)
   const limits = limitsOf(flags)
   const judged: Judged[] = []
-  for (const file of flags.names) judged.push(await judgeFile(file, limits))
+  for (const file of flags.names) judged.push(await judgeFile(file, limits, flags.text('root')))
   if (flags.has('json')) terminal.write(jsonOf(judged))
   else for (const one of judged) terminal.write(shown(one, terminal.colour))
   return judged.some(({ errors }) => errors.length > 0) ? EXIT.refused : EXIT.fine

@@ -2,6 +2,7 @@
 /** The command. The one place that reads argv and the environment and knows every room. */
 import { pino, type Logger } from 'pino'
 import pretty from 'pino-pretty'
+import { checkFile } from './check.ts'
 import { runExport } from './export.ts'
 import { helpText } from './help.ts'
 import { runImport } from './import.ts'
@@ -10,7 +11,7 @@ import { runJourney } from './journey.ts'
 import type { Terminal } from './journey-flags.ts'
 import { migrate } from './migrate.ts'
 import { serve } from './serve.ts'
-import { loadSettings, printSettings, SettingsError, type Settings } from '../settings.ts'
+import { loadSettings, printSettings, SettingsError, type Loaded, type Settings, type Takes } from '../settings.ts'
 import { VERSION as version } from '../version.ts'
 
 function logger(settings: Settings): Logger {
@@ -21,8 +22,9 @@ function logger(settings: Settings): Logger {
 }
 
 async function runServer(args: readonly string[]): Promise<void> {
-  const { values } = loadSettings(args, process.env)
+  const { values, warnings } = loadSettings(args, process.env)
   const log = logger(values)
+  for (const warning of warnings) log.warn({}, warning)
   // Node would print them as plain text among the lines of JSON.
   process.removeAllListeners('warning').on('warning', (warning) => {
     log.warn({ err: warning }, 'a warning of Node')
@@ -64,8 +66,16 @@ async function main(args: readonly string[]): Promise<void> {
   else if (command === 'export') await runExport({ ...copying(rest, ['--force']), version })
   else if (command === 'import') await runImport(copying(rest, []))
   else if (command === 'migrate') await runMigrate(rest)
-  else if (command === 'config') process.stdout.write(`${printSettings(loadSettings(rest, process.env))}\n`)
+  else if (command === 'check') runCheck(rest)
+  else if (command === 'config') process.stdout.write(`${printSettings(loaded(rest))}\n`)
   else throw new SettingsError(`Unknown command ${JSON.stringify(command)}. See curfew --help.`)
+}
+
+/** For commands that have no log. */
+function loaded(args: readonly string[], takes?: Takes): Loaded {
+  const found = loadSettings(args, process.env, takes)
+  for (const warning of found.warnings) process.stderr.write(`curfew: warning: ${warning}\n`)
+  return found
 }
 
 function terminal(): Terminal {
@@ -79,12 +89,19 @@ function terminal(): Terminal {
 }
 
 async function runMigrate(args: readonly string[]): Promise<void> {
-  const { values, switches } = loadSettings(args, process.env, { switches: ['--contract'] })
+  const { values, switches } = loaded(args, { switches: ['--contract'] })
   process.stdout.write(`${await migrate(values, switches.has('--contract'))}\n`)
 }
 
+function runCheck(args: readonly string[]): void {
+  const { values, names } = loaded(args, { names: 1 })
+  const { isSound, text } = checkFile(values, names[0])
+  process.stdout.write(`${text}\n`)
+  if (!isSound) process.exitCode = 1
+}
+
 function copying(args: readonly string[], known: string[]): { settings: Settings; file: string; force: boolean } {
-  const { values, names, switches } = loadSettings(args, process.env, { names: 1, switches: known })
+  const { values, names, switches } = loaded(args, { names: 1, switches: known })
   return { settings: values, file: names[0] ?? '-', force: switches.has('--force') }
 }
 

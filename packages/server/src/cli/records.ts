@@ -281,7 +281,7 @@ const source = oneOf<LimitSource>(
   'parent',
   'workflow',
 )
-const limit = fields<Limit>({ ms, source, asked: orAbsent(source) })
+const limit = fields<Limit>({ ms, source, asked: orAbsent(source), whole: orAbsent(ms) })
 const mode = oneOf('retry', 'discard')
 const onTimeout = fields<Limits['onTimeout']>({ mode, source })
 const LENGTHS = {

@@ -2,8 +2,11 @@
  * Judges definitions in a thread, one after the other: a text of a mebibyte takes seconds, and everybody else's deadlines
  * go on meanwhile. Each gets a thread of its own, whose memory is bounded; it costs some tens of milliseconds to begin.
  */
+import { parseStored, type Definition } from '@curfew/core'
 import { Worker } from 'node:worker_threads'
-import type { JudgeBeside, Verdict } from '../engine/definition-verdict.ts'
+import type { JudgeBeside, ReadBeside, Verdict } from '../engine/definition-verdict.ts'
+import { inPieces } from '../engine/turns.ts'
+import { nodeHost } from '../host.ts'
 import type { Told, ToJudge } from './judge-messages.ts'
 
 const MEMORY_MB = 512
@@ -11,9 +14,17 @@ const MEMORY_MB = 512
 export function judgeInThreads(): JudgeBeside {
   let before: Promise<unknown> = Promise.resolve()
   return (text, limits) => {
-    const verdict = before.then(() => judgeOne({ text, limits }))
+    const verdict = before.then(() => judgeOne({ text, limits, isDeployed: false }))
     before = verdict.catch(() => {})
     return verdict
+  }
+}
+
+/** Reads deployed definitions again, which takes long as well. */
+export function readInThreads(): ReadBeside {
+  return async (text, limits) => {
+    const told = await answerTo({ text, limits, isDeployed: true })
+    return told === null ? null : ((await parsed(told)) as Definition | null)
   }
 }
 
@@ -23,18 +34,25 @@ function entryUrl(): URL {
   return new URL(here.endsWith('.ts') ? '../../dist/definitions/judge-main.js' : './judge-main.js', here)
 }
 
-function judgeOne(asked: ToJudge): Promise<Verdict> {
+async function judgeOne(asked: ToJudge): Promise<Verdict> {
+  const told = await answerTo(asked)
+  return told === null ? TOO_MUCH : verdictFrom((await parsed(told)) as Told)
+}
+
+/** The answer is several times as long as the text that was judged. */
+const parsed = async (told: string): Promise<unknown> => inPieces(nodeHost, parseStored(told))
+
+/** Null: it took too much memory. */
+function answerTo(asked: ToJudge): Promise<string | null> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(entryUrl(), {
       ...{ workerData: asked, name: 'curfew definitions', env: {}, execArgv: [] },
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
     })
     worker.unref()
-    worker.on('message', (told: string) => {
-      resolve(verdictFrom(JSON.parse(told) as Told))
-    })
+    worker.on('message', resolve)
     worker.on('error', (error: Error & { code?: string }) => {
-      if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') resolve(TOO_MUCH)
+      if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') resolve(null)
       else reject(error)
     })
     worker.on('exit', () => {

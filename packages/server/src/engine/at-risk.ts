@@ -17,10 +17,12 @@ import {
   type Risk,
 } from '@curfew/core'
 import type { Queue, Reads, StoredEvent } from '../store/store.ts'
+import { nextTurn, type Turning } from './turns.ts'
 
 /** So many events at the end of the log, and so many waiting jobs at the head of a queue, are looked at. */
 const EVENTS_LOOKED_AT = 5_000
 const JOBS_LOOKED_AT = 20_000
+const QUEUES_A_TURN = 50
 /** Nothing starts: then the line is above every deadline. */
 const NEVER_MS = 1e13
 
@@ -37,15 +39,18 @@ export interface AtRisk {
 }
 
 /** `name`: of this queue only. At most so many jobs of each queue, and as many that wait for a moment. */
-export async function atRisk(reads: Reads, name: string | null, limit: number, now: Instant): Promise<AtRisk> {
+export async function atRisk(
+  host: Turning,
+  reads: Reads,
+  name: string | null,
+  limit: number,
+  now: Instant,
+): Promise<AtRisk> {
   const past = pastOf(await lastEvents(reads), now)
-  const counts = await reads.counts()
   const risks: Risk[] = []
   const queues: QueuePace[] = []
   let left = JOBS_LOOKED_AT
-  for (const queue of await reads.queues()) {
-    const waiting = counts.get(queue.name)?.available ?? 0
-    if ((name !== null && queue.name !== name) || waiting === 0) continue
+  for await (const { queue, waiting } of waitingQueues(host, reads, name)) {
     const look = Math.min(left, waiting)
     left -= look
     const pace = past.paceOf(queue.name)
@@ -57,6 +62,26 @@ export async function atRisk(reads: Reads, name: string | null, limit: number, n
     if (risk !== null) risks.push(risk)
   }
   return { risks: risks.sort((a, b) => a.latest.at - b.latest.at).slice(0, limit), queues }
+}
+
+/** The queues in which jobs wait, by name; a few each turn, since there may be tens of thousands. */
+async function* waitingQueues(
+  host: Turning,
+  reads: Reads,
+  name: string | null,
+): AsyncGenerator<{ queue: Queue; waiting: number }> {
+  for (let offset = 0, more = true; more; offset += QUEUES_A_TURN) {
+    const one = name === null ? null : await reads.queue(name)
+    const page = name === null ? (await reads.queuesPage({ limit: QUEUES_A_TURN, offset })).queues : []
+    const queues = one === null ? page : [one]
+    const counts = await reads.countsOf(queues.map((queue) => queue.name))
+    for (const queue of queues) {
+      const waiting = counts.get(queue.name)?.available ?? 0
+      if (waiting > 0) yield { queue, waiting }
+    }
+    more = page.length === QUEUES_A_TURN
+    if (more) await nextTurn(host)
+  }
 }
 
 async function inLine(

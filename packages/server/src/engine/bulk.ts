@@ -6,18 +6,20 @@
 import {
   atIndex,
   isTerminal,
-  matches,
   notFound,
   OjsError,
   retryNow,
-  type BulkFilter,
   type Job,
+  type JobFilter,
   type JobState,
 } from '@curfew/core'
 import { cancel } from './cancel.ts'
 import { decideEach, needsOf, type Command, type Outcome } from './corridor.ts'
 import { deleteJob, retryDead } from './dead-letter.ts'
 import type { Engine } from './engine.ts'
+import { selectJobs } from './job-list.ts'
+import type { JobPage } from '../store/store.ts'
+import { nextTurn, Pace } from './turns.ts'
 
 export const BULK_ACTIONS = ['cancel', 'retry', 'delete'] as const
 export type BulkAction = (typeof BULK_ACTIONS)[number]
@@ -64,6 +66,8 @@ export async function actOnAll(
     size: Math.min(parts.length, CHUNK),
     run: async (unit) => {
       for (const [index, part] of parts.entries()) {
+        const pause = unit.pace.step()
+        if (pause !== undefined) await pause
         try {
           await part.run(unit)
         } catch (error) {
@@ -76,42 +80,109 @@ export async function actOnAll(
 }
 
 /**
- * Jobs that have something in common, newest first, page by page; at most so many. Each is looked at again when it is
- * acted on: one that has changed meanwhile is refused. Stops between two chunks when the asker is gone.
+ * Jobs that a filter means, newest first, page by page; at most so many. Each is looked at again when it is acted on: one
+ * that has changed meanwhile is refused. Stops between two chunks when the asker is gone.
  */
 export async function actOnMatching(
   engine: Engine,
   action: BulkAction,
-  filter: BulkFilter,
+  filter: JobFilter,
   most: number,
   rules: Rules,
   gone: AbortSignal,
 ): Promise<BulkDone[]> {
   const done: BulkDone[] = []
-  for (const state of filter.states) {
-    for (let before: string | null = null, more = true; more && done.length < most && !gone.aborted;) {
-      const page: { jobs: Job[] } = await engine.read((reads) =>
-        reads.jobs({ queue: filter.queue, state, type: null, tenant: rules.tenant }, before, {
-          limit: CHUNK,
-          offset: 0,
-        }),
-      )
-      const meant = page.jobs
-        .filter((job) => matches(filter, job) && !isForeign(job, rules))
-        .slice(0, most - done.length)
-      done.push(
-        ...(await actOnChunk(
-          engine,
-          action,
-          meant.map(({ id }) => id),
-          rules,
-        )),
-      )
-      before = page.jobs.at(-1)?.id ?? null
-      more = page.jobs.length === CHUNK
-    }
+  for await (const jobs of matching(engine, filter, most, rules, gone)) {
+    const ids = jobs.map(({ id }) => id)
+    done.push(...(await actOnChunk(engine, action, ids, rules)))
   }
   return done
+}
+
+/** What an action would do at this moment. */
+export interface DryRun {
+  readonly matched: number
+  /** Those it would be refused for. */
+  readonly skipped: number
+  readonly byState: Readonly<Partial<Record<JobState, number>>>
+  readonly byQueue: Readonly<Record<string, number>>
+  /** The first of those it would act on. */
+  readonly ids: readonly string[]
+}
+
+/** The jobs that `actOnMatching` would act on. Changes nothing. */
+export async function tryMatching(
+  engine: Engine,
+  filter: JobFilter,
+  most: number,
+  rules: Rules,
+  gone: AbortSignal,
+): Promise<DryRun> {
+  const trial = new Trial(rules)
+  for await (const jobs of matching(engine, filter, most, rules, gone)) for (const job of jobs) trial.add(job)
+  return trial
+}
+
+/** The jobs that `actOnEach` would act on. Changes nothing. */
+export async function tryEach(engine: Engine, ids: readonly string[], rules: Rules): Promise<DryRun> {
+  const trial = new Trial(rules)
+  const pace = new Pace(engine.host)
+  for (const id of ids) {
+    const pause = pace.step()
+    if (pause !== undefined) await pause
+    trial.add(await engine.read((reads) => reads.job(id)))
+  }
+  return trial
+}
+
+/** A dry run names no more than this one by one; its numbers are of all. */
+const MAX_IDS = 1_000
+
+class Trial implements DryRun {
+  readonly #rules: Rules
+  matched = 0
+  skipped = 0
+  readonly byState: Partial<Record<JobState, number>> = {}
+  readonly byQueue: Record<string, number> = {}
+  readonly ids: string[] = []
+
+  constructor(rules: Rules) {
+    this.#rules = rules
+  }
+
+  add(job: Job | null): void {
+    this.matched += 1
+    if (job === null || isForeign(job, this.#rules) || !this.#rules.states.includes(job.state)) {
+      this.skipped += 1
+      return
+    }
+    this.byState[job.state] = (this.byState[job.state] ?? 0) + 1
+    this.byQueue[job.queue] = (this.byQueue[job.queue] ?? 0) + 1
+    if (this.ids.length < MAX_IDS) this.ids.push(job.id)
+  }
+}
+
+/** In chunks: state by state, each newest first. */
+async function* matching(
+  engine: Engine,
+  filter: JobFilter,
+  most: number,
+  { tenant, deadOnly = false }: Rules,
+  gone: AbortSignal,
+): AsyncGenerator<Job[], void, undefined> {
+  let left = most
+  for (const state of filter.states) {
+    const meant = { ...filter, states: [state], tenant, deadOnly: filter.deadOnly || deadOnly }
+    for (let cursor: string | null = null, more = true; more && left > 0 && !gone.aborted;) {
+      const page: JobPage = await selectJobs(engine, meant, cursor, { limit: Math.min(CHUNK, left), offset: 0 })
+      left -= page.jobs.length
+      if (page.jobs.length > 0) yield page.jobs
+      // SQLite answers at once: without this, all pages are read in one turn.
+      await nextTurn(engine.host)
+      cursor = page.next
+      more = cursor !== null
+    }
+  }
 }
 
 async function actOnChunk(
@@ -136,7 +207,7 @@ async function actOnChunk(
 
 function actionOn(engine: Engine, action: BulkAction, id: string, rules: Rules): Command<unknown> {
   const plain: Command<unknown> =
-    action === 'cancel' ? cancel(id) : action === 'delete' ? deleteJob(id, false) : retryOf(engine, id)
+    action === 'cancel' ? cancel(id, 'bulk') : action === 'delete' ? deleteJob(id, false) : retryOf(engine, id)
   return {
     name: action,
     needs: plain.needs ?? {},

@@ -2,7 +2,10 @@
 import { after, FakeClock, millis, OjsError, type Host, type Instant, type Moment } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
 import { StoreUnavailable, type Store, type Transaction } from '../store/store.ts'
+import { LongDocs } from './long-docs.ts'
 import { Corridor, type Command } from './corridor.ts'
+import { Polls } from './polls.ts'
+import { Serving } from './serving.ts'
 
 /** Commits at once, and is on the disk when it is told so. */
 class SlowDisk {
@@ -44,7 +47,10 @@ class SlowDisk {
 /** A turn of the event loop ends when it is told to, and everything that follows from it has happened then. */
 class Turns {
   readonly #deferred: (() => void)[] = []
-  readonly host: Host = Object.assign(new FakeClock(), {
+  /** How long each of them lasts. */
+  lastMs = 0
+  readonly #clock = new FakeClock()
+  readonly host: Host = Object.assign(this.#clock, {
     defer: (run: () => void) => {
       this.#deferred.push(run)
     },
@@ -53,6 +59,7 @@ class Turns {
   async end(times = 1): Promise<void> {
     await this.quiet()
     for (let turn = 0; turn < times; turn += 1) {
+      this.#clock.advance(this.lastMs)
       for (const run of this.#deferred.splice(0)) run()
       await this.quiet()
     }
@@ -83,7 +90,15 @@ function openCorridor(): Opened {
     judge: () => ({ outages: [], stamp: null }),
     workerTimeoutMs: millis(30_000),
     deadLetterMax: 10,
-    wake: { isPolling: () => false, wakeDoc: async () => {}, follow: async () => {} },
+    longDocs: new LongDocs(turns.host),
+    wake: { isPolling: () => false, wakeDocs: async () => {}, follow: async () => {} },
+    serving: () =>
+      new Serving(
+        new Polls(),
+        () => 0,
+        () => true,
+      ),
+    onBrokenLook: () => {},
     chore: null,
     onBrokenChore: () => {},
     onCommit: ({ commands }) => groups.push(commands),
@@ -276,4 +291,31 @@ test('a refusal is heard by whoever asked, and then by those who count', async (
   disk.sync()
   await turns.quiet()
   expect(heard).toEqual(['asker', 'others'])
+})
+
+describe('while each turn brings somebody', () => {
+  /** How many are in the first group. */
+  async function gathered(lastMs: number): Promise<number | undefined> {
+    const { corridor, disk, turns, groups } = openCorridor()
+    turns.lastMs = lastMs
+    const all = [corridor.run(command('first'))]
+    await turns.quiet()
+    for (let turn = 0; turn < 12; turn += 1) {
+      all.push(corridor.run(command(String(turn))))
+      await turns.end()
+      disk.sync()
+    }
+    await turns.end(20)
+    disk.sync()
+    await Promise.all(all)
+    return groups[0]
+  }
+
+  test('a group gathers for eight turns after the first', async () => {
+    expect(await gathered(0)).toBe(9)
+  })
+
+  test('a group is decided after two turns of 3 ms', async () => {
+    expect(await gathered(3)).toBe(3)
+  })
 })

@@ -29,7 +29,11 @@ import {
   type Millis,
   type Transition,
 } from '@curfew/core'
-import { RowsMoved, StoreUnavailable, type Life, type Store, type StoredEvent } from '../store/store.ts'
+import { RowsMoved, StoreDamaged, StoreUnavailable, type Life, type Store, type StoredEvent } from '../store/store.ts'
+import type { LongDocs } from './long-docs.ts'
+import type { Ready } from './ready.ts'
+import type { Serving } from './serving.ts'
+import { nextTurn } from './turns.ts'
 import { Unit, type Fingerprint, type Needs } from './unit.ts'
 import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
 import type { Judged } from './watch.ts'
@@ -85,6 +89,8 @@ export interface Committed {
   readonly moreInInbox: boolean
   /** What is to be done once it is durable. */
   readonly followUps: Unit['followUps']
+  /** The jobs that are left for polls that wait. */
+  readonly ready: Ready
   readonly commands: number
   readonly now: Instant
   readonly life: Life
@@ -98,7 +104,11 @@ export interface CorridorPorts {
   readonly judge: (life: Life, now: Instant) => Judged
   readonly workerTimeoutMs: Millis
   readonly deadLetterMax: number
+  readonly longDocs: LongDocs
   readonly wake: WakePorts
+  /** Serves polls that wait within one transaction. */
+  readonly serving: () => Serving
+  readonly onBrokenLook: (error: unknown) => void
   /** What is done with every sign of life, after the commands. */
   readonly chore: Command<void> | null
   readonly onBrokenChore: (error: unknown) => void
@@ -112,8 +122,9 @@ export interface CorridorPorts {
 
 /** No transaction takes more commands, or settles more due rows, than this: others want their turn. */
 const MOST_COMMANDS = 500
-/** For so many turns of the event loop a group gathers at most. */
+/** For so many turns of the event loop a group gathers at most, and for so long: where turns are slow, few are enough. */
 const MOST_TURNS = 8
+const MOST_GATHERING_MS = 4
 /** How often a group is decided again because another server was faster. */
 const MOST_TRIES = 10
 /** How old the `now` of a group may be when it is saved; twice as old with each try, since perhaps it takes that long. */
@@ -121,6 +132,9 @@ const MOST_AGE_MS = 1_000
 
 /** What was decided is of a time that is past: the process stood still, or the way to the database was blocked. */
 class Outdated extends Error {}
+
+/** A look for a poll broke inside a transaction that is not its own. The group is decided again without such looks. */
+export class LookBroke extends Error {}
 
 export class Corridor {
   readonly #ports: CorridorPorts
@@ -133,6 +147,8 @@ export class Corridor {
   #nextWakeAt: Instant | null = null
   #knowsNext = false
   #closed = false
+  /** Once the data is known to be damaged, nothing more is written. */
+  #damage: StoreDamaged | null = null
 
   constructor(ports: CorridorPorts) {
     this.#ports = ports
@@ -156,6 +172,10 @@ export class Corridor {
   #enter(waiting: Waiting): void {
     if (this.#closed) {
       waiting.reject(new OjsError('unavailable', 'The server is stopping.'))
+      return
+    }
+    if (this.#damage !== null) {
+      waiting.reject(refusalFor(this.#damage))
       return
     }
     this.#waiting.push(waiting)
@@ -187,6 +207,11 @@ export class Corridor {
     return this.#knowsNext ? this.#nextWakeAt : instant(0)
   }
 
+  /** Nothing passes any more: what is on its way ends by itself, whatever comes is refused. */
+  shut(damage: StoreDamaged): void {
+    this.#damage ??= damage
+  }
+
   /** Finishes what is waiting, then refuses. */
   async close(): Promise<void> {
     while (this.#waiting.length > 0 || this.#scheduled) await this.#drained()
@@ -202,17 +227,18 @@ export class Corridor {
 
   /** Everybody who comes in this turn, and in the turns that follow as long as each of them brings somebody. */
   async #gather(): Promise<void> {
+    const { host } = this.#ports
+    const endsAt = host.monotonicMs() + MOST_GATHERING_MS
     let seen = 0
     for (let turns = 0; turns < MOST_TURNS && seen < this.#waiting.length && seen < MOST_COMMANDS; turns += 1) {
+      if (turns > 0 && host.monotonicMs() >= endsAt) return
       seen = this.#waiting.length
       await this.#turn()
     }
   }
 
   #turn(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#ports.host.defer(resolve)
-    })
+    return nextTurn(this.#ports.host)
   }
 
   #schedule(): void {
@@ -276,19 +302,22 @@ export class Corridor {
 
   #refuse(group: readonly Waiting[], error: unknown): OjsError {
     this.#ports.onTrouble(error)
-    const reason = error instanceof StoreUnavailable ? error.reason : 'an unexpected error'
-    const refusal = new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, {
-      cause: error,
-    })
+    const refusal = refusalFor(error)
     for (const { reject } of group) reject(refusal)
     return refusal
   }
 
   async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
+    let serves = true
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#transaction(group, chore, MOST_AGE_MS * 2 ** (tries - 1))
+        return await this.#served(group, chore, MOST_AGE_MS * 2 ** (tries - 1), serves)
       } catch (error) {
+        if (error instanceof LookBroke) {
+          this.#ports.onBrokenLook(error.cause)
+          serves = false
+          continue
+        }
         if (!(error instanceof RowsMoved || error instanceof Outdated)) throw error
         if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
       }
@@ -310,16 +339,39 @@ export class Corridor {
     }
   }
 
-  async #transaction(group: readonly Waiting[], chore: Command<void> | null, mostAgeMs: number): Promise<Decided> {
-    const { store, moment, judge, workerTimeoutMs, deadLetterMax } = this.#ports
+  async #served(
+    group: readonly Waiting[],
+    chore: Command<void> | null,
+    mostAgeMs: number,
+    serves: boolean,
+  ): Promise<Decided> {
+    const serving = this.#ports.serving()
+    try {
+      const decided = await this.#transaction(group, chore, mostAgeMs, serving, serves)
+      serving.answer(decided.durable, refusalFor)
+      return decided
+    } catch (error) {
+      serving.undo()
+      throw error
+    }
+  }
+
+  async #transaction(
+    group: readonly Waiting[],
+    chore: Command<void> | null,
+    mostAgeMs: number,
+    serving: Serving,
+    serves: boolean,
+  ): Promise<Decided> {
+    const { store, host, moment, judge, workerTimeoutMs, deadLetterMax, longDocs } = this.#ports
     const at = moment()
-    const unit = new Unit(at, workerTimeoutMs)
+    const unit = new Unit(at, workerTimeoutMs, host, longDocs)
     const mostDue = this.#knowsNothingDue(at.now) ? 0 : MOST_DUE
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const needs = needsOf(group.map(({ command }) => command))
       const { life, ...due } = await unit.open(tx, needs, mostDue)
       const { outages, stamp } = judge(life, at.now)
-      unit.credit(outages)
+      unit.credit(outages, stamp === null ? life.aliveAt : null)
       const more = await wakeStep(unit, due, this.#ports.wake)
       const outcomes = more
         ? []
@@ -329,13 +381,17 @@ export class Corridor {
           )
       if (!more && stamp !== null && chore !== null) await decideEach(unit, [chore])
       await this.#ports.wake.follow(unit)
+      if (!more && serves) {
+        await serving.serve(unit)
+        await this.#ports.wake.follow(unit)
+      }
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
       const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
       if (stamps) unit.stampAlive(stamp?.outages ?? null)
       if (elapsed(at.now, moment().now) > mostAgeMs) throw new Outdated('the process stood still')
       return {
         value: { outcomes, postponed: more, life: { aliveAt: stamps ? at.now : life.aliveAt, outages } },
-        changes: unit.changes(),
+        changes: await unit.saveButTheLast(),
       }
     })
     this.#knowsNext = nextWakeAt !== undefined
@@ -349,6 +405,7 @@ export class Corridor {
       refused: unit.refused,
       moreInInbox: unit.moreInInbox,
       followUps: unit.followUps,
+      ready: serving.rest(unit),
       commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),
       now: at.now,
       life: value.life,
@@ -360,6 +417,14 @@ export class Corridor {
     })
     return { ...value, durable: told }
   }
+}
+
+/** What callers are told when the store cannot serve. */
+export function refusalFor(error: unknown): OjsError {
+  if (error instanceof StoreDamaged)
+    return new OjsError('storage_damaged', `The server stores nothing any more: ${error.reason}.`, { cause: error })
+  const reason = error instanceof StoreUnavailable ? error.reason : 'an unexpected error'
+  return new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, { cause: error })
 }
 
 /** Hears of a refusal besides whoever asked. Every command has one, so it costs nothing before there is a refusal. */
@@ -440,6 +505,8 @@ const NOTHING: Command<void> = { name: 'settle', run: () => {} }
 export async function decideEach<T>(unit: Unit, commands: readonly Command<T>[]): Promise<Outcome<T>[]> {
   const outcomes: Outcome<T>[] = []
   for (const command of commands) {
+    const pause = unit.pace.step()
+    if (pause !== undefined) await pause
     const outcome = decide(unit, command)
     outcomes.push(outcome instanceof Promise ? await outcome : outcome)
   }

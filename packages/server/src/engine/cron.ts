@@ -23,6 +23,7 @@ import {
   type CronAsked,
   type Instant,
   type Job,
+  type NearMiss,
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store/store.ts'
 import { calendar } from './calendar.ts'
@@ -31,7 +32,13 @@ import type { Engine } from './engine.ts'
 import { enqueue } from './enqueue.ts'
 import type { Needs, Unit } from './unit.ts'
 
-export function registerCron(asked: CronAsked): Command<{ cron: Cron; isNew: boolean }> {
+/** An entry as it is stored, and what of the request has no effect. */
+export interface Written {
+  readonly cron: Cron
+  readonly nearMisses: readonly NearMiss[]
+}
+
+export function registerCron(asked: CronAsked): Command<Written & { readonly isNew: boolean }> {
   return {
     name: 'cron',
     needs: needsEntry(asked.name),
@@ -41,18 +48,20 @@ export function registerCron(asked: CronAsked): Command<{ cron: Cron; isNew: boo
         throw new OjsError('conflict', 'An entry with this name exists already, and belongs to somebody else.', {
           details: { field: 'name' },
         })
-      return { cron: put(unit, before, registered(before, asked, calendar, unit.now)), isNew: before === null }
+      const cron = put(unit, before, registered(before, asked, calendar, unit.now))
+      return { cron, nearMisses: asked.nearMisses, isNew: before === null }
     },
   }
 }
 
-export function patchCron(name: string, text: string, sent: unknown): Command<Cron> {
+export function patchCron({ settings }: Engine, name: string, text: string, sent: unknown): Command<Written> {
   return {
     name: 'cron',
     needs: needsEntry(name),
     run: (unit) => {
       const before = found(unit, name)
-      return put(unit, before, registered(before, readPatch(before, text, sent, unit.now), calendar, unit.now))
+      const asked = readPatch(before, text, sent, unit.now, settings.strict)
+      return { cron: put(unit, before, registered(before, asked, calendar, unit.now)), nearMisses: asked.nearMisses }
     },
   }
 }

@@ -80,6 +80,7 @@ const ERRORS: readonly Case[] = [
   ['an ending without a reason', 'EXEC-1', '/spec/execution/onTimeout', spec('execution: { maxDurationSec: 5, onTimeout: §{ errorCode: A } }'), /reason is missing/],
   ['an empty code', 'EXEC-1', '/spec/execution/onTimeout/errorCode', spec("execution: { maxDurationSec: 5, onTimeout: { errorCode: §'', reason: b } }"), /not empty/],
   ['an unknown key of the budget', 'EXEC-1', '/spec/execution/grace', spec('execution: { §grace: 1, maxDurationSec: 5, onTimeout: { errorCode: A, reason: b } }'), /Unknown key "grace"/],
+  ['a placeholder of the ending that is none', 'EXEC-1', '/spec/execution/onTimeout/reason', spec("execution: { maxDurationSec: 5, onTimeout: { errorCode: A, reason: §'${a}' } }"), /is no placeholder/],
   // KIND
   ['a wait in an Api', 'KIND-1', '/spec/states/one/type', one('{ type: §wait, wait: { input: { schema: true } }, next: end }', API), /kind Api must not have a wait/],
   ['a timer in a subjourney of an Api', 'KIND-1', '/spec/subjourneys/s/states/t/type', one('{ type: subjourney, subjourney: { ref: s }, next: end }', API) + '  subjourneys: { s: { start: t, states: { t: { type: §timer, timer: { duration: PT1S }, next: e }, e: { type: succeed } } } }\n', /kind Api must not have a timer/],
@@ -89,7 +90,11 @@ const ERRORS: readonly Case[] = [
   ['answers of an Api in a Journey', 'KIND-2', '/spec/bindings/http/apiResponses', spec('bindings: { http: { §apiResponses: { rules: [] } } }'), /kind Api only/],
   ['two statuses', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0', spec("bindings: { http: { apiResponses: { rules: [§{ when: { phase: FAILED }, status: 500, statusExpr: { lang: jsonata, expr: '500' } }] } } }", API), /exactly one/],
   ['no status', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0', spec('bindings: { http: { apiResponses: { rules: [§{ when: { phase: FAILED } }] } } }', API), /exactly one/],
-  ['a status that is none', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/status', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: FAILED }, status: §600 }] } } }', API), /at most 599/],
+  ['a status that is none', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/status', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: FAILED }, status: §600 }] } } }', API), /from 400 to 599/],
+  ['a failure told as a success', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/status', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: FAILED }, status: §200 }] } } }', API), /from 400 to 599, because the run has failed/],
+  ['failures told as a success by default', 'KIND-2', '/spec/bindings/http/apiResponses/default/FAILED', spec('bindings: { http: { apiResponses: { default: { FAILED: §200 } } } }', API), /from 400 to 599/],
+  ['a failure told by an interim status', 'KIND-2', '/spec/bindings/http/apiResponses/default/FAILED', spec('bindings: { http: { apiResponses: { default: { FAILED: §150 } } } }', API), /from 400 to 599/],
+  ['a success told by an interim status', 'KIND-2', '/spec/bindings/http/apiResponses/default/SUCCEEDED', spec('bindings: { http: { apiResponses: { default: { SUCCEEDED: §100 } } } }', API), /from 200 to 599/],
   ['the type of an error that is none', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/when/errorType', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: SUCCEEDED, §errorType: X }, status: 200 }] } } }', API), /phase FAILED only/],
   // GRAPH
   ['a start that is no state', 'GRAPH-1', '/spec/start', spec('').replace('start: end', 'start: §begin'), /start leads to "begin"/],
@@ -123,6 +128,15 @@ const ERRORS: readonly Case[] = [
   ['an API in a file', 'HTTP-1', '/spec/apis/users/openApiRef', spec('apis: { users: { openApiRef: §users.yaml } }'), /put the document itself under openApi/],
   ['a header that cannot be sent', 'HTTP-1', '/spec/states/one/task/headers/a b', http('method: GET, url: https://a.example, headers: { §a b: x }'), /header/],
   ['a policy that is not there', 'HTTP-2', '/spec/states/one/task/resiliencePolicyRef', http('method: GET, url: https://a.example, resiliencePolicyRef: §calm'), /no policy "calm"/],
+  // AUTH-1
+  ['a secret instead of its name', 'AUTH-1', '/spec/states/one/task/auth/secretRef', http("method: GET, url: https://a.example, auth: { secretRef: §'Bearer abc+/=' }"), /the name of a secret/],
+  ['auth without a secret', 'AUTH-1', '/spec/states/one/task/auth', http('method: GET, url: https://a.example, auth: §{ scheme: bearer }'), /secretRef is missing/],
+  ['basic auth without a user', 'AUTH-1', '/spec/states/one/task/auth', http('method: GET, url: https://a.example, auth: §{ secretRef: a, scheme: basic }'), /username is missing/],
+  ['a scheme beside a header', 'AUTH-1', '/spec/states/one/task/auth/scheme', http('method: GET, url: https://a.example, auth: { secretRef: a, header: X-Key, §scheme: bearer }'), /does not go with header/],
+  ['a header of the connection', 'AUTH-1', '/spec/states/one/task/auth/header', http('method: GET, url: https://a.example, auth: { secretRef: a, header: §Host }'), /belongs to the connection/],
+  ['auth beside the header it makes', 'AUTH-1', '/spec/states/one/task/auth', http('method: GET, url: https://a.example, headers: { Authorization: x }, §auth: { secretRef: a }'), /give one of the two/],
+  ['a policy of auth that is not there', 'AUTH-1', '/spec/states/one/task/auth/policyRef', http('method: GET, url: https://a.example, auth: { policyRef: §p }'), /no policy "p"/],
+  ['a policy we do not have', 'AUTH-1', '/spec/policies/httpClientAuth/definitions/p/kind', spec('policies: { httpClientAuth: { definitions: { p: { kind: §mtlsClient, clientCertRef: a } } } }'), /not supported here/],
   // JOB-1
   ['a job without a type', 'JOB-1', '/spec/states/one/task', job('queue: q').replace('task: {', 'task: §{'), /type is missing/],
   ['a job with a bad type', 'JOB-1', '/spec/states/one/task/type', job('type: §Mail'), /type must be a job type/],
@@ -170,6 +184,8 @@ const WARNINGS: readonly Case[] = [
   ['a start that may take long', 'EXEC-4', '/spec/execution/maxDurationSec', spec('execution: { maxDurationSec: §61, onTimeout: { errorCode: A, reason: b } }'), /startMode: async/],
   ['a state nothing leads to', 'GRAPH-1', '/spec/states/lost', spec('').replace('    end', '    §lost: { type: succeed }\n    end'), /Nothing leads to the state lost/],
   ['a subjourney nothing refers to', 'GRAPH-1', '/spec/subjourneys/s', spec('subjourneys: { §s: { start: t, states: { t: { type: succeed } } } }'), /Nothing refers to/],
+  ['a choice without default', 'CHOICE-1', '/spec/states/one', one(`§{ type: choice, choices: [{ when: { ${PREDICATE} }, next: end }] }`), /RUNTIME_NO_CHOICE/],
+  ['an envelope without the code of the error', 'ERROR-1', '/spec/errors/envelope', spec("errors: { envelope: §{ format: custom, mapper: { lang: jsonata, expr: '{\"message\": error.title}' } } }"), /leaves out the code/],
   ['a busy loop', 'GRAPH-2', '/spec/states/one', one(`{ type: choice, choices: [{ when: { ${PREDICATE} }, next: one }], default: end }`).replace('    one:', '    §one:'), /Nothing on this loop waits/],
 ]
 
@@ -181,6 +197,14 @@ describe('errors', () => {
     expect(errors).toEqual([{ code, path, line, column, message: expect.stringMatching(message) }])
   })
 })
+
+test.each(['error', '{"error": error.code}', '{"kind": $lowercase("x"), "type": error.type}', '$number(error)'])(
+  'an envelope that shows the code, or cannot be tried, gives no warning: %s',
+  async (expr) => {
+    const text = spec(`errors: { envelope: { format: custom, mapper: { lang: jsonata, expr: '${expr}' } } }`)
+    expect(await verdictOn(text)).toMatchObject({ errors: [], warnings: [] })
+  },
+)
 
 describe('warnings', () => {
   test.each(WARNINGS)('%s is %s', async (_, code, path, text, message) => {

@@ -27,6 +27,9 @@ export interface Verdict {
 /** As `judge`, somewhere where it holds nobody up. */
 export type JudgeBeside = (text: string, limits: DefinitionChecks['limits']) => Promise<Verdict>
 
+/** Reads the document of a deployed version, likewise. Null: it cannot be read. */
+export type ReadBeside = (body: string, limits: DefinitionChecks['limits']) => Promise<Definition | null>
+
 export async function judge(text: string, checks: DefinitionChecks, pause: Pause): Promise<Verdict> {
   const source = await readSource(text, pause)
   if (!isSource(source)) return { definition: null, source: null, errors: source, warnings: [], locate: atTop }
@@ -66,11 +69,21 @@ function politely(checks: DefinitionChecks, pause: Pause): DefinitionChecks {
 }
 
 const EXPRESSIONS_A_TURN = 20
+/** For an expression that is tried on a sample. */
+const SAMPLE_MS = 100
 
 export function checksWith(expressions: Expressions, limits: DefinitionChecks['limits']): DefinitionChecks {
   return {
     limits,
     schema: schemaProblem,
+    evaluate: async ({ lang, expr }, document) => {
+      try {
+        return await expressions.evaluate(lang, expr, document, { budgetMs: SAMPLE_MS })
+      } catch (error) {
+        if (!(error instanceof ExpressionError)) throw error
+        return undefined
+      }
+    },
     expression: async ({ lang, expr }): Promise<ExpressionProblem | null> => {
       try {
         await expressions.check(lang, expr)
@@ -82,3 +95,11 @@ export function checksWith(expressions: Expressions, limits: DefinitionChecks['l
     },
   }
 }
+
+/** For one that was judged when it was deployed: its expressions and schemas are not looked at again. */
+export const trusting = (limits: DefinitionChecks['limits']): DefinitionChecks => ({
+  expression: () => Promise.resolve(null),
+  schema: () => null,
+  limits,
+  isDeployed: true,
+})

@@ -11,7 +11,7 @@ import {
   type DeployedName,
   type DeployedVersion,
 } from '@curfew/core'
-import { checksWith } from './definition-verdict.ts'
+import { checksWith, trusting } from './definition-verdict.ts'
 import type { Engine } from './engine.ts'
 
 export interface Deployed {
@@ -20,11 +20,14 @@ export interface Deployed {
 }
 
 const MOST_READ = 500
+/** Longer ones are read in a thread: thousands of states take a tenth of a second. */
+const LONG_BODY = 65_536
 
 /** Those that were read, by name and version; the oldest make room. */
 export class Definitions {
   readonly #engine: Engine
   readonly #read = new Map<string, Deployed>()
+  readonly #reading = new Map<string, Promise<Deployed | null>>()
 
   constructor(engine: Engine) {
     this.#engine = engine
@@ -37,15 +40,34 @@ export class Definitions {
     const id = versionId(name, wanted)
     const known = this.#read.get(id)
     if (known !== undefined) return known
-    const doc = await this.#engine.store.doc(DEFINITION_VERSION.kind, id)
-    if (doc === null) return null
-    const { source } = readDoc<DeployedVersion>(doc)
-    const { definition } = await readDefinition(source, trusting(this.#engine))
-    if (definition === null) throw broken(`the definition ${id} was deployed and cannot be read any more`)
+    const reading = this.#reading.get(id) ?? this.#readAgain(id)
+    this.#reading.set(id, reading)
+    try {
+      return await reading
+    } finally {
+      this.#reading.delete(id)
+    }
+  }
+
+  /** It was deployed here, and need not be read again. */
+  keep(deployed: Deployed): void {
     const [oldest] = this.#read.keys()
     if (this.#read.size >= MOST_READ && oldest !== undefined) this.#read.delete(oldest)
+    this.#read.set(versionId(deployed.definition.name, deployed.definition.version), deployed)
+  }
+
+  async #readAgain(id: string): Promise<Deployed | null> {
+    const { readBeside, settings } = this.#engine
+    const doc = await this.#engine.look((reads) => reads.doc(DEFINITION_VERSION.kind, id))
+    if (doc === null) return null
+    const { source } = readDoc<DeployedVersion>(doc)
+    const definition =
+      readBeside !== null && doc.body.length > LONG_BODY
+        ? await readBeside(doc.body, settings.limits.run)
+        : (await readDefinition(source, trusting(settings.limits.run))).definition
+    if (definition === null) throw broken(`the definition ${id} was deployed and cannot be read any more`)
     const deployed = { definition, source }
-    this.#read.set(id, deployed)
+    this.keep(deployed)
     return deployed
   }
 
@@ -55,7 +77,7 @@ export class Definitions {
   }
 
   async #inForce(name: string): Promise<string | null> {
-    const doc = await this.#engine.store.doc(DEFINITION.kind, name)
+    const doc = await this.#engine.look((reads) => reads.doc(DEFINITION.kind, name))
     return doc === null ? null : readDoc<DeployedName>(doc).version
   }
 }
@@ -67,10 +89,3 @@ export function definitionOf(engine: Engine, name: string, version: string | nul
 /** What the reader of definitions has to ask the server. */
 export const checksFor = ({ expressions, settings }: Engine): DefinitionChecks =>
   checksWith(expressions, settings.limits.run)
-
-/** For one that was judged when it was deployed: its expressions and schemas are not looked at again. */
-const trusting = ({ settings }: Engine): DefinitionChecks => ({
-  expression: () => Promise.resolve(null),
-  schema: () => null,
-  limits: settings.limits.run,
-})

@@ -5,6 +5,7 @@
 import {
   broken,
   deliveryDelayMs,
+  deliveryLimitKey,
   DELIVERY_MARGIN_MS,
   DELIVERY_RETRY,
   DELIVERY_TOTAL_MS,
@@ -13,6 +14,7 @@ import {
   fail,
   membersOf,
   millis,
+  NO_NEAR_MISSES,
   readRateLimit,
   renderEvent,
   secretsOf,
@@ -50,7 +52,7 @@ const MOST_PER_ENDPOINT = 4
 
 export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRequest {
   const args = `[${JSON.stringify(webhook.id)},${renderEvent(event)}]`
-  const limit = { key: `webhook/${webhook.id}`, concurrency: MOST_PER_ENDPOINT }
+  const limit = { key: deliveryLimitKey(webhook.id), concurrency: MOST_PER_ENDPOINT }
   const timeoutMs = millis(webhook.timeoutMs + DELIVERY_MARGIN_MS)
   return {
     id: null,
@@ -70,6 +72,7 @@ export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRe
     rateLimit: readRateLimit(limit),
     tenant: webhook.tenant,
     traceId: null,
+    nearMisses: NO_NEAR_MISSES,
     body: `"args":${args},"meta":{},"retry":${JSON.stringify(writeRetryPolicy(DELIVERY_RETRY))}`,
     given: `"timeout_ms":${String(timeoutMs)},"grace_period_ms":0,"total_timeout_ms":${String(DELIVERY_TOTAL_MS)},"rate_limit":${JSON.stringify(limit)}`,
   }

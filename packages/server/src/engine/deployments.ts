@@ -4,6 +4,8 @@
  */
 import {
   API_PATH,
+  CONFIG_PATH,
+  configProblems,
   DEFINITION,
   DEFINITION_VERSION,
   effectiveBudgetMs,
@@ -51,7 +53,7 @@ export interface Deployment {
 
 export async function deploy(engine: Engine, name: string, text: string): Promise<Deployment> {
   const judged = await verdictOn(engine, text)
-  const verdict = alsoWrong(judged, misnamed(judged.source, name))
+  const verdict = alsoWrong(judged, [...misnamed(judged.source, name), ...unconfigured(engine, judged.definition)])
   const { definition, errors, warnings } = verdict
   if (definition === null)
     throw new OjsError('validation_error', `The definition has ${counted(errors.length)}.`, {
@@ -59,6 +61,7 @@ export async function deploy(engine: Engine, name: string, text: string): Promis
       hint: 'errors says what is wrong, and where.',
     })
   const created = await engine.run(put(definition, verdict))
+  engine.definitions.keep({ definition, source: verdict.source })
   return { created, definition, warnings }
 }
 
@@ -69,13 +72,24 @@ export const effectiveSec = (engine: Engine, definition: Definition): number =>
 
 /** As `deploy`, without deploying. */
 export async function validate(engine: Engine, text: string): Promise<Verdict> {
-  const verdict = await verdictOn(engine, text)
+  const judged = await verdictOn(engine, text)
+  const verdict = alsoWrong(judged, unconfigured(engine, judged.definition))
   const { definition } = verdict
   for (const path of definition === null ? [] : pathsOf(definition)) {
     const holder = await find(engine, API_PATH, path)
     if (holder !== null && holder.name !== definition?.name) return alsoWrong(verdict, [taken(path, holder.name)])
   }
   return verdict
+}
+
+/** What it needs of the server's configuration, and is not there. */
+function unconfigured({ settings }: Engine, definition: Definition | null): readonly Diagnostic[] {
+  return configProblems(definition?.config ?? {}, settings.platformConfig).map((message) => ({
+    code: 'CONFIG-1',
+    path: CONFIG_PATH,
+    message,
+    on: 'value',
+  }))
 }
 
 function misnamed(source: unknown, name: string): readonly Diagnostic[] {

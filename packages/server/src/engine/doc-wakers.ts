@@ -3,11 +3,13 @@
  * due, in the same transaction with the same now, and must leave the document with a later `wakeAt`, or none, or gone:
  * one that stays due would be woken for ever.
  */
-import { broken, CRON, KEEPER, LIMITER, RUN, WEBHOOK, WORKFLOW, type DocName } from '@curfew/core'
+import { broken, CRON, KEEPER, LIMITER, RUN, RUN_SCHEDULE, WEBHOOK, WORKFLOW, type DocName } from '@curfew/core'
 import { wakeCron } from './cron.ts'
 import type { Engine } from './engine.ts'
 import { wakeKeeper } from './journey-keepers.ts'
 import { wakeRun } from './journey-runs.ts'
+import { wakeSchedule } from './journey-schedules.ts'
+import { keptFor } from './journey-saving.ts'
 import { forgetLimiter } from './limiters.ts'
 import type { Unit } from './unit.ts'
 import { wakeWebhook } from './webhooks.ts'
@@ -20,12 +22,19 @@ const WAKERS: ReadonlyMap<string, DocWaker> = new Map<string, DocWaker>([
   [CRON.kind, wakeCron],
   [KEEPER.kind, wakeKeeper],
   [RUN.kind, wakeRun],
+  [RUN_SCHEDULE.kind, wakeSchedule],
   [WEBHOOK.kind, wakeWebhook],
   [WORKFLOW.kind, wakeWorkflow],
 ])
 
-export async function wakeDoc(engine: Engine, unit: Unit, { kind, id }: DocName): Promise<void> {
-  const wake = WAKERS.get(kind)
-  if (wake === undefined) throw broken(`nobody knows what to do with ${kind} ${id}, which is due`)
-  await wake(engine, unit, id)
+export async function wakeDocs(engine: Engine, unit: Unit, docs: readonly DocName[]): Promise<void> {
+  // For all runs at once: with a database elsewhere, asking for each of them would make the last ones late.
+  await unit.load({ docs: docs.flatMap(({ kind, id }) => (kind === RUN.kind ? keptFor(unit.doc(RUN, id)) : [])) })
+  for (const { kind, id } of docs) {
+    const pause = unit.pace.step()
+    if (pause !== undefined) await pause
+    const wake = WAKERS.get(kind)
+    if (wake === undefined) throw broken(`nobody knows what to do with ${kind} ${id}, which is due`)
+    await wake(engine, unit, id)
+  }
 }

@@ -22,10 +22,10 @@ import {
   type Retention,
   type Stopwatch,
   type Timer,
-  type Transition,
   type Worker,
 } from '@curfew/core'
 import {
+  StoreDamaged,
   StoreUnavailable,
   type News,
   type Reads,
@@ -33,20 +33,26 @@ import {
   type Store,
   type StoredEvent,
 } from '../store/store.ts'
-import { Corridor, type Ahead, type Command, type Committed, type OnRefusal } from './corridor.ts'
-import type { JudgeBeside } from './definition-verdict.ts'
+import { Corridor, refusalFor, type Ahead, type Command, type Committed, type OnRefusal } from './corridor.ts'
+import { noApiKeys, type ApiKeys } from './api-keys.ts'
+import { noSecrets, type Secrets } from './call-auth.ts'
+import type { JudgeBeside, ReadBeside } from './definition-verdict.ts'
 import { Definitions } from './definitions.ts'
-import { wakeDoc } from './doc-wakers.ts'
+import { wakeDocs } from './doc-wakers.ts'
 import { evaluatesNothing, type Expressions } from './expressions.ts'
 import { follow } from './followers.ts'
 import { admitFromInbox } from './inbox.ts'
 import { reportRun, type Trace } from './journey-report.ts'
 import { Journeys } from './journeys.ts'
+import { LongDocs } from './long-docs.ts'
 import type { Meters } from './meters.ts'
 import { callsNobody, type Send } from './outgoing.ts'
+import { changeOf } from './changes.ts'
 import { Polls } from './polls.ts'
+import { Ready } from './ready.ts'
 import { Rooms } from './rooms.ts'
 import { Checkers } from './schemas.ts'
+import { Serving } from './serving.ts'
 import { Watch } from './watch.ts'
 import { Webhooks } from './webhooks.ts'
 import { touch } from './workers.ts'
@@ -64,6 +70,10 @@ export interface EngineSettings {
   readonly conformance: boolean
   /** Others may be called inside the private network, and without TLS. */
   readonly allowPrivateNetwork: boolean
+  /** What definitions may ask for as `platform.config`. */
+  readonly platformConfig: Readonly<Record<string, unknown>>
+  /** Refuse fields that are nearly known, instead of warning of them. */
+  readonly strict: boolean
   readonly largestResultBytes: number
   readonly largestCheckpointBytes: number
 }
@@ -92,10 +102,15 @@ export interface EngineParts {
   readonly stopwatch?: Stopwatch
   /** How others are called; nobody is, if it is left out. */
   readonly send?: Send
+  /** What calls of journeys are made with; nothing, if it is left out. */
+  readonly secrets?: Secrets
+  /** By which callers of journeys prove who they are; none are known, if it is left out. */
+  readonly apiKeys?: ApiKeys
   /** How expressions are evaluated; none can be, if it is left out. */
   readonly expressions?: (clock: Clock) => Expressions
   /** Where long definitions are judged; here, if it is left out. */
   readonly judgeBeside?: JudgeBeside
+  readonly readBeside?: ReadBeside
   /** Who is given the spans of runs; nobody, if it is left out. */
   readonly trace?: Trace
 }
@@ -135,13 +150,17 @@ export class Engine {
   readonly webhooks: Webhooks
   readonly journeys: Journeys
   readonly definitions = new Definitions(this)
+  readonly longDocs: LongDocs
   readonly expressions: Expressions
   readonly judgeBeside: JudgeBeside | null
+  readonly readBeside: ReadBeside | null
   readonly checkers: Checkers
   readonly #closing = new AbortController()
   readonly meters: Meters
   readonly log: Log
   readonly send: Send
+  readonly secrets: Secrets
+  readonly apiKeys: ApiKeys
   readonly #corridor: Corridor
   readonly #manual: ManualClock | null
   readonly #watch: Watch
@@ -158,6 +177,7 @@ export class Engine {
   /** A look into the inbox is asked for. */
   #isLooking = false
   #trouble: string | null = null
+  #damage: StoreDamaged | null = null
   #closed = false
   readonly #unfollow: () => void
 
@@ -166,18 +186,22 @@ export class Engine {
     this.settings = parts.settings
     this.random = parts.random
     this.host = parts.host
+    this.longDocs = new LongDocs(parts.host)
     this.checkers = new Checkers(parts.host, parts.stopwatch ?? stopwatchOf(parts.host))
     this.log = parts.log
     this.send = parts.send ?? callsNobody
+    this.secrets = parts.secrets ?? noSecrets
+    this.apiKeys = parts.apiKeys ?? noApiKeys
     this.meters = parts.meters
     this.#trace = parts.trace ?? (() => {})
     this.webhooks = new Webhooks(this)
     this.clock = clock
     this.expressions = parts.expressions?.(clock) ?? evaluatesNothing
     this.judgeBeside = parts.judgeBeside ?? null
+    this.readBeside = parts.readBeside ?? null
+    this.#manual = parts.manualClock ?? null
     this.journeys = new Journeys(this)
     this.upAt = clock.now()
-    this.#manual = parts.manualClock ?? null
     this.#activeJobs = activeJobs
     this.#toldUpTo = lastEvent
     this.#watch = new Watch(this.#isShared, this.#manual !== null)
@@ -188,10 +212,21 @@ export class Engine {
       judge: (life, now) => this.#watch.judge(life, now, this.#activeJobs > 0),
       workerTimeoutMs: parts.settings.workerTimeoutMs,
       deadLetterMax: parts.settings.deadLetterMax,
+      longDocs: this.longDocs,
       wake: {
         isPolling: (workerId) => this.polls.isOpen(workerId),
-        wakeDoc: (unit, name) => wakeDoc(this, unit, name),
+        wakeDocs: (unit, docs) => wakeDocs(this, unit, docs),
         follow: (unit) => follow(this, unit),
+      },
+      serving: () =>
+        new Serving(
+          this.polls,
+          () => this.endings,
+          // Where many servers lock, the name of the limiters has to be locked before any row.
+          ({ queues }) => !this.#isShared || !queues.some((queue) => this.limitedQueues.has(queue)),
+        ),
+      onBrokenLook: (error) => {
+        this.noteRefusal('fetch', error)
       },
       chore: parts.store.inbox === null ? null : { name: 'inbox', run: (unit) => admitFromInbox(this, unit) },
       onBrokenChore: (error) => {
@@ -212,6 +247,11 @@ export class Engine {
     })
   }
 
+  /** Its clock stands still until a caller turns it. */
+  get isTurnedByHand(): boolean {
+    return this.#manual !== null
+  }
+
   /** Other servers may be at work on the same data. */
   get #isShared(): boolean {
     return this.store.shared
@@ -222,20 +262,20 @@ export class Engine {
     const { store, host } = parts
     const { last } = await store.eventBounds()
     const clock = parts.manualClock ?? store.clock ?? clockFrom(host, await latestInstant(store, last))
-    const counts = [...(await store.counts()).values()]
-    const activeJobs = counts.reduce((sum, { active }) => sum + active, 0)
+    const { active: activeJobs } = await store.totals()
     const engine = new Engine(parts, clock, activeJobs, last)
     try {
       await engine.#corridor.run({ name: 'start', run: () => {} })
+      await engine.#corridor.settled()
+      engine.#arm()
+      await engine.webhooks.open()
+      engine.journeys.open()
+      return engine
     } catch (error) {
-      engine.#unfollow()
+      // Its loop would go on without it, and keep a process alive that serves nobody.
+      await engine.close().catch(() => {})
       throw error instanceof OjsError && error.cause instanceof StoreUnavailable ? error.cause : error
     }
-    await engine.#corridor.settled()
-    engine.#arm()
-    await engine.webhooks.open()
-    engine.journeys.open()
-    return engine
   }
 
   now(): Instant {
@@ -269,6 +309,11 @@ export class Engine {
   /** Why the store cannot serve at the moment, if so. */
   get trouble(): string | null {
     return this.#trouble
+  }
+
+  /** Set once the stored data was found to be damaged. */
+  get damage(): StoreDamaged | null {
+    return this.#damage
   }
 
   /** Aborted when the server begins to stop: waits and streams end. */
@@ -305,15 +350,26 @@ export class Engine {
   /** Reads for people: what is due is settled first, so that no answer is stale by a tick. */
   async read<T>(look: (reads: Reads, now: Instant) => Promise<T>): Promise<T> {
     await this.#corridor.settled()
+    return this.look((reads) => look(reads, this.clock.now()))
+  }
+
+  /** Reads what no deadline changes. A store that cannot serve is a refusal here too, and never an error of the server. */
+  async look<T>(look: (reads: Reads) => Promise<T>): Promise<T> {
     try {
-      return await look(this.store, this.clock.now())
+      return await look(this.store)
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error
       this.#troubled(error)
+      if (error instanceof StoreDamaged) throw refusalFor(error)
       throw new OjsError('unavailable', `The server cannot read its data at the moment: ${error.reason}.`, {
         cause: error,
       })
     }
+  }
+
+  /** Answers once nothing is due any more. */
+  settled(): Promise<void> {
+    return this.#corridor.settled()
   }
 
   /** Hears of every commit, after it. */
@@ -402,7 +458,7 @@ export class Engine {
     this.#outages = committed.life.outages
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
-    if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf))
+    if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf), committed.ready)
     for (const workerId of committed.orders) this.polls.tellOrders(workerId)
     if (this.rooms.size > 0) this.rooms.freed(committed.transitions.map(changeOf))
     if (committed.moreInInbox) this.#lookIntoInbox()
@@ -457,7 +513,9 @@ export class Engine {
       this.polls.wakeAll()
       this.rooms.wakeEverybody()
     } else {
-      this.#wakePolls(news.changes)
+      const ready = new Ready()
+      for (const change of news.changes) ready.note(change)
+      this.#wakePolls(news.changes, ready)
       for (const workerId of news.orders) this.polls.tellOrders(workerId)
       this.rooms.freed(news.changes)
       if (this.#listeners.size > 0) this.#tell({ events: [], live: news.live, changes: news.changes, now: this.now() })
@@ -485,24 +543,31 @@ export class Engine {
     })
   }
 
-  #wakePolls(changes: readonly StateChange[]): void {
-    const ready = new Map<string, { queue: string; tenant: string | null; jobs: number }>()
+  #wakePolls(changes: readonly StateChange[], ready: Ready): void {
     let ended = 0
-    for (const { from, to, queue, tenant } of changes) {
-      if (from === 'active' && to !== 'active') ended += 1
-      if (to !== 'available') continue
-      const key = tenant === null ? queue : `${queue} ${tenant}`
-      const known = ready.get(key)
-      if (known === undefined) ready.set(key, { queue, tenant, jobs: 1 })
-      else known.jobs += 1
-    }
-    for (const { queue, jobs, tenant } of ready.values()) this.polls.wake(queue, jobs, tenant)
+    for (const { from, to } of changes) if (from === 'active' && to !== 'active') ended += 1
+    this.polls.wake(ready)
     if (ended === 0) return
     this.endings += ended
     this.polls.wakeAfterEnd()
   }
 
+  /** Damage does not pass: it is told once, and stays until the server is started again. */
+  #damaged(damage: StoreDamaged): void {
+    if (this.#damage !== null) return
+    this.#damage = damage
+    const { reason, file, advice } = damage
+    this.log.error(
+      { reason, ...(file === null ? {} : { file }), advice, err: damage },
+      'stored data is damaged; refusing every write with 503 until the server is started again on sound data',
+    )
+    this.#trouble = reason
+    this.#corridor.shut(damage)
+  }
+
   #troubled(error: unknown): void {
+    if (error instanceof StoreDamaged) this.#damaged(error)
+    if (this.#damage !== null) return
     if (error === null) {
       if (this.#trouble === null) return
       this.log.info({}, 'the store serves again')
@@ -538,7 +603,7 @@ export class Engine {
     let sleepMs = LONGEST_SLEEP_MS
     if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, next - now))
     if (this.#isShared || this.#activeJobs > 0) sleepMs = Math.min(sleepMs, this.#watch.sleepMs(now))
-    if (this.#trouble !== null) sleepMs = RETRY_TROUBLE_MS
+    if (this.#trouble !== null) sleepMs = this.#damage === null ? RETRY_TROUBLE_MS : LONGEST_SLEEP_MS
     // Idle, as far as `idleMs` reaches: it knows what this timer is for.
     this.#timer = this.host.setTimer(Math.max(0, sleepMs), () => this.#wake(), ALWAYS_IDLE)
   }
@@ -577,18 +642,6 @@ async function latestInstant(store: Store, lastEvent: number): Promise<Instant> 
 /** Its next beat will tell it nothing: neither to register again, nor to become quiet or to stop. */
 function isInOrder({ registered, state, directive }: Worker): boolean {
   return registered && state === 'running' && directive === 'continue'
-}
-
-function changeOf({ before, job }: Transition): StateChange {
-  const row = job ?? before
-  return {
-    id: row?.id ?? '',
-    queue: row?.queue ?? '',
-    type: row?.type ?? '',
-    from: before?.state ?? null,
-    to: job?.state ?? null,
-    tenant: row?.tenant ?? null,
-  }
 }
 
 export function manualClock(startMs: number): ManualClock {

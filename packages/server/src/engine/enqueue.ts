@@ -2,6 +2,7 @@
 import {
   admit,
   atIndex,
+  nearMissWarnings,
   OjsError,
   planFor,
   RUN,
@@ -80,10 +81,14 @@ export function enqueueBatch(
   return {
     name: 'enqueue',
     needs: needsOf(requests, asked),
+    // Alone in its transaction, if it is long: several long ones together would keep all others waiting.
+    size: requests.length,
     run: async (unit) => {
       companions.clear()
       const all: Enqueued[] = []
       for (const [index, one] of asked.entries()) {
+        const pause = unit.pace.step()
+        if (pause !== undefined) await pause
         try {
           const enqueued = await pass(engine, unit, one, more)
           all.push(enqueued)
@@ -128,6 +133,7 @@ export function plan(engine: Engine, request: EnqueueRequest, more: Admission = 
       return {
         ...planned,
         warnings: [
+          ...nearMissWarnings(request.nearMisses),
           ...warnings,
           ...(await foreseen(unit, asked)),
           ...(await misfits(engine, unit, request)),
@@ -260,7 +266,12 @@ function admitUnder(
   if (isLimited(limited)) engine.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
   const { limits, heartbeatIntervalMs } = engine.settings
-  const told = [...(more.warnings ?? []), ...warnings, ...warningsFor(step.job, limits, heartbeatIntervalMs)]
+  const told = [
+    ...nearMissWarnings(request.nearMisses),
+    ...(more.warnings ?? []),
+    ...warnings,
+    ...warningsFor(step.job, limits, heartbeatIntervalMs),
+  ]
   const job =
     told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
   unit.apply(job === step.job ? step : { ...step, job })

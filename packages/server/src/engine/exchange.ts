@@ -8,7 +8,7 @@
 import { broken, type Job } from '@curfew/core'
 import { decideEach, needsOf, type Command, type Outcome } from './corridor.ts'
 import type { Engine } from './engine.ts'
-import { claim, fetchJobs, type Claimed, type FetchRequest, type Handed, type Seen } from './fetch.ts'
+import { claim, fetchJobs, withoutOrders, type FetchRequest, type Handed } from './fetch.ts'
 import { beat, type BeatAnswer, type BeatReport } from './heartbeat.ts'
 import { lookFor, waitForOrders, type Listening, type Orders } from './orders.ts'
 import { ack, nack, type Ack, type Nack } from './reports.ts'
@@ -80,7 +80,7 @@ function together(engine: Engine, asked: Exchange): Command<Exchanged> {
     asked.listen !== null
       ? lookFor(engine, asked.fetch, asked.listen, true)
       : asked.fetch !== null
-        ? alone(claim(engine, asked.fetch))
+        ? withoutOrders(claim(engine, asked.fetch))
         : null
   const parts = [...checkpoints, ...acks, ...nacks, life, beats, looks].filter((part) => part !== null)
   return {
@@ -101,11 +101,6 @@ function together(engine: Engine, asked: Exchange): Command<Exchanged> {
     },
   }
 }
-
-const alone = (claims: Command<Claimed | null>): Command<Seen> => ({
-  ...claims,
-  run: async (unit) => ({ claimed: await claims.run(unit), orders: null }),
-})
 
 /** Any call of a worker counts, even if all it brings is refused. */
 function signOfLife(workerId: string): Command<void> {

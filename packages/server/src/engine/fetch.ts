@@ -24,9 +24,11 @@ import type { Engine } from './engine.ts'
 import { follow } from './followers.ts'
 import { Gate, isLimited, LIMITERS, type TurnedAway } from './limiters.ts'
 import type { Orders } from './orders.ts'
+import type { Brought } from './polls.ts'
 import { hasPools, turns } from './pools.ts'
+import { Pace } from './turns.ts'
 import type { Unit } from './unit.ts'
-import { isLateCall, livingWorker, seen, touch } from './workers.ts'
+import { isLateCall, livingWorker, seen, touch, touchLoaded } from './workers.ts'
 
 export interface FetchRequest {
   readonly queues: readonly string[]
@@ -56,7 +58,7 @@ export interface Handed {
 /** `gone` is aborted when the asker hangs up. */
 export async function fetchJobs(engine: Engine, request: FetchRequest, gone: AbortSignal): Promise<readonly Handed[]> {
   if (request.waitMs === 0 || engine.closing.aborted) return claimAtOnce(engine, request)
-  const look: Look = async () => ({ claimed: await engine.run(claim(engine, request)), orders: null })
+  const look: Look = ({ stays }) => withoutOrders(claim(engine, request, stays))
   return (await waitFor(engine, { ...request, listenSeq: null }, look, gone)).handed
 }
 
@@ -65,8 +67,22 @@ export interface Seen {
   readonly claimed: Claimed | null
   readonly orders: Orders | null
 }
-/** `dismissed`: only for orders. */
-export type Look = (dismissed: boolean) => Promise<Seen>
+export interface Asked {
+  /** Only for orders. */
+  readonly dismissed: boolean
+  /** The poll stays open if the look brings nothing: then its sign of life need not be written. */
+  readonly stays: boolean
+}
+export type Look = (asked: Asked) => Command<Seen>
+
+const TO_STAY: Asked = { dismissed: false, stays: true }
+const AT_THE_END: Asked = { dismissed: false, stays: false }
+const DISMISSED: Asked = { dismissed: true, stays: false }
+
+export const withoutOrders = (claims: Command<Claimed | null>): Command<Seen> => ({
+  ...claims,
+  run: async (unit) => ({ claimed: await claims.run(unit), orders: null }),
+})
 
 type Held = Pick<FetchRequest, 'queues' | 'workerId' | 'tenant' | 'waitMs'> & { readonly listenSeq: number | null }
 
@@ -77,7 +93,7 @@ export async function waitFor(
   look: Look,
   gone: AbortSignal,
 ): Promise<{ readonly handed: readonly Handed[]; readonly orders: Orders | null }> {
-  const poll = engine.polls.enter(held)
+  const poll = engine.polls.enter({ ...held, lookWithin: () => look(TO_STAY) })
   const listens = held.listenSeq !== null
   let over = false
   const end = (): void => {
@@ -88,27 +104,35 @@ export async function waitFor(
   const timer = engine.host.setTimer(held.waitMs, end, ALWAYS_IDLE)
   gone.addEventListener('abort', end, { once: true })
   try {
+    let brought: Brought | null = null
     for (;;) {
-      if (gone.aborted) {
-        await engine.run(signOfLife(held.workerId))
-        return EMPTY
+      if (brought === null) {
+        if (gone.aborted) {
+          await engine.run(signOfLife(held.workerId))
+          return EMPTY
+        }
+        if (poll.superseded || (poll.dismissed && (!listens || engine.closing.aborted))) return EMPTY
+        if (poll.dismissed) return { ...EMPTY, orders: (await engine.run(look(DISMISSED))).orders }
       }
-      if (poll.superseded || (poll.dismissed && (!listens || engine.closing.aborted))) return EMPTY
-      if (poll.dismissed) return { ...EMPTY, orders: (await look(true)).orders }
-      const { endings } = engine
-      const woken = poll.look()
-      const { claimed, orders } = await look(false)
-      if (claimed === null && woken) poll.owe()
+      const isLast = over && brought === null
+      const endings: number = brought?.endings ?? engine.endings
+      const owed = brought === null && poll.look()
+      const { claimed, orders }: Seen = brought?.seen ?? (await engine.run(look(isLast ? AT_THE_END : TO_STAY)))
+      if (claimed === null && owed) poll.owe()
       if (claimed === null && !listens) return EMPTY
       const { handed, turnedAway, hasMore } = claimed ?? NOT_SERVED
       // Who watched and got something does not know whether there is more: another looks.
       poll.watch(turnedAway ?? (handed.length > 0 && poll.watches !== null ? NOTHING_KNOWN : null))
-      if (handed.length > 0 || orders?.isUrgent === true || over) return { handed, orders }
+      if (handed.length > 0 || orders?.isUrgent === true || isLast) return { handed, orders }
+      if (over) continue // the last sign of its life has to be written
       // An end it has not seen may have come while it was looking.
       if (hasMore || (turnedAway?.awaitsEnd === true && engine.endings !== endings)) continue
       const opening = turnedAway?.opensAt == null ? null : engine.timerAt(turnedAway.opensAt, () => poll.wake())
-      await poll.woken()
-      opening?.cancel()
+      try {
+        brought = await poll.woken()
+      } finally {
+        opening?.cancel()
+      }
     }
   } finally {
     timer.cancel()
@@ -159,8 +183,8 @@ function signOfLife(workerId: string | null): Command<void> {
   }
 }
 
-/** Null: this worker is not to be given anything, however long it waits. */
-export function claim(engine: Engine, request: FetchRequest): Command<Claimed | null> {
+/** Null: this worker is not to be given anything, however long it waits. `stays`: see `Asked`. */
+export function claim(engine: Engine, request: FetchRequest, stays = false): Command<Claimed | null> {
   return {
     name: 'fetch',
     needs: {
@@ -171,17 +195,23 @@ export function claim(engine: Engine, request: FetchRequest): Command<Claimed | 
     },
     run: async (unit) => {
       if (isFromBeforeLeaving(unit, request)) return null
-      const worker = request.workerId === null ? null : meet(unit, request.workerId)
-      if (worker !== null && (worker.state !== 'running' || desiredState(worker.directive, 'running') !== 'running'))
-        return null
+      const worker = request.workerId === null ? null : livingWorker(unit, request.workerId)
+      const isServed = worker === null || mayRun(worker)
+      const mayRest = stays && isServed && worker !== null && unit.isFresh(worker)
+      if (worker !== null && !mayRest) unit.putWorker(seen(unit, worker))
+      if (!isServed) return null
       // What ended just now may have made the next step available.
       await follow(engine, unit)
       const gate = new Gate(engine, unit)
+      const looks = new Pace(engine.host, QUEUES_PER_TURN)
       const handed: Handed[] = []
       let hasMore = false
       const left = (): number => request.count - handed.length
       const take = async (job: Job): Promise<void> => void handed.push(await handOut(unit, job, worker, request))
       const ask = async (name: string, most: number): Promise<void> => {
+        // SQLite answers at once: a fetch may name a thousand queues, each with a look of its own.
+        const pause = looks.step()
+        if (pause !== undefined) await pause
         const queue = unit.queue(name)
         if (queue === null || queue.pausedAt !== null) return
         if (await takeFrom(unit, gate, queue, most, request.tenant, take)) hasMore = true
@@ -189,10 +219,14 @@ export function claim(engine: Engine, request: FetchRequest): Command<Claimed | 
       if (hasPools(unit, request.queues))
         for await (const { queue, most } of turns(engine, unit, request.queues, left)) await ask(queue, most)
       else for (const name of request.queues) if (left() > 0) await ask(name, left())
+      if (worker !== null && handed.length > 0) touchLoaded(unit, worker.id)
       return { handed, turnedAway: gate.turnedAway, hasMore }
     },
   }
 }
+
+/** How many queues a claim looks into in one turn. */
+export const QUEUES_PER_TURN = 100
 
 /** Behind jobs that wait for a spent limiter others may be free. So often one looks further, at so many jobs. */
 const MOST_ROUNDS = 20
@@ -247,11 +281,8 @@ async function takeFrom(
 const isFromBeforeLeaving = (unit: Unit, { workerId, seq }: FetchRequest): boolean =>
   workerId !== null && seq !== undefined && isLateCall(unit, workerId, seq)
 
-function meet(unit: Unit, workerId: string): Worker {
-  const worker = seen(unit, livingWorker(unit, workerId))
-  unit.putWorker(worker)
-  return worker
-}
+const mayRun = ({ state, directive }: Worker): boolean =>
+  state === 'running' && desiredState(directive, 'running') === 'running'
 
 async function handOut(unit: Unit, job: Job, worker: Worker | null, request: FetchRequest): Promise<Handed> {
   const claim: Claim = {

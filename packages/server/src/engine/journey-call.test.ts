@@ -60,6 +60,11 @@ interface Asked {
   readonly runMs?: number
 }
 
+const SECRETS = new Map([
+  ['payments', 'pay "me"/now'],
+  ['shop', 'open-sesame'],
+])
+
 /** Timers of Node. */
 function setTimer(ms: number, fire: () => void): Timer {
   expect(ms).toBeLessThan(2 ** 31)
@@ -92,6 +97,7 @@ async function made({
     now: () => (clock.now() + busyMs) as Instant,
     timerAt: (at: Instant, fire: () => void) => setTimer(at - clock.now(), fire),
     random: () => 0.5,
+    secrets: { valueOf: (name: string) => SECRETS.get(name) ?? null },
   }
   let over: { result: HttpResult | null; afterMs: number } | null = null
   const done = performCall(
@@ -412,4 +418,75 @@ describe('redirects', () => {
     expect(result?.error).toEqual({ type: 'NETWORK', message: BLOCKED })
     expect(sent).toHaveLength(2)
   })
+})
+
+describe('a call with a secret', () => {
+  const bearer = { secretRef: 'shop', header: 'authorization', scheme: 'bearer', username: null } as const
+  const sentHeaders = (): OutgoingCall['headers'][] => sent.map(({ call }) => call.headers)
+
+  test.each([
+    [bearer, { authorization: 'Bearer open-sesame' }],
+    [{ ...bearer, scheme: 'basic', username: 'ada' } as const, { authorization: 'Basic YWRhOm9wZW4tc2VzYW1l' }],
+    [{ ...bearer, scheme: 'plain', header: 'x-api-key' } as const, { 'x-api-key': 'open-sesame' }],
+  ])('sends it in one header', async (auth, expected) => {
+    await made({
+      answers: [() => answer(200)],
+      call: { auth, headers: { Authorization: 'another', 'X-API-Key': 'x' } },
+    })
+    expect(sentHeaders()[0]).toMatchObject(expected)
+    const names = Object.keys(sentHeaders()[0] ?? {}).map((name) => name.toLowerCase())
+    expect(names.filter((name) => name === auth.header)).toHaveLength(1)
+    expect(sent[0]?.call).not.toHaveProperty('auth')
+  })
+
+  test('does not send it to another host, nor back from there', async () => {
+    const to =
+      (location: string): Answer =>
+      () =>
+        answer(307, { headers: { location } })
+    const answers = [to('/y'), to('https://b.example/z'), to('https://a.example/home'), () => answer(200)]
+    await made({ answers, call: { auth: { ...bearer, header: 'x-plain', scheme: 'plain' } } })
+    expect(sentHeaders().map((headers) => headers['x-plain'])).toEqual([
+      'open-sesame',
+      'open-sesame',
+      undefined,
+      undefined,
+    ])
+  })
+
+  test('takes it out of what comes back, however it is spelled', async () => {
+    const auth = { ...bearer, secretRef: 'payments', scheme: 'basic', username: 'ada' } as const
+    const body = JSON.stringify({
+      plain: 'pay "me"/now',
+      basic: Buffer.from('ada:pay "me"/now').toString('base64'),
+      url: `/x?key=${encodeURIComponent('pay "me"/now')}`,
+      other: 7,
+    })
+    const headers = { 'content-type': 'application/json', 'x-echo': 'Basic pay "me"/now' }
+    const { result } = await made({ answers: [() => answer(401, { headers, body })], call: { auth } })
+    expect(result).toMatchObject({
+      status: 401,
+      headers: { 'X-Echo': 'Basic [secret]' },
+      body: { plain: '[secret]', basic: '[secret]', url: '/x?key=[secret]', other: 7 },
+    })
+  })
+
+  test('is not made, nor tried again, where the server does not know the secret', async () => {
+    const auth = { ...bearer, secretRef: 'shop/unknown-token' }
+    const { result } = await made({ answers: [() => answer(200)], call: { auth }, terms: { resilience: policy() } })
+    expect(sent).toHaveLength(0)
+    expect(result).toMatchObject({ ok: false, error: { type: 'NETWORK' } })
+    expect(result?.error?.message).toMatch(/"shop\/unknown-token": set CURFEW_SECRET_SHOP_UNKNOWN_TOKEN, or add it to/)
+  })
+})
+
+test('leaves the deadline to the end of the run, and is cut off shortly after it if nothing ended the run', async () => {
+  const cut: number[] = []
+  const cutOff = (abort: () => void): void => {
+    cut.push(clock.now() - startedAt)
+    abort()
+  }
+  const terms = { timeoutMs: millis(60_000), cutOff }
+  expect(await made({ answers: [silent], terms, runMs: 5_000 })).toEqual({ result: null, afterMs: 5_025 })
+  expect(cut).toEqual([5_025])
 })

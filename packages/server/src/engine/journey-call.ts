@@ -10,6 +10,7 @@
  * Nothing is logged here: URLs, headers and bodies are the author's.
  */
 import {
+  after,
   budgetLeft,
   callEndsAt,
   delayBefore,
@@ -27,6 +28,7 @@ import {
   type Resilience,
   type Timer,
 } from '@curfew/core'
+import { proofOf, withoutSecrets } from './call-auth.ts'
 import type { Engine } from './engine.ts'
 import { MOST_REDIRECTS, redirected } from './journey-redirects.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer } from './outgoing.ts'
@@ -42,15 +44,22 @@ export interface CallTerms {
   readonly idempotencyKey: string
   /** How much of an answer is read. */
   readonly mostBytes?: number
+  /**
+   * Breaks a call off after the run's deadline, if the end of the run has not done it by then; at the deadline itself and
+   * at once, if it is left out.
+   */
+  readonly cutOff?: (abort: () => void) => void
 }
 
 /** What the engine has to offer to a call. */
-export type Caller = Pick<Engine, 'send' | 'host' | 'now' | 'timerAt' | 'random'>
+export type Caller = Pick<Engine, 'send' | 'host' | 'now' | 'timerAt' | 'random' | 'secrets'>
 
 export const LARGEST_ANSWER = 1_048_576
 /** Node timers above 2^31-1 ms fire at once. */
 const LONGEST_TIMER_MS = 2_147_483_647
 const REMAINING = 'X-Curfew-Remaining-Ms'
+/** At a deadline its run is ended first, and that aborts the call: the alarms of a thousand calls must not come before. */
+const AFTER_DECISION_MS = millis(25)
 
 /** Null: the run's deadline or the signal came first, and there is no result. */
 export async function performCall(caller: Caller, call: PreparedCall, terms: CallTerms): Promise<HttpResult | null> {
@@ -88,8 +97,13 @@ async function attemptOnce(caller: Caller, call: PreparedCall, terms: CallTerms)
   const abort = (): void => {
     cut.abort()
   }
+  const cutOff = (): void => {
+    if (terms.cutOff === undefined) abort()
+    else terms.cutOff(abort)
+  }
   // A timeout that could come only with the deadline is the deadline.
-  const timer = endsAt === deadlineAt ? alarmAt(caller, deadlineAt, abort) : caller.host.setTimer(timeoutMs, abort)
+  const cutOffAt = terms.cutOff === undefined ? deadlineAt : after(deadlineAt, AFTER_DECISION_MS)
+  const timer = endsAt === deadlineAt ? alarmAt(caller, cutOffAt, cutOff) : caller.host.setTimer(timeoutMs, abort)
   signal.addEventListener('abort', abort, { once: true })
   try {
     const answer = await untilAborted(follow(caller, call, terms, endsAt, cut.signal), cut.signal)
@@ -115,16 +129,23 @@ async function follow(
   endsAt: Instant,
   signal: AbortSignal,
 ): Promise<OutgoingAnswer> {
-  let call = first
+  const proof = first.auth == null ? null : proofOf(first.auth, caller.secrets)
+  // It goes to the host that the definition names, and to no other that an answer leads to.
+  const home = new URL(first.url).origin
+  let [call, isHome] = [first, true]
   for (let hops = 0; hops <= MOST_REDIRECTS; hops += 1) {
-    const headers = { ...without(call.headers, REMAINING), [REMAINING]: String(budgetLeft(endsAt, caller.now())) }
-    const answer = await caller.send({ ...call, headers, signal, mostBytes })
+    const told = { ...without(call.headers, REMAINING), [REMAINING]: String(budgetLeft(endsAt, caller.now())) }
+    const headers = proof === null || !isHome ? told : { ...without(told, proof.header), [proof.header]: proof.value }
+    const { method, url, body } = call
+    const heard = await caller.send({ method, url, body, headers, signal, mostBytes })
+    const answer = proof === null ? heard : withoutSecrets(heard, proof)
     const next = redirected(call, answer)
     if (next === null) {
       if (answer.truncated) throw new CallRefused(`the answer is longer than ${String(mostBytes)} bytes`)
       return answer
     }
     call = next
+    isHome &&= new URL(call.url).origin === home
   }
   throw new CallRefused(`there are more than ${String(MOST_REDIRECTS)} redirects`)
 }

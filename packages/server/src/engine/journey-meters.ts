@@ -1,10 +1,11 @@
 /**
  * Runs of journeys, counted from the events of what was committed: each tells once that a run started, and once how it
- * ended. Labels are names and versions of definitions, of which an operator deploys only so many.
+ * ended. Labels are names and versions of definitions; only so many have series of their own (`series.ts`).
  */
 import { Counter, Histogram, type Registry } from 'prom-client'
 import type { JourneyEnding } from '@curfew/core'
 import type { StoredEvent } from '../store/store.ts'
+import { Series } from './series.ts'
 
 /** From a quick answer to a week. */
 const DURATIONS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 21_600, 86_400, 604_800]
@@ -21,6 +22,7 @@ export function endingIn({ type, data }: Told): JourneyEnding | null {
 }
 
 export class JourneyMeters {
+  readonly #series = new Series()
   readonly #started: Counter<'journey_name' | 'journey_version' | 'kind'>
   readonly #completed: Counter<'journey_name' | 'journey_version' | 'kind' | 'phase'>
   readonly #timeouts: Counter<'journey_name' | 'kind' | 'limited_by' | 'at_state_type'>
@@ -63,14 +65,24 @@ export class JourneyMeters {
     })
   }
 
+  #labels(named: Pick<JourneyEnding, 'journey_name' | 'journey_version'>): {
+    journey_name: string
+    journey_version: string
+  } {
+    const [name, version] = this.#series.pair(named.journey_name, named.journey_version)
+    return { journey_name: name, journey_version: version }
+  }
+
   count(event: Told): void {
     const ending = endingIn(event)
     if (event.type === 'journey.started') {
-      const { journey_name, journey_version, kind } = JSON.parse(event.data) as JourneyEnding
+      const { kind, ...named } = JSON.parse(event.data) as JourneyEnding
+      const { journey_name, journey_version } = this.#labels(named)
       this.#started.inc({ journey_name, journey_version, kind })
     }
     if (ending === null) return
-    const { journey_name, journey_version, kind, phase } = ending
+    const { kind, phase } = ending
+    const { journey_name, journey_version } = this.#labels(ending)
     this.#completed.inc({ journey_name, journey_version, kind, phase })
     this.#duration.observe({ journey_name, journey_version, kind, phase }, ending.duration_ms / 1000)
     if (ending.termination_kind === 'Timeout') {

@@ -6,6 +6,7 @@ import { apiAnswer, outcomeOf } from './journey-outcome.ts'
 
 const clock = new FakeClock()
 const expressions = new InProcessExpressions({ host: clock, clock, random: seededRandom(7) })
+const asking = { expressions, settings: { platformConfig: {} } }
 const jsonata = (expr: string) => ({ lang: 'jsonata', expr })
 
 const endedWith = (end: End, context = {}): Run =>
@@ -24,7 +25,7 @@ describe('the outcome of a journey', () => {
     { id: 'Other', phase: 'SUCCEEDED', predicate: null },
   ]
   const definition = aDefinition({ outcomes })
-  const classified = async (end: End) => (await outcomeOf(expressions, endedWith(end), end, definition))['outcomeId']
+  const classified = async (end: End) => (await outcomeOf(asking, endedWith(end), end, definition))['outcomeId']
 
   test('has the first name whose phase fits and whose predicate holds; one that fails does not', async () => {
     expect(await classified(anEnd('Success', { output: { total: 101 } }))).toBe('Large')
@@ -38,24 +39,24 @@ describe('the outcome of a journey', () => {
     const end = anEnd('Success')
     const run = endedWith(end, { report: { reportId: 'r1', phase: 'MINE' } })
     const shown = aDefinition({ output: { schema: null, response: { outputVar: 'report', schema: null } } })
-    expect(await outcomeOf(expressions, run, end, shown)).toMatchObject({ reportId: 'r1', phase: 'SUCCEEDED' })
+    expect(await outcomeOf(asking, run, end, shown)).toMatchObject({ reportId: 'r1', phase: 'SUCCEEDED' })
   })
 
   test('of a compensation it says nothing that is meant for the run it cleans up after', async () => {
     const end = anEnd('Success')
     const run: Run = { ...endedWith(end), kind: 'Compensation' }
-    expect(await outcomeOf(expressions, run, end, definition)).not.toHaveProperty('outcomeId')
+    expect(await outcomeOf(asking, run, end, definition)).not.toHaveProperty('outcomeId')
   })
 
   test('can be told when the definition is gone', async () => {
     const end = anEnd('Fail')
-    expect(await outcomeOf(expressions, endedWith(end), end, null)).toMatchObject({ status: 'ORDER_NOT_FOUND' })
+    expect(await outcomeOf(asking, endedWith(end), end, null)).toMatchObject({ status: 'ORDER_NOT_FOUND' })
   })
 })
 
 describe('the answer of an Api', () => {
   const answer = (end: End, more: Partial<Definition> = {}, context = {}) =>
-    apiAnswer(expressions, { id: RUN_ID, context }, end, aDefinition({ kind: 'Api', ...more }))
+    apiAnswer(asking, { id: RUN_ID, context }, end, aDefinition({ kind: 'Api', ...more }))
   const ruled = (...rules: NonNullable<Definition['apiResponses']>['rules']) => ({
     apiResponses: { rules, succeeded: 201, failed: null },
   })
@@ -91,7 +92,7 @@ describe('the answer of an Api', () => {
     const made = { ...rule, predicate: jsonata('context.tier = "gold"'), status: jsonata('error.status - 2') }
     expect(await answer(anEnd('Timeout'), ruled(made), { tier: 'gold' })).toMatchObject({ status: 502 })
     expect(await answer(anEnd('Timeout'), ruled(made), {})).toMatchObject({ status: 504 })
-    for (const status of ['"x"', '200.5', '600', '101', '$error("no")', 'null'])
+    for (const status of ['"x"', '200.5', '600', '101', '200', '302', '$error("no")', 'null'])
       expect(await answer(anEnd('Timeout'), ruled({ ...rule, status: jsonata(status) }))).toMatchObject({ status: 504 })
     expect(await answer(anEnd('Timeout'), ruled({ ...rule, status: 101 }))).toMatchObject({ status: 504 })
   })
@@ -100,6 +101,14 @@ describe('the answer of an Api', () => {
     const apiResponses = { rules: [], succeeded: 202, failed: 422 }
     expect(await answer(anEnd('Success'), { apiResponses })).toMatchObject({ status: 202 })
     expect(await answer(anEnd('Timeout'), { apiResponses })).toMatchObject({ status: 422, body: { status: 422 } })
+  })
+
+  test('never tells a failure as a success, whatever an older server has accepted', async () => {
+    for (const status of [150, 200, 302]) {
+      const apiResponses = { rules: [], succeeded: 200, failed: status }
+      expect(await answer(anEnd('Timeout'), { apiResponses })).toMatchObject({ status: 504, body: { status: 504 } })
+      expect(await answer(anEnd('Timeout'), ruled({ ...rule, status }))).toMatchObject({ status: 504 })
+    }
   })
 
   test('has the shape its definition gives to errors, and the usual one where that fails', async () => {

@@ -4,6 +4,9 @@
  * nothing about it: a rule whose expression fails does not match.
  */
 import {
+  configFor,
+  endedDocument,
+  isApiStatus,
   OUTCOME_MEMBERS,
   outcomeView,
   problemOf,
@@ -15,35 +18,39 @@ import {
   type Problem,
   type Run,
 } from '@curfew/core'
+import type { EngineSettings } from './engine.ts'
 import { ExpressionError, type Expressions } from './expressions.ts'
 
 /** For one expression; the expressions' own limit is shorter as a rule. */
 const EVALUATION = { budgetMs: 1_000 }
 
+/** Who answers what expressions ask. */
+export interface Asking {
+  readonly expressions: Expressions
+  readonly settings: Pick<EngineSettings, 'platformConfig'>
+}
+
+const configOf = ({ settings }: Asking, { config }: Definition): Data => configFor(config, settings.platformConfig)
+
 /** A definition that is no longer there shows nothing of its own. */
-export async function outcomeOf(
-  expressions: Expressions,
-  run: Run,
-  end: End,
-  definition: Definition | null,
-): Promise<Data> {
+export async function outcomeOf(asking: Asking, run: Run, end: End, definition: Definition | null): Promise<Data> {
   // A compensation has states and a budget; everything else in the definition is about the run it cleans up after.
   const own = run.kind === 'Compensation' ? null : definition
-  const outcomeId = own === null ? null : await classify(expressions, run, end, own)
+  const outcomeId = own === null ? null : await classify(asking, run, end, own)
   const outcome = outcomeView(run, end, outcomeId, definition?.links ?? true)
   return project(outcome, OUTCOME_MEMBERS, run.root.context, own?.output.response ?? null)
 }
 
 /** The first name whose phase fits and whose predicate holds. */
 async function classify(
-  expressions: Expressions,
+  asking: Asking,
   { root }: Pick<Run, 'root'>,
   end: End,
-  { outcomes }: Definition,
+  definition: Definition,
 ): Promise<string | null> {
-  const document = documentOf(root.context, end, end.error)
-  for (const { id, phase, predicate } of outcomes) {
-    if (phase === end.phase && (await holds(expressions, predicate, document))) return id
+  const document = endedDocument(root.context, end, end.error, configOf(asking, definition))
+  for (const { id, phase, predicate } of definition.outcomes) {
+    if (phase === end.phase && (await holds(asking, predicate, document))) return id
   }
   return null
 }
@@ -56,23 +63,24 @@ export interface ApiAnswer {
 }
 
 export async function apiAnswer(
-  expressions: Expressions,
+  asking: Asking,
   { id, context }: { readonly id: string | null; readonly context: Data },
   end: End,
   definition: Definition,
 ): Promise<ApiAnswer> {
+  const config = configOf(asking, definition)
   if (end.phase === 'SUCCEEDED') {
-    const status = await statusOf(expressions, definition, documentOf(context, end, null), end, null)
+    const status = await statusOf(asking, definition, endedDocument(context, end, null, config), end, null)
     return { status, body: end.output ?? null, isProblem: false }
   }
   const plain = problemOf(id, end)
-  const status = await statusOf(expressions, definition, documentOf(context, end, plain), end, plain)
+  const status = await statusOf(asking, definition, endedDocument(context, end, plain, config), end, plain)
   const problem = { ...plain, status }
   const { envelope } = definition
   if (envelope.format === 'problemDetails') return { status, body: problem, isProblem: true }
   try {
     const { lang, expr } = envelope.mapper
-    const body = await expressions.evaluate(lang, expr, documentOf(context, end, problem), EVALUATION)
+    const body = await asking.expressions.evaluate(lang, expr, endedDocument(context, end, problem, config), EVALUATION)
     return { status, body, isProblem: false }
   } catch (error) {
     // Callers are better served by another shape than by no answer.
@@ -83,7 +91,7 @@ export async function apiAnswer(
 
 /** The first rule that matches, or else the default of the phase. */
 async function statusOf(
-  expressions: Expressions,
+  asking: Asking,
   { apiResponses }: Definition,
   document: Data,
   { phase }: End,
@@ -91,39 +99,25 @@ async function statusOf(
 ): Promise<number> {
   for (const { phase: wanted, errorType, predicate, status } of apiResponses?.rules ?? []) {
     if (wanted !== phase || (errorType !== null && errorType !== problem?.type)) continue
-    if (!(await holds(expressions, predicate, document))) continue
-    const made = typeof status === 'number' ? status : await valueOf(expressions, status, document)
-    if (isStatus(made)) return made
+    if (!(await holds(asking, predicate, document))) continue
+    const made = typeof status === 'number' ? status : await valueOf(asking, status, document)
+    if (isApiStatus(phase, made)) return made
   }
-  if (problem === null) return apiResponses?.succeeded ?? 200
-  return apiResponses?.failed ?? problem.status
+  const succeeded = apiResponses?.succeeded
+  if (problem === null) return isApiStatus('SUCCEEDED', succeeded) ? succeeded : 200
+  const failed = apiResponses?.failed
+  // A definition that was deployed by an older server may have any.
+  return isApiStatus('FAILED', failed) ? failed : problem.status
 }
 
-/** One that ends an exchange; those below 200 only announce another. */
-const isStatus = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 200 && value <= 599
-
-/** What expressions see of a run that is over. */
-function documentOf(context: Data, end: End, error: unknown): Data {
-  const { phase, terminationKind, terminatedAtState, output } = end
-  return {
-    context,
-    payload: context['payload'] ?? null,
-    error,
-    platform: {},
-    output,
-    outcome: { phase, terminationKind, terminatedAtState, output, error: end.error },
-  }
-}
-
-async function holds(expressions: Expressions, predicate: Expression | null, document: Data): Promise<boolean> {
-  return predicate === null || (await valueOf(expressions, predicate, document)) === true
+async function holds(asking: Asking, predicate: Expression | null, document: Data): Promise<boolean> {
+  return predicate === null || (await valueOf(asking, predicate, document)) === true
 }
 
 /** Undefined where it cannot be had. */
-async function valueOf(expressions: Expressions, { lang, expr }: Expression, document: Data): Promise<unknown> {
+async function valueOf(asking: Asking, { lang, expr }: Expression, document: Data): Promise<unknown> {
   try {
-    return await expressions.evaluate(lang, expr, document, EVALUATION)
+    return await asking.expressions.evaluate(lang, expr, document, EVALUATION)
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error
     return undefined

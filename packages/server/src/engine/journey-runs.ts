@@ -9,7 +9,7 @@ import {
   isDue,
   isEndOfRun,
   isTerminal,
-  jobEnded,
+  jobsEnded,
   locate,
   metadataOf,
   notFound,
@@ -20,24 +20,30 @@ import {
   pathOf,
   readDoc,
   RUN,
+  START_KEY,
   stateOf,
   submitted,
   uuidV7,
   type Data,
   type DataSchema,
   type Definition,
+  type DocKind,
   type InboundRequest,
   type Instant,
   type Job,
   type Parent,
   type Phase,
   type Run,
+  type RunStart,
   type State,
 } from '@curfew/core'
+import type { Reads } from '../store/store.ts'
+import { keyVerdicts } from './api-keys.ts'
 import type { DocWaker } from './doc-wakers.ts'
 import { ceilingFor, docsOf, NO_PARENT } from './enqueue.ts'
 import type { Engine } from './engine.ts'
 import type { Follower } from './followers.ts'
+import { earlierRun, needsOfRepeat, type FindDoc, type Repeatable } from './journey-repeats.ts'
 import { saveRun } from './journey-saving.ts'
 import type { Unit } from './unit.ts'
 
@@ -49,34 +55,61 @@ export interface StartRequest extends InboundRequest {
   readonly inheritDeadline: boolean
   /** When the clock began to run: for an Api when the request came, for a journey when it is accepted (null). */
   readonly receivedAt: Instant | null
+  /** Null: a start like this one begins another run. */
+  readonly repeatable: Repeatable | null
+}
+
+export interface Started {
+  readonly run: Run
+  /** The run was there: this start had come before. */
+  readonly isRepeat: boolean
 }
 
 /** Stored, and being taken on. Bad input is refused, and nothing is stored. */
-export async function startRun(engine: Engine, request: StartRequest): Promise<Run> {
-  const { definition, parent } = request
+export async function startRun(engine: Engine, request: StartRequest): Promise<Started> {
+  const { definition, parent, repeatable } = request
+  const known = repeatable === null ? null : await engine.read((reads) => earlierRun(findIn(reads), repeatable))
+  // What was accepted once is not judged again: another version may be in force by now.
+  if (known !== null) return { run: known, isRepeat: true }
   const context = { ...request.context, ...boundContext(definition.starting, request) }
   weigh(context)
   demand(engine, definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
   const metadata = metadataOf(definition, request.context, request)
-  const id = uuidV7(engine.now(), engine.random)
-  return engine.journeys.passingOn(id, passedOn(definition.starting, request), {
+  const keys = keyVerdicts(engine.apiKeys, definition, request)
+  const id = repeatable?.ownId ?? uuidV7(engine.now(), engine.random)
+  const needs = repeatable === null ? {} : needsOfRepeat(repeatable)
+  const started = await engine.journeys.passingOn<Started>(id, passedOn(definition.starting, request), {
     name: 'journey',
-    needs: parent === null ? {} : { docs: docsOf(parent) },
+    needs: parent === null ? needs : { ...needs, docs: [...(needs.docs ?? []), ...docsOf(parent)] },
     run: async (unit) => {
+      const earlier = repeatable === null ? null : await earlierRun((kind, name) => unit.seeDoc(kind, name), repeatable)
+      if (earlier !== null) return { run: earlier, isRepeat: true }
       const { ceiling } = parent === null ? NO_PARENT : await ceilingFor(unit, request, parent)
       const startedAt = request.receivedAt ?? unit.now
       const inheritedAt = ceiling?.at ?? null
-      const run = beginRun(
-        { id, definition, context, ...metadata, parent, inheritedAt, startedAt },
-        unit.moment.limits.run,
-      )
+      const start = startOf(repeatable)
+      const asked = { id, definition, context, ...metadata, parent, inheritedAt, startedAt, start }
+      const run = { ...beginRun(asked, unit.moment.limits.run), ...(keys === undefined ? {} : { keys }) }
+      if (repeatable !== null && repeatable.keyId !== null) unit.putDoc(START_KEY, repeatable.keyId, { run: id })
       // The request itself may have taken all the time there was.
       const late = expireRun(run, unit.now, unit.moment.upAt)
       for (const { kind, overshootMs } of late?.ranOut ?? []) unit.noteRunOut(kind, overshootMs)
-      return saveRun(engine, unit, null, late?.run ?? run)
+      return { run: await saveRun(engine, unit, null, late?.run ?? run), isRepeat: false }
     },
   })
+  if (started.run.id !== id) engine.journeys.passNothingOn(id)
+  return started
 }
+
+const startOf = (repeatable: Repeatable | null): RunStart | null =>
+  repeatable === null ? null : { key: repeatable.keyId, print: repeatable.print }
+
+const findIn =
+  (reads: Reads): FindDoc =>
+  async <T>({ kind }: DocKind<T>, id: string) => {
+    const doc = await reads.doc(kind, id)
+    return doc === null ? null : readDoc<T>(doc)
+  }
 
 /** Half of what a run may remember in all: it needs room for what it will learn. */
 const LARGEST_INPUT = 2_097_152
@@ -95,7 +128,7 @@ function demand({ checkers }: Engine, schema: DataSchema | null, value: unknown,
 /** As it is by now; whatever is due has been settled. */
 export async function findRun(engine: Engine, id: string): Promise<Run | null> {
   const doc = await engine.read((reads) => reads.doc(RUN.kind, id))
-  return doc === null ? null : readDoc<Run>(doc)
+  return doc === null ? null : engine.longDocs.recordOf<Run>(doc)
 }
 
 export interface RunFilter {
@@ -106,7 +139,10 @@ export interface RunFilter {
   readonly tenantId?: string
 }
 
+/** Runs are read in pages: of few, then of as many as have so many characters, judged by the page before. */
+const FIRST_PAGE = 16
 const A_PAGE = 200
+const A_PAGE_CHARACTERS = 1_048_576
 /** Who looks for something rare goes on with the next page. */
 const MOST_SCANNED = 5_000
 
@@ -120,16 +156,19 @@ export async function listRuns(
   return engine.read(async (reads) => {
     const runs: Run[] = []
     let from = after
-    for (let scanned = 0; scanned < MOST_SCANNED; scanned += A_PAGE) {
-      const page = await reads.docsBelow(RUN.kind, from, A_PAGE)
+    let size = FIRST_PAGE
+    for (let scanned = 0; scanned < MOST_SCANNED;) {
+      const page = await reads.docsBelow(RUN.kind, from, size)
       for (const [index, doc] of page.entries()) {
         from = doc.id
-        const run = readDoc<Run>(doc)
+        const run = await engine.longDocs.recordOf<Run>(doc)
         if (run.kind !== 'Api' && fits(run, filter)) runs.push(run)
-        if (runs.length === limit)
-          return { runs, next: index < page.length - 1 || page.length === A_PAGE ? from : null }
+        if (runs.length === limit) return { runs, next: index < page.length - 1 || page.length === size ? from : null }
       }
-      if (page.length < A_PAGE) return { runs, next: null }
+      if (page.length < size) return { runs, next: null }
+      scanned += size
+      const characters = page.reduce((sum, { body }) => sum + body.length, 0)
+      size = Math.max(1, Math.min(A_PAGE, Math.floor((A_PAGE_CHARACTERS * size) / characters)))
     }
     return { runs, next: from }
   })
@@ -167,6 +206,7 @@ export async function submitStep(
   if (state.type === 'wait' || state.type === 'webhook')
     demand(engine, state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
   const inbound = definition.submitting[stepId] ?? NOTHING_INBOUND
+  const keys = keyVerdicts(engine.apiKeys, definition, from)
   return engine.journeys.passingOn(id, passedOn(inbound, from), {
     name: 'step',
     needs: { docs: [{ kind: RUN.kind, id }] },
@@ -177,7 +217,8 @@ export async function submitStep(
       const current = expireRun(run, unit.now, unit.moment.upAt)?.run ?? run
       const open = stepIn(current, stepId)
       if (pathOf(open) !== pathOf(step)) throw notOpen(current, stepId)
-      return saveRun(engine, unit, run, submitted(current, open, payload, boundContext(inbound, from), unit.now))
+      const after = submitted(current, open, payload, boundContext(inbound, from), unit.now)
+      return saveRun(engine, unit, run, keys === undefined ? after : { ...after, keys })
     },
   })
 }
@@ -231,7 +272,16 @@ export const wakeRun: DocWaker = async (engine, unit, id) => {
   const run = unit.doc(RUN, id)
   if (run === null) return
   if (run.phase === 'RUNNING') await passTime(engine, unit, run)
-  else if (isDue(run.purgeAt, unit.now)) unit.putDoc(RUN, id, null)
+  else if (isDue(run.purgeAt, unit.now)) await remove(unit, run)
+}
+
+/** With the key it was started by. */
+async function remove(unit: Unit, { id, start }: Run): Promise<void> {
+  unit.putDoc(RUN, id, null)
+  const key = start?.key ?? null
+  if (key === null) return
+  const keyed = await unit.loadedDoc(START_KEY, key)
+  if (keyed?.run === id) unit.putDoc(START_KEY, key, null)
 }
 
 async function passTime(engine: Engine, unit: Unit, run: Run): Promise<Run> {
@@ -241,20 +291,27 @@ async function passTime(engine: Engine, unit: Unit, run: Run): Promise<Run> {
   return saveRun(engine, unit, run, passed.run)
 }
 
-/** Jobs ended that runs were waiting for. */
+/** Jobs ended that runs were waiting for. Each run is changed once, however many of its jobs have ended. */
 export const followRuns: Follower = async (engine, unit, ended) => {
-  const ids = new Set(ended.map(({ owner }) => owner?.id ?? ''))
-  await unit.load({ docs: [...ids].map((id) => ({ kind: RUN.kind, id })) })
+  const byRun = new Map<string, Job[]>()
   for (const job of ended) {
-    const run = unit.doc(RUN, job.owner?.id ?? '')
+    const id = job.owner?.id ?? ''
+    const jobs = byRun.get(id)
+    if (jobs === undefined) byRun.set(id, [job])
+    else jobs.push(job)
+  }
+  await unit.load({ docs: [...byRun.keys()].map((id) => ({ kind: RUN.kind, id })) })
+  for (const [id, jobs] of byRun) {
+    const run = unit.doc(RUN, id)
     if (run?.phase !== 'RUNNING') continue
     if (isDue(run.deadlineAt, unit.now)) {
       await passTime(engine, unit, run)
       continue
     }
-    // It rests for the moment that is left, and then ends by its own deadline.
-    if (isEndOfRun(run, job)) continue
-    const after = jobEnded(run, job.id, resultOf(job), unit.now)
+    // A job that ended with the run's own time: the run rests for the moment that is left, and ends by its own deadline.
+    const heard = jobs.filter((job) => !isEndOfRun(run, job))
+    const results = new Map(heard.map((job) => [job.id, resultOf(job)]))
+    const after = jobsEnded(run, results, unit.now)
     if (after !== null) await saveRun(engine, unit, run, after)
   }
 }

@@ -13,7 +13,9 @@ import {
   keptDocId,
   keepersOf,
   isAtRest,
+  isEntering,
   isFading,
+  openSteps,
   RUN,
   uuidV7,
   wantsCompensation,
@@ -21,6 +23,7 @@ import {
   type Run,
 } from '@curfew/core'
 import type { Engine } from './engine.ts'
+import { moveSchedule } from './journey-schedules.ts'
 import type { Unit } from './unit.ts'
 
 /** `before` null: it is new. `compensate`: although it succeeded. */
@@ -39,12 +42,13 @@ export async function saveRun(
       run = { ...run, compensatedBy: id }
       await saveRun(engine, unit, null, beginCompensation(run, id, unit.now, unit.moment.limits.run))
     }
+    await moveSchedule(unit, run)
     unit.emit(journeyEnded(run))
   }
   await keep(engine, unit, run.id, before === null ? new Set() : keepersOf(before), keepersOf(run))
   if (before === null) unit.addDoc(RUN, run.id, run)
   else unit.putDoc(RUN, run.id, run)
-  if (engine.store.shared && run.phase === 'RUNNING' && isAtRest(run)) unit.emitLive(pausedEvent(run, unit))
+  if (engine.store.shared && isPaused(run)) unit.emitLive(pausedEvent(run, unit))
   const saved = run
   unit.afterwards(() => {
     engine.journeys.saved(saved)
@@ -52,10 +56,20 @@ export async function saveRun(
   return run
 }
 
-/** Somebody on another server may be waiting for it to come to rest. */
+/** It rests, or takes submissions: what calls at other servers may be waiting for. */
+function isPaused(run: Run): boolean {
+  return run.phase === 'RUNNING' && (isAtRest(run) || (openSteps(run).length > 0 && !isEntering(run)))
+}
+
 function pausedEvent({ id, name }: Run, { now }: Unit): Parameters<Unit['emitLive']>[0] {
   const data = { journey_id: id, journey_name: name }
   return { type: 'journey.paused', at: now, subject: id, queue: null, jobType: null, data }
+}
+
+/** The documents that tell which servers look after a run. */
+export function keptFor(run: Run | null): readonly DocName[] {
+  if (run === null) return []
+  return [...keepersOf(run)].map((server) => ({ kind: KEPT.kind, id: keptDocId(server, run.id) }))
 }
 
 async function keep(

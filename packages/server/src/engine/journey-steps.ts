@@ -7,6 +7,7 @@ import {
   keptDocId,
   handedOn,
   RUN,
+  RUN_SCHEDULE,
   type Run,
   type Walked,
 } from '@curfew/core'
@@ -14,6 +15,7 @@ import { needsOf as allNeeds, type Command } from './corridor.ts'
 import { admitJob, needsOf } from './enqueue.ts'
 import type { Engine } from './engine.ts'
 import { saveRun } from './journey-saving.ts'
+import { canSchedule, putSchedules } from './journey-schedules.ts'
 
 export interface Taken {
   /** As it is now; null if it is gone. */
@@ -26,9 +28,10 @@ export interface Taken {
 export function takeStep(engine: Engine, before: Run, walked: Walked): Command<Taken> {
   const { id } = before
   const requests = walked.jobs.map(({ request }) => request)
+  const schedules = walked.schedules.map(({ schedule }) => ({ kind: RUN_SCHEDULE.kind, id: schedule.id }))
   const needs = allNeeds([
     { name: 'journey', needs: needsOf(requests), run: () => {} },
-    { name: 'journey', needs: { jobs: walked.lostJobs, docs: [{ kind: RUN.kind, id }] }, run: () => {} },
+    { name: 'journey', needs: { jobs: walked.lostJobs, docs: [{ kind: RUN.kind, id }, ...schedules] }, run: () => {} },
   ])
   return {
     name: 'journey',
@@ -37,6 +40,8 @@ export function takeStep(engine: Engine, before: Run, walked: Walked): Command<T
       const run = unit.doc(RUN, id)
       if (run === null || run.revision !== before.revision || isDue(run.deadlineAt, unit.now))
         return { run, isDone: false }
+      if (!canSchedule(unit, walked.schedules)) return { run, isDone: false }
+      putSchedules(unit, walked.schedules)
       for (const { jobId, request, isAwaited, isDetached } of walked.jobs) {
         await admitJob(engine, unit, request, {
           id: jobId,

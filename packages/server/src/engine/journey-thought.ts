@@ -8,6 +8,9 @@ import {
   currentState,
   endRun,
   isDue,
+  MAX_RUN_SIZE,
+  remembersMoreThan,
+  RUN_SCHEDULE,
   RunFault,
   runFailure,
   walk,
@@ -19,29 +22,50 @@ import {
 } from '@curfew/core'
 import type { Engine } from './engine.ts'
 import { ExpressionError } from './expressions.ts'
+import type { Turns } from './journey-turns.ts'
+import { inPieces } from './turns.ts'
 
-/** A run with more to remember than this has gone wrong. */
-const LARGEST_RUN = 4_194_304
-/** Others have a turn at least this often, however much there is to evaluate. */
-const TURN_MS = 8
+/** After so much work what was thought out is saved, and its calls begin, although there is more to think out. */
+const LONG_WALK_MS = 250
+
+const NOTHING_DONE = { jobs: [], lostJobs: [], calls: [], schedules: [], compensate: false } as const
 
 export class Thinking {
   readonly #engine: Engine
-  #turnEndsAt = 0
+  readonly #turns: Turns
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, turns: Turns) {
     this.#engine = engine
+    this.#turns = turns
   }
 
-  async walk(run: Run, definition: Definition, terms: Omit<WalkTerms, 'now' | 'random'>): Promise<Walked> {
-    const { random } = this.#engine
+  async walk(
+    run: Run,
+    definition: Definition,
+    terms: Omit<WalkTerms, 'now' | 'random' | 'config' | 'isLong'>,
+  ): Promise<Walked> {
+    const { random, host, settings, closing } = this.#engine
     const now = (): Run['updatedAt'] => this.#engine.now()
-    const steps = walk(run, definition, { ...terms, now, random })
+    const startedMs = host.monotonicMs()
+    let waitedMs = 0
+    const isLong = (): boolean => host.monotonicMs() - startedMs - waitedMs >= LONG_WALK_MS
+    const steps = walk(run, definition, { ...terms, now, random, isLong, config: settings.platformConfig })
     let step = steps.next()
+    let turns = 0
     while (step.done !== true) {
-      await this.#turn()
-      if (isDue(run.deadlineAt, now()))
-        return { run, jobs: [], lostJobs: [], calls: [], compensate: false, isLate: true }
+      const turn = this.#turns.next(turns)
+      if (turn !== null) {
+        const askedMs = host.monotonicMs()
+        await turn
+        waitedMs += host.monotonicMs() - askedMs
+        turns += 1
+        if (closing.aborted) return { ...NOTHING_DONE, run, isLate: false }
+      }
+      if (isDue(run.deadlineAt, now())) return { ...NOTHING_DONE, run, isLate: true }
+      if (step.value.ask === 'turn') {
+        step = steps.next()
+        continue
+      }
       try {
         step = steps.next(await this.#answer(step.value, run))
       } catch (error) {
@@ -50,16 +74,20 @@ export class Thinking {
       }
     }
     const walked = step.value
-    if (JSON.stringify(walked.run).length <= LARGEST_RUN) return walked
+    if (!(await inPieces(host, remembersMoreThan(walked.run.root, MAX_RUN_SIZE)))) return walked
     const at = currentState(run.root).path
     const end = runFailure(at, 'RuntimeError', 'RUNTIME_TOO_LARGE', 'the run has more data than can be kept')
     const lostJobs = awaitedJobs(run.root)
-    return { ...walked, run: endRun(run, end, now()), jobs: [], lostJobs, calls: [], compensate: false }
+    return { ...walked, run: endRun(run, end, now()), jobs: [], lostJobs, calls: [], schedules: [], compensate: false }
   }
 
-  async #answer(asked: Ask, { deadlineAt }: Run): Promise<unknown> {
+  async #answer(asked: Exclude<Ask, { ask: 'turn' }>, { deadlineAt }: Run): Promise<unknown> {
     const { checkers, expressions } = this.#engine
     if (asked.ask === 'misfit') return checkers.misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
+    if (asked.ask === 'scheduled') {
+      const { id } = asked
+      return (await this.#engine.read((reads) => reads.doc(RUN_SCHEDULE.kind, id))) !== null
+    }
     const { lang, expr } = asked.expression
     const terms = { budgetMs: budgetLeft(deadlineAt, this.#engine.now()) }
     try {
@@ -70,15 +98,5 @@ export class Thinking {
       if (error instanceof ExpressionError) throw new RunFault(error.code, error.message, error)
       throw error
     }
-  }
-
-  /** Sockets and timers have their turn, however many expressions wait. */
-  async #turn(): Promise<void> {
-    const { host } = this.#engine
-    if (host.monotonicMs() < this.#turnEndsAt) return
-    await new Promise<void>((resolve) => {
-      host.defer(resolve)
-    })
-    this.#turnEndsAt = host.monotonicMs() + TURN_MS
   }
 }

@@ -1,11 +1,13 @@
 /**
  * What is counted. Counters and histograms follow from what was committed; gauges are read when somebody looks
- * (`http/system-routes.ts`). Labels are queues and job types, whose alphabet is restricted, never job or worker ids.
+ * (`http/system-routes.ts`). Labels are queues and job types, whose alphabet is restricted, never job or worker ids. Only
+ * so many of them have series of their own (`series.ts`).
  */
 import { Counter, Histogram, Registry } from 'prom-client'
 import { elapsed, type Instant, type Transition } from '@curfew/core'
 import type { Committed } from './corridor.ts'
 import { isAboutRun, JourneyMeters } from './journey-meters.ts'
+import { Series } from './series.ts'
 
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const WAITS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
@@ -38,6 +40,9 @@ export class Meters {
   readonly registry = new Registry()
   readonly #journeys = new JourneyMeters(this.registry)
   readonly #byQueue = new Map<string, Minute[]>()
+  readonly #ofAll: Minute[] = []
+  readonly #queues = new Series()
+  readonly #kinds = new Series()
 
   readonly #timeouts = this.#counter('ojs_job_timeout_count_total', 'Jobs that ran out of time.', [
     'timeout_kind',
@@ -104,7 +109,7 @@ export class Meters {
   ])
 
   refusedForRoom(queue: string): void {
-    this.#refused.inc({ queue })
+    this.#refused.inc({ queue: this.#queues.of(queue) })
   }
 
   readonly #deliveries = this.#counter(
@@ -135,7 +140,7 @@ export class Meters {
     for (const event of events) {
       const { type, queue } = event
       if (type === 'worker.died') this.#deaths.inc()
-      else if (type === 'backpressure.dropped' && queue !== null) this.#dropped.inc({ queue })
+      else if (type === 'backpressure.dropped' && queue !== null) this.#dropped.inc({ queue: this.#queues.of(queue) })
       else if (isAboutRun(event)) this.#journeys.count(event)
     }
     for (const { kind, overshootMs } of ranOut) this.#overshoot.observe({ kind }, overshootMs / 1000)
@@ -148,30 +153,37 @@ export class Meters {
     for (const { before, job } of transitions) {
       if (before !== null || job === null) continue
       if (kind === null || kind.queue !== job.queue || kind.type !== job.type) {
-        if (kind !== null) this.#enqueued.inc(kind, count)
+        if (kind !== null) this.#enqueued.inc(this.#labels(kind), count)
         kind = { queue: job.queue, type: job.type }
         count = 0
       }
       count += 1
     }
-    if (kind !== null) this.#enqueued.inc(kind, count)
+    if (kind !== null) this.#enqueued.inc(this.#labels(kind), count)
+  }
+
+  #labels({ queue, type }: { readonly queue: string; readonly type: string }): { queue: string; type: string } {
+    const [queueLabel, typeLabel] = this.#kinds.pair(queue, type)
+    return { queue: queueLabel, type: typeLabel }
   }
 
   #observe(transition: Transition, now: Instant): void {
     const { before, job, events, expired } = transition
     const subject = job ?? before
     if (subject === null) return
-    const { queue, type } = subject
-    const labels = { queue, type }
+    const labels = this.#labels(subject)
+    const { type } = labels
+    const queue = this.#queues.of(subject.queue)
     for (const event of events) {
       if (event.type === 'job.failed') this.#failed.inc(labels)
-      else if (event.type === 'job.retrying') this.#retried.inc(labels)
+      // Without a moment no retry is planned: the job waits for its total.
+      else if (event.type === 'job.retrying') this.#retried.inc(labels, event.data['next_retry_at'] === null ? 0 : 1)
       else if (event.type === 'job.cancelled') this.#cancelled.inc(labels)
       else if (event.type === 'job.expired') this.#expired.inc(labels)
       else if (event.type === 'job.completed') this.#completed.inc(labels)
     }
     for (const { kind, overshootMs } of expired ?? []) {
-      if (COUNTED_KINDS.includes(kind)) this.#timeouts.inc({ timeout_kind: kind, queue, job_type: type })
+      if (COUNTED_KINDS.includes(kind)) this.#timeouts.inc({ timeout_kind: kind, queue: labels.queue, job_type: type })
       if (kind === 'visibility') this.#lapsed.inc({ queue })
       if (overshootMs !== null) this.#overshoot.observe({ kind }, overshootMs / 1000)
     }
@@ -179,45 +191,38 @@ export class Meters {
       const waitedMs = elapsed(before.enqueuedAt ?? before.createdAt, now)
       this.#queueTime.observe(labels, waitedMs / 1000)
       if (job.lease === 1) this.#waitTime.observe({ queue }, elapsed(job.createdAt, now) / 1000)
-      const minute = this.#minute(queue, now)
-      minute.started += 1
-      minute.waitMs += waitedMs
+      for (const minute of this.#minutes(subject.queue, now)) {
+        minute.started += 1
+        minute.waitMs += waitedMs
+      }
     }
     if (before?.state === 'active' && job !== null && job.state !== 'active' && before.startedAt !== null) {
       const ranMs = elapsed(before.startedAt, now)
-      this.#execution.observe({ queue, job_type: type, outcome: outcomeOf(transition) }, ranMs / 1000)
-      this.#duration.observe({ queue, type, state: job.state }, ranMs / 1000)
-      const minute = this.#minute(queue, now)
-      if (job.state === 'completed') minute.completed += 1
-      else if (events.some(({ type: told }) => told === 'job.failed')) minute.failed += 1
-      minute.durationMs += ranMs
+      this.#execution.observe({ queue: labels.queue, job_type: type, outcome: outcomeOf(transition) }, ranMs / 1000)
+      this.#duration.observe({ ...labels, state: job.state }, ranMs / 1000)
+      const hasFailed = events.some(({ type: told }) => told === 'job.failed')
+      for (const minute of this.#minutes(subject.queue, now)) {
+        if (job.state === 'completed') minute.completed += 1
+        else if (hasFailed) minute.failed += 1
+        minute.durationMs += ranMs
+      }
     }
   }
 
   recent(queue: string, now: Instant): Recent {
-    const minutes = (this.#byQueue.get(queue) ?? []).filter(({ minute }) => now - minute * 60_000 < RECENT_MS)
-    const sum = (pick: (minute: Minute) => number): number => minutes.reduce((total, minute) => total + pick(minute), 0)
-    const [completed, failed, started] = [sum((m) => m.completed), sum((m) => m.failed), sum((m) => m.started)]
-    const last = minutes.find(({ minute }) => minute === Math.floor(now / 60_000))
-    return {
-      completed,
-      failed,
-      avgDurationMs: completed + failed === 0 ? 0 : Math.round(sum((m) => m.durationMs) / (completed + failed)),
-      avgWaitMs: started === 0 ? 0 : Math.round(sum((m) => m.waitMs) / started),
-      perMinute: { started: last?.started ?? 0, completed: last?.completed ?? 0, failed: last?.failed ?? 0 },
-    }
+    return recentOf(this.#byQueue.get(queue) ?? [], now)
   }
 
-  #minute(queue: string, now: Instant): Minute {
-    const minute = Math.floor(now / 60_000)
-    const minutes = this.#byQueue.get(queue) ?? []
-    this.#byQueue.set(queue, minutes)
-    const last = minutes.at(-1)
-    if (last?.minute === minute) return last
-    const fresh: Minute = { minute, completed: 0, failed: 0, durationMs: 0, started: 0, waitMs: 0 }
-    minutes.push(fresh)
-    while (minutes.length > 61) minutes.shift()
-    return fresh
+  /** Of all queues together. */
+  recentOfAll(now: Instant): Recent {
+    return recentOf(this.#ofAll, now)
+  }
+
+  /** The minute of this queue, and of all queues. */
+  #minutes(queue: string, now: Instant): readonly Minute[] {
+    const ofQueue = this.#byQueue.get(queue) ?? []
+    this.#byQueue.set(queue, ofQueue)
+    return [minuteOf(ofQueue, now), minuteOf(this.#ofAll, now)]
   }
 
   #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
@@ -241,4 +246,29 @@ function outcomeOf({ job, events }: Transition): string {
     return events.some(({ type }) => type === 'job.interrupted') ? 'interrupted' : 'total_timeout'
   const type = (failed.data['error'] as { type?: string } | undefined)?.type ?? ''
   return OUTCOMES.includes(type) ? type : 'failed'
+}
+
+function recentOf(all: readonly Minute[], now: Instant): Recent {
+  const minutes = all.filter(({ minute }) => now - minute * 60_000 < RECENT_MS)
+  const sum = (pick: (minute: Minute) => number): number => minutes.reduce((total, minute) => total + pick(minute), 0)
+  const [completed, failed, started] = [sum((m) => m.completed), sum((m) => m.failed), sum((m) => m.started)]
+  const last = minutes.find(({ minute }) => minute === Math.floor(now / 60_000))
+  return {
+    completed,
+    failed,
+    avgDurationMs: completed + failed === 0 ? 0 : Math.round(sum((m) => m.durationMs) / (completed + failed)),
+    avgWaitMs: started === 0 ? 0 : Math.round(sum((m) => m.waitMs) / started),
+    perMinute: { started: last?.started ?? 0, completed: last?.completed ?? 0, failed: last?.failed ?? 0 },
+  }
+}
+
+/** The last of these minutes, if it is this one; else a new one. */
+function minuteOf(minutes: Minute[], now: Instant): Minute {
+  const minute = Math.floor(now / 60_000)
+  const last = minutes.at(-1)
+  if (last?.minute === minute) return last
+  const fresh: Minute = { minute, completed: 0, failed: 0, durationMs: 0, started: 0, waitMs: 0 }
+  minutes.push(fresh)
+  while (minutes.length > 61) minutes.shift()
+  return fresh
 }

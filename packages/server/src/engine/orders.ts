@@ -41,25 +41,29 @@ export function waitForOrders(
   const queues = isServed(listening, request) ? request.queues : []
   // The worker's word is taken once: a look that comes later repeats what is old by then.
   let isFirst = true
-  const look: Look = (dismissed) => {
+  const look: Look = ({ dismissed, stays }) => {
     const once = isFirst
     isFirst = false
-    return engine.run(lookFor(engine, dismissed ? null : request, listening, once))
+    return lookFor(engine, dismissed ? null : request, listening, once, stays)
   }
   return waitFor(engine, { ...request, queues, listenSeq: listening.seq }, look, gone)
 }
 
 const isServed = ({ state }: Listening, { count }: FetchRequest): boolean => state === 'running' && count > 0
 
-/** Orders, and jobs for a worker that runs and shall go on running. `isFirst`: what it says of itself is new. */
+/**
+ * Orders, and jobs for a worker that runs and shall go on running. `isFirst`: what it says of itself is new. `stays`: the
+ * call stays open if there is nothing for it.
+ */
 export function lookFor(
   engine: Engine,
   request: FetchRequest | null,
   listening: Listening,
   isFirst: boolean,
+  stays = false,
 ): Command<Seen> {
   const { workerId } = listening
-  const claims = request === null || !isServed(listening, request) ? null : claim(engine, request)
+  const claims = request === null || !isServed(listening, request) ? null : claim(engine, request, stays)
   const listens: Command<unknown> = {
     name: 'fetch',
     needs: { workers: [workerId], notices: [workerId] },
@@ -69,7 +73,7 @@ export function lookFor(
     name: 'fetch',
     needs: needsOf(claims === null ? [listens] : [listens, claims]),
     run: async (unit) => {
-      const orders = await hear(unit, listening, isFirst)
+      const orders = await hear(unit, listening, isFirst, stays)
       const claimed = claims === null || orders.state !== 'running' ? null : await claims.run(unit)
       return { claimed, orders: orders.isUrgent || orders.reregister ? orders : null }
     },
@@ -78,29 +82,28 @@ export function lookFor(
 
 const HAS_LEFT: Orders = { state: 'terminate', stop: [], reregister: true, isUrgent: true }
 
-async function hear(unit: Unit, listening: Listening, isFirst: boolean): Promise<Orders> {
+async function hear(unit: Unit, listening: Listening, isFirst: boolean, stays: boolean): Promise<Orders> {
   if (isLateCall(unit, listening.workerId, listening.seq)) return HAS_LEFT
   const before = livingWorker(unit, listening.workerId)
   const worker = listener(unit, before, listening, isFirst)
-  unit.putWorker(worker)
   if (worker.state === 'quiet' && before.state === 'running')
     unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
   forgetHeard(unit, listening)
   const state = desiredState(worker.directive, listening.state)
   const stop = await stopOrders(unit, worker, unit.notices(worker.id))
   const isUrgent = state !== listening.state || stop.length > 0 || !before.known
+  if (!stays || isUrgent || worker !== before || !unit.isFresh(worker)) unit.putWorker(seen(unit, worker))
   return { state, stop, reregister: !before.registered, isUrgent }
 }
 
 /** A worker that listens is judged by its silence, as one that beats; what it reports counts as in a beat. */
 function listener(unit: Unit, before: Worker, { state, seq }: Listening, isFirst: boolean): Worker {
-  const alive = seen(unit, before)
   const directive = directiveAfter(before.directive, state)
   const isNews = isFirst && (before.state !== state || before.directive !== directive)
   const isLate = before.beatSeq !== null && seq < before.beatSeq
   const worker: Worker =
-    isNews && !isLate ? { ...alive, state, directive, draining: before.draining && state === 'quiet' } : alive
-  return worker.known && worker.wakeAt !== null ? worker : armed(unit, { ...worker, known: true })
+    isNews && !isLate ? { ...before, state, directive, draining: before.draining && state === 'quiet' } : before
+  return worker.known && worker.wakeAt !== null ? worker : armed(unit, seen(unit, { ...worker, known: true }))
 }
 
 function forgetHeard(unit: Unit, { workerId, heard }: Listening): void {

@@ -34,6 +34,8 @@ export class CallRefused extends Error {
 }
 
 export const BLOCKED = 'blocked by the private-network guard (--allow-private-network)'
+/** Whatever the flag says. */
+export const BLOCKED_METADATA = 'blocked: the address belongs to the metadata service of a cloud, which is never called'
 
 /** The call was made, or begun, and brought no answer. `reason` is for people; nothing of the other side is in it. */
 export class CallFailed extends Error {

@@ -5,14 +5,30 @@
  *
  * Of the listening polls of a worker only the latest is open: an older one is superseded and answered.
  *
+ * A poll that is asleep is served inside the transaction that makes its jobs available (`serving.ts`). It is answered when
+ * that transaction is durable; what happens to the poll meanwhile waits until then.
+ *
  * Jobs that a limiter holds back are available already, so nothing will tell of them. The poll that was turned away
  * watches the limiter, and when it leaves, another of the same queue is woken to look, and to watch in its place.
  */
+import type { Command } from './corridor.ts'
+import type { Seen } from './fetch.ts'
 import type { TurnedAway } from './limiters.ts'
+import type { Ready } from './ready.ts'
+
+/** What another command's transaction brought a poll, in place of a look of its own. */
+export interface Brought {
+  readonly seen: Seen
+  /** How many active jobs had ended when that transaction was committed. */
+  readonly endings: number
+}
 
 export interface Poll {
-  /** Resolves when there may be work or an order, or when the poll should give up. */
-  woken(): Promise<void>
+  /**
+   * Resolves when there may be work or an order, or when the poll should give up: null. Or with what a transaction has
+   * brought it, once that is durable; rejects if it is not known whether that is.
+   */
+  woken(): Promise<Brought | null>
   /** Called before each look. True if jobs woke the poll: the look takes care of them, or `owe` says that it did not. */
   look(): boolean
   owe(): void
@@ -28,7 +44,7 @@ export interface Poll {
   leave(): void
 }
 
-class OpenPoll implements Poll {
+export class OpenPoll implements Poll {
   /** Empty: it takes no jobs. */
   readonly queues: readonly string[]
   readonly workerId: string | null
@@ -41,11 +57,16 @@ class OpenPoll implements Poll {
   #awake = false
   /** Jobs woke it, and it has not looked since. */
   #owes = false
-  #resolve: (() => void) | null = null
+  #sleep: { readonly resolve: (brought: Brought | null) => void; readonly reject: (error: unknown) => void } | null =
+    null
+  /** A transaction under way looks for it. */
+  #isServed = false
   readonly #polls: Polls
+  readonly lookWithin: PollFacts['lookWithin']
 
-  constructor(polls: Polls, { queues, workerId = null, tenant = null, listenSeq = null }: PollFacts) {
+  constructor(polls: Polls, { queues, lookWithin, workerId = null, tenant = null, listenSeq = null }: PollFacts) {
     this.#polls = polls
+    this.lookWithin = lookWithin
     this.queues = queues
     this.workerId = workerId
     this.tenant = tenant
@@ -56,11 +77,46 @@ class OpenPoll implements Poll {
     return !this.#awake
   }
 
-  woken(): Promise<void> {
-    if (this.#awake) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.#resolve = resolve
+  /** Asleep, and not looking: it can be served. */
+  get isWaiting(): boolean {
+    return this.#sleep !== null && !this.#isServed
+  }
+
+  woken(): Promise<Brought | null> {
+    if (this.#awake) return Promise.resolve(null)
+    return new Promise((resolve, reject) => {
+      this.#sleep = { resolve, reject }
     })
+  }
+
+  /** A transaction looks for it. Until that has come to an end, nothing else wakes it. */
+  serve(): void {
+    this.#isServed = true
+  }
+
+  /** The transaction was committed, and is durable. */
+  served(brought: Brought): void {
+    this.#isServed = false
+    this.#sleep?.resolve(brought)
+    this.#sleep = null
+  }
+
+  /** The transaction was rolled back: it brought nothing. */
+  notServed(): void {
+    this.#isServed = false
+    if (this.#awake) this.#rise()
+  }
+
+  /** It is not known whether the transaction is durable. */
+  fail(error: unknown): void {
+    this.#isServed = false
+    this.#sleep?.reject(error)
+    this.#sleep = null
+  }
+
+  #rise(): void {
+    this.#sleep?.resolve(null)
+    this.#sleep = null
   }
 
   look(): boolean {
@@ -85,8 +141,7 @@ class OpenPoll implements Poll {
 
   nudge(): void {
     this.#awake = true
-    this.#resolve?.()
-    this.#resolve = null
+    if (!this.#isServed) this.#rise()
   }
 
   dismiss(): void {
@@ -103,11 +158,17 @@ class OpenPoll implements Poll {
 
 export interface PollFacts {
   readonly queues: readonly string[]
+  /** A look that another command's transaction makes for it. */
+  readonly lookWithin: () => Command<Seen>
   readonly workerId?: string | null
   readonly tenant?: string | null
   /** The number of the call, if it listens for orders to its worker. */
   readonly listenSeq?: number | null
 }
+
+/** Whether this poll takes jobs of this queue and tenant. */
+export const asksFor = (poll: OpenPoll, queue: string, tenant: string | null): boolean =>
+  poll.queues.includes(queue) && (poll.tenant === null || poll.tenant === tenant)
 
 export class Polls {
   readonly #open = new Set<OpenPoll>()
@@ -171,15 +232,21 @@ export class Polls {
     for (const poll of this.#open) poll.wake()
   }
 
-  /** So many jobs of this queue, and of this tenant or nobody, became available. */
-  wake(queue: string, jobs: number, tenant: string | null = null): void {
-    let left = jobs
-    for (const poll of this.#open) {
-      if (left <= 0) return
-      if (!poll.isAsleep || !poll.queues.includes(queue)) continue
-      if (poll.tenant !== null && poll.tenant !== tenant) continue
-      poll.wake()
-      left -= 1
+  /** Polls that can be served, oldest first. */
+  *waiting(): Generator<OpenPoll> {
+    for (const poll of this.#open) if (poll.isWaiting) yield poll
+  }
+
+  /** As many as there are jobs, but none that the same transaction has served. */
+  wake(ready: Ready): void {
+    for (const { queue, tenant, left } of ready.kinds()) {
+      let jobs = left
+      for (const poll of this.#open) {
+        if (jobs <= 0) break
+        if (!poll.isAsleep || ready.hasServed(poll) || !asksFor(poll, queue, tenant)) continue
+        poll.wake()
+        jobs -= 1
+      }
     }
   }
 

@@ -1,7 +1,6 @@
 /** Subscriptions: made, changed, given a new secret, removed. */
 import {
   cancel,
-  checkedSecret,
   isTerminal,
   notFound,
   patchWebhook,
@@ -58,7 +57,7 @@ export async function changeSubscription(engine: Engine, id: string, sent: unkno
 }
 
 export async function rotate(engine: Engine, id: string, given: string | undefined): Promise<Subscribed> {
-  const secret = given === undefined ? newSecret(engine.random) : checkedSecret(given)
+  const secret = given ?? newSecret(engine.random)
   const webhook = await engine.run(
     onWebhook(id, (unit, before) => {
       const after = rotateSecret(before, secret, unit.now)

@@ -16,7 +16,6 @@ import {
   isDue,
   isTerminal,
   broken,
-  readDoc,
   TAIL,
   type Checkpoint,
   type Doc,
@@ -38,8 +37,11 @@ import {
   type Worker,
   type Millis,
 } from '@curfew/core'
-import { isNothing } from '../store/store.ts'
+import { isNothing, NO_CHANGES } from '../store/store.ts'
 import type { Change, Changes, Claimable, Life, Queue, StateCounts, Transaction, WorkerNotice } from '../store/store.ts'
+import type { LongDocs } from './long-docs.ts'
+import { partsOf, type AllButDocs, type DocChange } from './parts.ts'
+import { MAX_PER_TURN, nextTurn, Pace, type Turning } from './turns.ts'
 
 /** The rows a command will ask for, by name. */
 export interface Needs {
@@ -83,19 +85,28 @@ interface OpenDoc extends DocName {
   readonly version: number
   readonly wakeAt: Instant | null
   readonly record: unknown
+  /** Its body, once it is known: large ones are not made into text twice. */
+  readonly text: { body: string | null }
+  /** Makes the body in turns, where it is long. */
+  readonly write?: (docs: LongDocs) => string | null | Promise<string>
 }
 
-const open = (doc: Doc): OpenDoc => ({
+const open = (doc: Doc, record: unknown): OpenDoc => ({
   kind: doc.kind,
   id: doc.id,
   version: doc.version,
   wakeAt: doc.wakeAt,
-  record: readDoc(doc),
+  record,
+  text: { body: doc.body },
 })
-const closed = (doc: OpenDoc | null): Doc | null =>
-  doc === null
-    ? null
-    : { kind: doc.kind, id: doc.id, version: doc.version, wakeAt: doc.wakeAt, body: JSON.stringify(doc.record) }
+function closed(doc: OpenDoc | null): Doc | null {
+  if (doc === null) return null
+  const { kind, id, version, wakeAt, record, text } = doc
+  text.body ??= JSON.stringify(record)
+  return { kind, id, version, wakeAt, body: text.body }
+}
+
+const writtenOut = ({ before, after }: Change<OpenDoc>): DocChange => ({ before: closed(before), after: closed(after) })
 
 const askFor = ({ key, states }: Fingerprint): string => `${key} ${states.join(' ')}`
 
@@ -186,6 +197,7 @@ export class Unit {
   #transaction: Transaction | null = null
   readonly #workerTimeoutMs: Millis
   #outages: readonly Outage[] = []
+  #stampedAt: Instant | null = null
   readonly #jobs = new Table<Job>('job')
   readonly #workers = new Table<Worker>('worker')
   readonly #queues = new Table<Queue>('queue')
@@ -238,8 +250,17 @@ export class Unit {
   /** What is to be done once all of it is on disk. */
   readonly followUps: (() => void)[] = []
 
-  constructor(moment: Moment, workerTimeoutMs: Millis) {
+  /** Whoever works through a list within a transaction steps with each entry, so that the event loop has its turns. */
+  readonly pace: Pace
+  readonly #host: Turning
+
+  readonly #longDocs: LongDocs
+
+  constructor(moment: Moment, workerTimeoutMs: Millis, host: Turning, longDocs: LongDocs) {
+    this.#longDocs = longDocs
     this.moment = moment
+    this.#host = host
+    this.pace = new Pace(host)
     this.#workerTimeoutMs = workerTimeoutMs
   }
 
@@ -274,13 +295,23 @@ export class Unit {
     ])
     for (const worker of dueWorkers) this.#workers.found(worker.id, worker)
     for (const job of dueJobs) this.#jobs.found(job.id, job)
-    for (const doc of dueDocs) if (!this.#docs.has(keyOf(doc))) this.#docs.found(keyOf(doc), open(doc))
+    await this.#foundDocs(dueDocs)
     return { life, dueWorkers, dueJobs, dueDocs }
   }
 
-  /** Outages are credited to liveness clocks from here on. */
-  credit(outages: readonly Outage[]): void {
+  /** Outages are credited to liveness clocks from here on. `stampedAt`: the last stamp of life; null: one is due. */
+  credit(outages: readonly Outage[], stampedAt: Instant | null): void {
     this.#outages = outages
+    this.#stampedAt = stampedAt
+  }
+
+  /**
+   * Whether the stored sign of life of this worker may stand for one of now, while a poll of it is open. It may if it is no
+   * older than the server's last stamp: a crash from here on is credited from that stamp on, so the worker is given as much
+   * time as if the sign of now had been written.
+   */
+  isFresh({ lastSeenAt, version }: Worker): boolean {
+    return version > 0 && this.#stampedAt !== null && lastSeenAt >= this.#stampedAt
   }
 
   misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE, ...more }: Needs): boolean {
@@ -346,11 +377,19 @@ export class Unit {
         (names) => this.#tx.seeTypes(names),
         ({ type }) => type,
       ),
-      ...unique.map((one) => this.#seek(one)),
+      this.#seekAll(unique),
       this.#loadNotices(notices),
       ...held.map((id) => this.#loadHeld(id)),
       this.#loadDocs(docs),
     ])
+  }
+
+  /** In turns: each is a look into the store, which SQLite answers at once, and a batch may ask for ten thousand. */
+  async #seekAll(unique: readonly Fingerprint[]): Promise<void> {
+    for (let from = 0; from < unique.length; from += MAX_PER_TURN) {
+      if (from > 0) await nextTurn(this.#host)
+      await Promise.all(unique.slice(from, from + MAX_PER_TURN).map((one) => this.#seek(one)))
+    }
   }
 
   async #seek(one: Fingerprint): Promise<void> {
@@ -374,8 +413,19 @@ export class Unit {
   async #loadDocs(names: readonly DocName[]): Promise<void> {
     const missing = names.filter((name) => !this.#docs.has(keyOf(name)))
     if (missing.length === 0) return
-    for (const doc of await this.#tx.findDocs(missing)) this.#docs.found(keyOf(doc), open(doc))
+    await this.#foundDocs(await this.#tx.findDocs(missing))
     for (const name of missing) this.#docs.found(keyOf(name), null)
+  }
+
+  /** Their records are read: many of them, and long ones, in turns. */
+  async #foundDocs(docs: readonly Doc[]): Promise<void> {
+    for (const doc of docs) {
+      if (this.#docs.has(keyOf(doc))) continue
+      const pause = this.pace.step()
+      if (pause !== undefined) await pause
+      const record = this.#longDocs.read(doc)
+      this.#docs.found(keyOf(doc), open(doc, record instanceof Promise ? await record : record))
+    }
   }
 
   async #loadNotices(workerIds: readonly string[]): Promise<void> {
@@ -464,20 +514,21 @@ export class Unit {
     if (this.#docs.has(key)) return (this.#docs.row(key).current?.record ?? null) as T | null
     if (!this.#seenDocs.has(key)) {
       const [doc] = await this.#tx.seeDocs([{ kind, id }])
-      this.#seenDocs.set(key, doc === undefined ? null : readDoc<T>(doc))
+      this.#seenDocs.set(key, doc === undefined ? null : await this.#longDocs.read(doc))
     }
     return (this.#seenDocs.get(key) ?? null) as T | null
   }
 
   /** Every document of a kind whose id begins with this, by id. Seen, not locked: whoever writes them locks another first. */
-  async docsUnder<T>({ kind }: DocKind<T>, prefix: string): Promise<{ id: string; record: T }[]> {
+  async docsUnder<T>(kind: DocKind<T>, prefix: string): Promise<{ id: string; record: T }[]> {
     await this.flush()
     const found: { id: string; record: T }[] = []
     for (let after: string | null = null, more = true; more;) {
-      const page: Doc[] = await this.#tx.seeDocsUnder(kind, prefix, after, DOCS_A_PAGE)
+      const page: Doc[] = await this.#tx.seeDocsUnder(kind.kind, prefix, after, DOCS_A_PAGE)
+      await this.#foundDocs(page)
       for (const doc of page) {
-        const known = this.#docs.has(keyOf(doc)) ? this.#docs.row(keyOf(doc)) : this.#docs.found(keyOf(doc), open(doc))
-        if (known.current !== null) found.push({ id: doc.id, record: known.current.record as T })
+        const known = this.doc(kind, doc.id)
+        if (known !== null) found.push({ id: doc.id, record: known })
       }
       more = page.length === DOCS_A_PAGE
       after = page.at(-1)?.id ?? null
@@ -727,7 +778,12 @@ export class Unit {
 
   putDoc<T>(kind: DocKind<T>, id: string, record: T | null): void {
     const name = { kind: kind.kind, id }
-    const doc = record === null ? null : { ...name, version: 0, wakeAt: kind.wakeAt(record), record }
+    const write =
+      record === null || kind.long === undefined ? {} : { write: (docs: LongDocs) => docs.write(kind, id, record) }
+    const doc =
+      record === null
+        ? null
+        : { ...name, version: 0, wakeAt: kind.wakeAt(record), record, text: { body: null }, ...write }
     this.#put(this.#docs, keyOf(name), doc)
   }
 
@@ -771,7 +827,7 @@ export class Unit {
    * event or sign of life, so then a sign of life has to tell.
    */
   get writesUndated(): boolean {
-    return !this.#dated && this.#events.length === 0 && (this.#saved || !isNothing(this.changes()))
+    return !this.#dated && this.#events.length === 0 && (this.#saved || !this.#isUnchanged())
   }
 
   stampAlive(outages: Changes['outages']): void {
@@ -830,15 +886,38 @@ export class Unit {
 
   // ---- Saving ----
 
-  /** What is decided and not yet saved. */
-  changes(): Changes {
+  /** What is decided and not yet saved, in parts that are short to write each. */
+  parts(): Generator<Changes> {
+    return partsOf(this.#changes(), this.#docs.changes(), writtenOut)
+  }
+
+  /** Writes all of it but the last part, a turn each, and answers that one: it can travel with the commit. */
+  async saveButTheLast(): Promise<Changes> {
+    for (const { after } of this.#docs.changes()) {
+      if (after?.write === undefined || after.text.body !== null) continue
+      const body = after.write(this.#longDocs)
+      after.text.body = body instanceof Promise ? await body : body
+    }
+    let last = NO_CHANGES
+    let isFirst = true
+    for (const part of this.parts()) {
+      if (!isFirst) {
+        await this.#tx.save(last)
+        await nextTurn(this.#host)
+      }
+      isFirst = false
+      last = part
+    }
+    return last
+  }
+
+  #changes(): AllButDocs {
     return {
       jobs: this.#jobs.changes(),
       workers: this.#workers.changes(),
       queues: this.#queues.changes(),
       types: this.#types.changes().map(({ id, after }) => ({ type: id, policy: after })),
       checkpoints: this.#checkpoints.changes().map(({ id, after }) => ({ jobId: id, checkpoint: after })),
-      docs: this.#docs.changes().map(({ before, after }) => ({ before: closed(before), after: closed(after) })),
       notices: this.#notices,
       told: this.#told,
       events: this.#events,
@@ -850,10 +929,13 @@ export class Unit {
     }
   }
 
+  #isUnchanged(): boolean {
+    return this.#docs.changes().length === 0 && isNothing({ ...this.#changes(), docs: [] })
+  }
+
   async flush(): Promise<void> {
-    const changes = this.changes()
-    if (isNothing(changes)) return
-    await this.#tx.save(changes)
+    if (this.#isUnchanged()) return
+    await this.#tx.save(await this.saveButTheLast())
     this.#saved = true
     if (this.#events.length > 0) this.#dated = true
     this.#events = []

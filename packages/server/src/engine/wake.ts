@@ -16,12 +16,13 @@ import {
 } from '@curfew/core'
 import type { Opened, Unit } from './unit.ts'
 
-export const MOST_DUE = 250
+/** Each of workers, jobs and documents in one transaction: those of one instant are decided with one `now`, as far as they fit. */
+export const MOST_DUE = 1_000
 
 /** What the step needs to know of the house. */
 export interface WakePorts {
   readonly isPolling: (workerId: string) => boolean
-  readonly wakeDoc: (unit: Unit, name: DocName) => Promise<void>
+  readonly wakeDocs: (unit: Unit, docs: readonly DocName[]) => Promise<void>
   /** Lets the owners of what has ended hear of it. */
   readonly follow: (unit: Unit) => Promise<void>
 }
@@ -30,7 +31,7 @@ export interface WakePorts {
 export async function wakeStep(
   unit: Unit,
   { dueWorkers, dueJobs, dueDocs }: Omit<Opened, 'life'>,
-  { isPolling, wakeDoc, follow }: WakePorts,
+  { isPolling, wakeDocs, follow }: WakePorts,
 ): Promise<boolean> {
   unit.begin()
   for (const { id } of dueWorkers) await wakeWorker(unit, id, isPolling)
@@ -39,12 +40,18 @@ export async function wakeStep(
   // As they are by now: the death of their holder may have ended some.
   const jobs = dueWorkers.length === 0 ? dueJobs : await unit.loadedJobs(dueJobs.map(({ id }) => id))
   await unit.seeHolders(jobs)
-  for (const job of jobs) await unit.settle(job)
+  for (const job of jobs) {
+    const pause = unit.pace.step()
+    if (pause !== undefined) await pause
+    await unit.settle(job)
+  }
   await follow(unit)
   // Jobs go first: a workflow must not end before the members that end with it.
   if (dueJobs.length === MOST_DUE) return true
-  for (const doc of dueDocs) await wakeDoc(unit, doc)
-  if (dueDocs.length > 0) await follow(unit)
+  if (dueDocs.length > 0) {
+    await wakeDocs(unit, dueDocs)
+    await follow(unit)
+  }
   return dueDocs.length === MOST_DUE
 }
 

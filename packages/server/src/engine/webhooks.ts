@@ -14,6 +14,7 @@
  * looked after for five minutes wakes here.
  */
 import {
+  isOwnEvent,
   nextLookAt,
   notFound,
   OjsError,
@@ -67,7 +68,7 @@ export class Webhooks {
   /** Finds out whether there is anything to do at all. */
   async open(): Promise<void> {
     const { store } = this.#engine
-    const counts = (await store.counts()).get(WEBHOOK_QUEUE)
+    const counts = (await store.countsOf([WEBHOOK_QUEUE])).get(WEBHOOK_QUEUE)
     const waiting = counts === undefined ? 0 : counts.available + counts.retryable + counts.scheduled + counts.active
     if ((await store.docs(WEBHOOK.kind, '', null, 1)).length > 0) this.learn()
     else if (waiting > 0) this.#deliver()
@@ -323,9 +324,9 @@ export interface Sent {
   readonly tookMs: number
 }
 
-/** Deliveries tell of themselves too; nobody wants that. */
+/** Deliveries cause events too, which are never delivered. */
 function isWorthALook({ events }: Told): boolean {
-  return events.some(({ queue, type }) => queue !== WEBHOOK_QUEUE && !type.startsWith('webhook.'))
+  return events.some((event) => !isOwnEvent(event))
 }
 
 /** Makes the jobs for what the subscription wants, and moves its cursor past them: both or neither. */

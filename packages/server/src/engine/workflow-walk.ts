@@ -42,6 +42,8 @@ export async function takeWalk(
   let made: Made | undefined
   for (let wish = walk.next(); wish.done !== true; wish = walk.next(made)) {
     made = undefined
+    const pause = unit.pace.step()
+    if (pause !== undefined) await pause
     if (wish.value.kind === 'see') await show(unit, flow, wish.value.numbers)
     else made = await make(unit, flow, wish.value.step, wish.value.results, making)
   }

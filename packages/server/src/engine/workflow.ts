@@ -9,6 +9,7 @@ import {
   broken,
   cancel as cancelJob,
   Flow,
+  nearMissWarnings,
   notFound,
   OjsError,
   STEP,
@@ -50,6 +51,7 @@ export function createWorkflow(
   return {
     name: 'workflow',
     needs: { ...needs, docs: [...(needs.docs ?? []), ...own, ...above] },
+    size: request.steps.length,
     run: async (unit) => {
       if (request.id !== null && unit.doc(WORKFLOW, id) !== null) {
         throw new OjsError('duplicate', 'A workflow with this id exists already.', {
@@ -77,10 +79,14 @@ export function createWorkflow(
       })
       const steps = flow.steps()
       unit.addDoc(WORKFLOW, id, flow.workflow)
-      for (const step of steps) unit.addDoc(STEP, stepDocId(id, step.number), step)
+      for (const step of steps) {
+        const pause = unit.pace.step()
+        if (pause !== undefined) await pause
+        unit.addDoc(STEP, stepDocId(id, step.number), step)
+      }
       for (const event of flow.events) unit.emit(event)
       const tree: Tree = { workflow: flow.workflow, steps, jobs }
-      return { tree, warnings: given.warnings }
+      return { tree, warnings: [...nearMissWarnings(request.nearMisses), ...given.warnings] }
     },
   }
 }
@@ -137,6 +143,8 @@ export function cancelWorkflow(engine: Engine, id: string): Command<Workflow> {
       flow.expire()
       flow.cancel(open.filter(({ state }) => state === 'active').length)
       for (const job of open) {
+        const pause = unit.pace.step()
+        if (pause !== undefined) await pause
         if (job.state !== 'active') unit.apply(cancelJob(job, unit.moment, { reason: 'workflow_cancelled' }))
       }
       saveFlow(unit, flow, workflow)

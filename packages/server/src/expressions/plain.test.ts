@@ -16,3 +16,9 @@ test('a result may have exactly as many bytes as was agreed', () => {
     }),
   )
 })
+
+test('minus zero becomes zero, as it does when it is stored', () => {
+  const limits = { maxEvalMs: 1, maxOutputBytes: 1_000 }
+  expect(plainResult(-0, meter(), limits)).toBe(0)
+  expect(plainResult({ list: [-0] }, meter(), limits)).toStrictEqual({ list: [0] })
+})

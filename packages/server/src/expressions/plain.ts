@@ -20,6 +20,7 @@ export function copied(value: unknown, terms: CopyTerms): unknown {
     if (terms.functions === 'as text') return ''
     throw new ExpressionError('JN_TYPE_MISMATCH', 'A function stands where there must be a value.')
   }
+  if (value === 0) return 0 // JSON writes -0 as 0: a run must see the same before it is stored and after
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) {
     const list = (value as unknown[]).map((item) => (item === undefined ? null : copied(item, terms)))

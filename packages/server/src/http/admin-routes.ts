@@ -2,27 +2,25 @@
 import {
   anyObject,
   iso,
-  JOB_STATES,
   notFound,
   object,
   OjsError,
-  oneOf,
   QUEUE_CONFIG_SHAPE,
   QUEUE_SHAPE,
   renderJob,
   shownDirective,
-  text,
   whole,
 } from '@curfew/core'
 import { cancel } from '../engine/cancel.ts'
 import { configureQueue } from '../engine/queue.ts'
 import { direct, forgetWorker, type DirectiveWord } from '../engine/registry.ts'
 import { RETRY_SHAPE, retryOne } from './dead-letter-routes.ts'
-import { listJobs, findJob } from './jobs.ts'
+import { findJob, LIST_QUERY, listJobs } from './jobs.ts'
 import { type Answer } from './message.ts'
+import { PAGES } from './query.ts'
 import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
-import { pauseQueue, queueFacts, queueView, resumeQueue } from './queue-routes.ts'
-import { livingWorkers, workerView } from './registry-routes.ts'
+import { oneQueue, pauseQueue, queuesOf, queueView, resumeQueue } from './queue-routes.ts'
+import { workerSummary, workerView } from './registry-routes.ts'
 
 const CLOCK_SHAPE = object({ advance_ms: whole(0, 315_360_000_000) }, { required: ['advance_ms'] })
 
@@ -34,20 +32,18 @@ export const ADMIN_ROUTES: readonly Route[] = [
     summary: 'The whole at a glance',
     handle: async (call) => {
       const now = call.engine.now()
-      const [facts, workers] = [await queueFacts(call.engine), await livingWorkers(call.engine)]
-      const jobs = Object.fromEntries(
-        JOB_STATES.map((state) => [state, facts.reduce((sum, { counts }) => sum + counts[state], 0)]),
-      )
-      const recent = facts.map(({ name }) => call.engine.meters.recent(name, now).perMinute)
+      const { queues, jobs, workers } = await call.engine.read(async (reads) => ({
+        queues: (await reads.queueTotals()).total,
+        jobs: await reads.totals(),
+        workers: (await reads.workerTotals(now)).reduce((sum, { count }) => sum + count, 0),
+      }))
+      const { perMinute } = call.engine.meters.recentOfAll(now)
       return {
         body: JSON.stringify({
-          queues: facts.length,
-          workers: workers.length,
+          queues,
+          workers,
           jobs,
-          throughput: {
-            processed_per_minute: recent.reduce((sum, { completed }) => sum + completed, 0),
-            failed_per_minute: recent.reduce((sum, { failed }) => sum + failed, 0),
-          },
+          throughput: { processed_per_minute: perMinute.completed, failed_per_minute: perMinute.failed },
           uptime_seconds: Math.floor((now - call.engine.upAt) / 1000),
         }),
       }
@@ -58,14 +54,14 @@ export const ADMIN_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/queues',
     tag: 'admin',
     summary: 'All queues',
+    query: PAGES,
     handle: async (call) => {
       const paging = pagingOf(call, 20)
-      const facts = await queueFacts(call.engine)
-      const shown = facts.slice(paging.offset, paging.offset + paging.limit)
+      const { facts, total } = await queuesOf(call.engine, paging)
       return {
         body: JSON.stringify({
-          items: shown.map(queueView),
-          pagination: paginationOf(paging, facts.length, shown.length),
+          items: facts.map(queueView),
+          pagination: paginationOf(paging, total, facts.length),
         }),
       }
     },
@@ -77,9 +73,9 @@ export const ADMIN_ROUTES: readonly Route[] = [
     summary: 'One queue with its configuration',
     handle: async (call) => {
       const name = param(call, 'name')
-      const facts = (await queueFacts(call.engine)).find((queue) => queue.name === name)
-      if (facts === undefined) throw notFound('queue', name)
-      return { body: JSON.stringify({ ...queueView(facts), config: facts.queue?.config ?? {} }) }
+      const facts = await oneQueue(call.engine, name)
+      if (facts.queue === null) throw notFound('queue', name)
+      return { body: JSON.stringify({ ...queueView(facts), config: facts.queue.config }) }
     },
   },
   {
@@ -113,7 +109,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/jobs',
     tag: 'admin',
     summary: 'Jobs, newest first',
-    query: { queue: text(), state: oneOf(...JOB_STATES), type: text(), page: whole(1), per_page: whole(1, 100) },
+    query: LIST_QUERY,
     handle: (call) => listJobs(call, 20, 'items'),
   },
   {
@@ -149,24 +145,18 @@ export const ADMIN_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/workers',
     tag: 'admin',
     summary: 'Workers with a summary',
+    query: PAGES,
     handle: async (call) => {
       const paging = pagingOf(call, 20)
-      const workers = await livingWorkers(call.engine)
-      const shown = workers.slice(paging.offset, paging.offset + paging.limit)
-      const inState = (state: string): number => workers.filter((worker) => worker.state === state).length
-      const staleMs = call.engine.settings.heartbeatIntervalMs * 3
-      const stale = workers.filter(({ known, lastSeenAt }) => known && call.engine.now() - lastSeenAt > staleMs).length
+      const { shown, summary } = await call.engine.read(async (reads, now) => ({
+        shown: await reads.workersPage(paging),
+        summary: await workerSummary(call.engine, reads, now),
+      }))
       return {
         body: JSON.stringify({
           items: shown.map(workerView),
-          summary: {
-            total: workers.length,
-            running: inState('running'),
-            quiet: inState('quiet'),
-            terminate: inState('terminate'),
-            stale,
-          },
-          pagination: paginationOf(paging, workers.length, shown.length),
+          summary,
+          pagination: paginationOf(paging, summary.total, shown.length),
         }),
       }
     },

@@ -6,22 +6,26 @@
 import {
   after,
   anyObject,
+  before,
   beginRun,
   expireRun,
   millis,
   object,
   OjsError,
   runBudget,
+  type Data,
   type Definition,
   type Instant,
   type Run,
 } from '@curfew/core'
+import { definitionOf } from '../engine/definitions.ts'
 import { apiForPath } from '../engine/deployments.ts'
 import type { Engine } from '../engine/engine.ts'
 import { apiAnswer } from '../engine/journey-outcome.ts'
+import { repeatableOf, type Repeatable } from '../engine/journey-repeats.ts'
 import { findRun, startRun } from '../engine/journey-runs.ts'
 import { parseJson } from './body.ts'
-import { asBadRequest, partsOf } from './journey-routes.ts'
+import { asBadRequest, keyOf, partsOf, refuseUnbound } from './journey-routes.ts'
 import { wait } from './journey-waits.ts'
 import { JSON_MEDIA, PROBLEM_MEDIA, type Answer } from './message.ts'
 import { param, type Call, type Route } from './route.ts'
@@ -31,8 +35,11 @@ const PATIENCE_MS = millis(250)
 
 async function serve(call: Call): Promise<Answer> {
   const { engine } = call
-  const receivedAt = engine.now()
+  // The head may have dripped: the time of the run began with its first byte.
+  const waitedMs = millis(Math.max(0, Math.round(call.request.sinceFirstByteMs?.() ?? 0)))
+  const receivedAt = before(engine.now(), waitedMs)
   const definition = await apiAt(call, `/apis/${param(call, 'path')}`)
+  refuseUnbound(call, definition.starting, definition)
   const askedMs = definition.execution?.maxDurationMs ?? null
   const { deadlineAt } = runBudget(receivedAt, askedMs, engine.settings.limits.run, null)
   const asked = { call, definition, receivedAt, deadlineAt }
@@ -51,26 +58,45 @@ interface Asked {
 async function runOf(asked: Asked): Promise<Run> {
   const { call, definition, receivedAt, deadlineAt } = asked
   const { engine } = call
-  const start = (context: Readonly<Record<string, unknown>>, of: Definition): Promise<Run> =>
-    startRun(engine, { definition: of, context, ...partsOf(call), parent: null, inheritDeadline: false, receivedAt })
+  const start = async (context: Data, of: Definition, repeatable: Repeatable | null): Promise<Run> => {
+    const from = { ...partsOf(call), ...NO_PARENT, receivedAt }
+    return (await startRun(engine, { definition: of, context, ...from, repeatable })).run
+  }
   const body = await byThen(engine, deadlineAt, bodyOf(call))
   // It is told like every other run that took too long, whatever it was going to say.
-  if (body === NOT_YET) return start({}, { ...definition, input: null })
-  const run = await start(anyObject().read(body ?? {}, ''), definition).catch(asBadRequest)
+  if (body === NOT_YET) return start({}, { ...definition, input: null }, null)
+  const context = anyObject().read(body === undefined ? {} : body, '')
+  const repeatable = repeatableOf(keyOf(call), {
+    name: definition.name,
+    version: null,
+    ownId: null,
+    ...NO_PARENT,
+    context,
+  })
+  const run = await start(context, definition, repeatable).catch(asBadRequest)
   if (run.end !== null) return run
   await wait(call, (signal) => engine.journeys.untilPause(run.id, signal))
   return (await findRun(engine, run.id)) ?? run
 }
 
-async function bodyOf({ request, json }: Call): Promise<unknown> {
-  return request.arriving === undefined ? json : parseJson(await request.arriving, request.headers, true)
+const NO_PARENT = { parent: null, inheritDeadline: false } as const
+
+async function bodyOf({ engine, request, json }: Call): Promise<unknown> {
+  if (request.arriving === undefined) return json
+  return parseJson(engine.host, await request.arriving(), request.headers, true)
 }
 
-async function answerOf({ call, definition }: Asked, run: Omit<Run, 'id'> & { id: string | null }): Promise<Answer> {
+async function answerOf(
+  { call, definition: inForce }: Asked,
+  run: Omit<Run, 'id'> & { id: string | null },
+): Promise<Answer> {
   if (run.end === null) throw new OjsError('unavailable', 'The server is stopping; the run goes on without this call.')
   const { engine } = call
+  // A call that is repeated is answered as its run's own version says.
+  const own = run.version === inForce.version ? null : await definitionOf(engine, run.name, run.version)
+  const definition = own?.definition ?? inForce
   const { status, body, isProblem } = await apiAnswer(
-    engine.expressions,
+    engine,
     { id: run.id, context: run.root.context },
     run.end,
     definition,
@@ -115,6 +141,7 @@ export const API_ROUTES: readonly Route[] = [
     tag: 'journeys',
     summary: 'Call an Api by its name, or at the path its definition chose; the body becomes its context',
     body: { shape: object({}), optional: true },
+    bindsQuery: true,
     answers: {
       200: 'Its output, or with the status that its definition chose',
       504: 'Its time was up, unless its definition chose another status for that',

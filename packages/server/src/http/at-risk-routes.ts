@@ -1,7 +1,10 @@
 /** Jobs that will miss a deadline, told before they do, with the figures this was made of. */
-import { iso, QUEUE_SHAPE, riskView, whole } from '@curfew/core'
+import { iso, QUEUE_SHAPE, riskView } from '@curfew/core'
 import { atRisk, type QueuePace } from '../engine/at-risk.ts'
-import { queryText, queryWhole, type Route } from './route.ts'
+import { upTo } from './query.ts'
+import { queryOf, type Route } from './route.ts'
+
+const QUERY = { queue: QUEUE_SHAPE, limit: upTo(1, 200) } as const
 
 export const AT_RISK_ROUTES: readonly Route[] = [
   {
@@ -9,13 +12,11 @@ export const AT_RISK_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/at-risk',
     tag: 'admin',
     summary: 'Jobs that will miss a deadline at the pace observed in the last minute, the nearest first',
-    query: { queue: QUEUE_SHAPE, limit: whole(1, 200) },
+    query: QUERY,
     handle: async (call) => {
-      const queue = queryText(call, 'queue')
-      if (queue !== null) QUEUE_SHAPE.read(queue, 'queue')
-      const limit = queryWhole(call, 'limit', 1, 200) ?? 50
+      const { queue = null, limit = 50 } = queryOf(call, QUERY)
       const { found, now } = await call.engine.read(async (reads, now) => ({
-        found: await atRisk(reads, queue, limit, now),
+        found: await atRisk(call.engine.host, reads, queue, limit, now),
         now,
       }))
       return {

@@ -16,7 +16,9 @@ import type { BeatAnswer, BeatReport, StopOrder } from '../engine/heartbeat.ts'
 import { VISIBILITY, visibilityOf } from './fetch-shape.ts'
 import { JOB_ID } from './report-shapes.ts'
 
-const IDS = list(JOB_ID, 0, 100_000)
+/** How many jobs one beat speaks of: all of them are looked up and judged at once, which takes some forty milliseconds. */
+export const MAX_HELD = 10_000
+const IDS = list(JOB_ID, 0, MAX_HELD)
 const BEAT_STATES = ['running', 'quiet', 'terminate', 'drain', 'draining'] as const
 
 /** All but the name of the worker. */
@@ -28,13 +30,13 @@ const BEAT_FIELDS = {
   visibility_timeout_ms: VISIBILITY,
   seq: whole(0),
   x_beats: IDS,
-  x_leases: mapOf(whole(0)),
-  x_stacks: mapOf(list(text(), 0, 1000)),
-  hostname: text({ maxBytes: 1024 }),
+  x_leases: mapOf(whole(0), MAX_HELD),
+  x_stacks: mapOf(list(text(), 0, 1000), MAX_HELD),
+  hostname: text({ maxLength: 1024 }),
   pid: whole(0),
   queues: list(QUEUE_SHAPE, 0, 1000),
   concurrency: whole(0, 1_000_000),
-  labels: list(text({ maxBytes: 1024 }), 0, 1000),
+  labels: list(text({ maxLength: 1024 }), 0, 1000),
   started_at: STARTED_AT_SHAPE,
 } as const
 export const BEAT_SHAPE = object({ worker_id: WORKER_ID_SHAPE, ...BEAT_FIELDS }, { required: ['worker_id'] })

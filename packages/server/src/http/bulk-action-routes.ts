@@ -5,23 +5,42 @@
 import {
   anyObject,
   badField,
-  BULK_FILTER_SHAPE,
   DEAD_LETTER_FILTER_SHAPE,
   flag,
+  JOB_FILTER_SHAPE,
   list,
+  meansAll,
   MOST_IN_BULK,
+  named,
   object,
   OjsError,
+  oneNotNull,
   oneOf,
-  readBulkFilter,
+  QUEUE_SHAPE,
   readDeadLetterFilter,
+  readJobFilter,
+  ruled,
   text,
+  TYPE_SHAPE,
   whole,
-  type BulkFilter,
+  type Fields,
+  type JobFilter,
   type JobState,
   type Shape,
 } from '@curfew/core'
-import { actOnAll, actOnEach, actOnMatching, BULK_ACTIONS, type BulkAction, type BulkDone } from '../engine/bulk.ts'
+import {
+  actOnAll,
+  actOnEach,
+  actOnMatching,
+  BULK_ACTIONS,
+  tryEach,
+  tryMatching,
+  type BulkAction,
+  type BulkDone,
+  type DryRun,
+  type Rules,
+} from '../engine/bulk.ts'
+import { NOT_OFFERED } from './bulk-routes.ts'
 import type { Answer } from './message.ts'
 import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
@@ -54,23 +73,57 @@ const MOST_BY_FILTER = 1_000_000
 const later = ({ json }: Shape<unknown>): Shape<unknown> => ({ json, read: (value) => value })
 
 const ids = list(text(), 0, 10_000)
+/** More than this is a 413, which names the number. */
+const namedIds: Shape<readonly string[]> = {
+  json: list(text(), 1, MOST_IN_BULK).json,
+  read: (value, at) => list(text(), 1, Infinity).read(value, at),
+}
+const BY_IDS = { required: ['job_ids'], properties: { job_ids: { type: 'array' }, filter: { type: 'null' } } }
+const BY_FILTER = { required: ['filter'], properties: { filter: { type: 'object' }, job_ids: { type: 'null' } } }
+/** A dry run needs no confirmation. */
+const CONFIRMED = {
+  anyOf: [
+    { required: ['confirm'], properties: { confirm: { const: true } } },
+    { required: ['dry_run'], properties: { dry_run: { const: true } } },
+  ],
+}
 const limit = whole(1, MOST_BY_FILTER)
-const APPLICATION_SHAPE = object({
-  job_ids: list(text(), 1, Infinity),
-  filter: later(BULK_FILTER_SHAPE),
-  atomicity: oneOf('partial', 'atomic'),
-  idempotency_key: text(),
-  limit,
-})
-const ADMIN_SHAPE = object({ confirm: flag(), job_ids: ids, filter: later(BULK_FILTER_SHAPE), limit })
-const DEAD_LETTER_SHAPE = object({
-  confirm: flag(),
-  job_ids: ids,
-  filter: later(DEAD_LETTER_FILTER_SHAPE),
-  queue: text(),
-  type: text(),
-  limit,
-})
+/** `confirm`: everything is meant. `dry_run`: say what would be done, and do nothing. */
+const SAFETY = { confirm: flag(), dry_run: flag() } as const
+/** `dryRun` would act on everything it was to show. */
+const NO_OTHERS = { unknown: 'refuse' } as const
+const APPLICATION_SHAPE = ruled(
+  object(
+    {
+      ...SAFETY,
+      job_ids: namedIds,
+      filter: later(named('JobFilter', JOB_FILTER_SHAPE)),
+      atomicity: oneOf('partial', 'atomic'),
+      idempotency_key: NOT_OFFERED,
+      limit,
+    },
+    NO_OTHERS,
+  ),
+  {
+    anyOf: [BY_IDS, { ...BY_FILTER, properties: { ...BY_FILTER.properties, atomicity: { enum: ['partial', null] } } }],
+  },
+)
+const ADMIN_SHAPE = ruled(
+  object({ ...SAFETY, job_ids: ids, filter: later(named('JobFilter', JOB_FILTER_SHAPE)), limit }, NO_OTHERS),
+  { allOf: [CONFIRMED, oneNotNull('job_ids', 'filter')] },
+)
+const DEAD_LETTER_SHAPE = object(
+  {
+    ...SAFETY,
+    job_ids: ids,
+    filter: later(named('DeadLetterFilter', DEAD_LETTER_FILTER_SHAPE)),
+    queue: QUEUE_SHAPE,
+    type: TYPE_SHAPE,
+    limit,
+  },
+  NO_OTHERS,
+)
+const DEAD_LETTER_DELETE_SHAPE = ruled(DEAD_LETTER_SHAPE, { allOf: [CONFIRMED] })
 
 export const BULK_ACTION_ROUTES: readonly Route[] = [
   ...BULK_ACTIONS.map((action): Route => ({
@@ -100,7 +153,7 @@ export const BULK_ACTION_ROUTES: readonly Route[] = [
     path: '/ojs/v1/dead-letter/retry',
     aliases: ['POST /ojs/v1/admin/dead-letter/retry'],
     tag: 'dead letter',
-    summary: 'Retry many, by ids or filter; without either, all',
+    summary: 'Retry many, by ids or filter; all of them with confirm: true',
     body: { shape: DEAD_LETTER_SHAPE, optional: true },
     handle: (call) => withDeadLetters(call, 'retry'),
   },
@@ -110,15 +163,39 @@ export const BULK_ACTION_ROUTES: readonly Route[] = [
     aliases: ['DELETE /ojs/v1/admin/dead-letter'],
     tag: 'dead letter',
     summary: 'Remove many for good, by ids or filter; needs confirm: true',
-    body: { shape: DEAD_LETTER_SHAPE },
+    body: { shape: DEAD_LETTER_DELETE_SHAPE },
     handle: (call) => {
-      if (bodyOf(call, DEAD_LETTER_SHAPE).confirm !== true) throw unconfirmed()
+      const { confirm, dry_run: isTrial } = bodyOf(call, DEAD_LETTER_SHAPE)
+      if (confirm !== true && isTrial !== true) throw unconfirmed()
       return withDeadLetters(call, 'delete')
     },
   },
 ]
 
-const unconfirmed = (): OjsError => badField('confirm', 'Bulk actions need "confirm": true.')
+const unconfirmed = (): OjsError =>
+  badField('confirm', 'This bulk action needs "confirm": true, or "dry_run": true to see what it would do.')
+
+/** A filter that names nothing means every job: that must be said. */
+function refuseUnmeant(filter: JobFilter, { confirm, dry_run: isTrial }: Safety): void {
+  if (confirm === true || isTrial === true || !meansAll(filter)) return
+  throw badField(
+    'confirm',
+    'This filter is empty and means every job. Name what the jobs have in common, or send "confirm": true; ' +
+      '"dry_run": true shows what would be done.',
+  )
+}
+
+interface Safety {
+  readonly confirm?: boolean
+  readonly dry_run?: boolean
+}
+
+interface Meaning extends Rules {
+  /** Instead of ids. */
+  readonly filter: JobFilter | null
+  readonly ids: readonly string[]
+  readonly limit: number | undefined
+}
 
 async function forApplications(call: Call, action: BulkAction): Promise<Answer> {
   const read = bodyOf(call, APPLICATION_SHAPE)
@@ -142,12 +219,12 @@ async function forApplications(call: Call, action: BulkAction): Promise<Answer> 
   const isAtomic = read.atomicity === 'atomic'
   if (isAtomic && read.filter !== undefined)
     throw badField('atomicity', 'All or none is only for jobs that are named with job_ids.')
+  const filter = read.filter === undefined ? null : readJobFilter(read.filter)
+  if (filter !== null) refuseUnmeant(filter, read)
   const rules = { states: allowed, tenant: tenantOf(call) }
-  const done = isAtomic
-    ? await actOnAll(call.engine, action, named, rules)
-    : read.filter === undefined
-      ? await actOnEach(call.engine, action, named, rules)
-      : await byFilter(call, action, readBulkFilter(read.filter, byDefault), read.limit, allowed)
+  const meaning = { ...rules, filter: filter && withStates(filter, byDefault), ids: named, limit: read.limit }
+  if (read.dry_run === true) return tried(call, action, meaning)
+  const done = isAtomic ? await actOnAll(call.engine, action, named, rules) : await acted(call, action, meaning)
   const skipped = done.filter(({ outcome }) => !outcome.ok).length
   return {
     status: skipped === 0 ? 200 : skipped === done.length ? 422 : 207,
@@ -169,39 +246,73 @@ async function forApplications(call: Call, action: BulkAction): Promise<Answer> 
 
 async function forAdministrators(call: Call, action: BulkAction): Promise<Answer> {
   const read = bodyOf(call, ADMIN_SHAPE)
-  if (read.confirm !== true) throw unconfirmed()
+  if (read.confirm !== true && read.dry_run !== true) throw unconfirmed()
   const { allowed, byDefault } = FOR_ADMINISTRATORS[action]
   if (read.job_ids === undefined && read.filter === undefined)
     throw badField('filter', 'Name the jobs with job_ids or filter.')
-  const done =
-    read.job_ids === undefined
-      ? await byFilter(call, action, readBulkFilter(read.filter, byDefault), read.limit, allowed)
-      : await actOnEach(call.engine, action, read.job_ids, { states: allowed, tenant: tenantOf(call) })
-  return { body: JSON.stringify(summary(action, done)) }
+  const meaning = {
+    states: allowed,
+    tenant: tenantOf(call),
+    filter: read.job_ids === undefined ? withStates(readJobFilter(read.filter), byDefault) : null,
+    ids: read.job_ids ?? [],
+    limit: read.limit,
+  }
+  if (read.dry_run === true) return tried(call, action, meaning)
+  return { body: JSON.stringify(summary(action, await acted(call, action, meaning))) }
 }
 
 async function withDeadLetters(call: Call, action: 'retry' | 'delete'): Promise<Answer> {
   const read = bodyOf(call, DEAD_LETTER_SHAPE)
   const sent = read.filter === undefined ? {} : anyObject().read(read.filter, 'filter')
   const filter = readDeadLetterFilter({ queue: read.queue, type: read.type, ...sent })
-  const rules = { states: ['discarded'] as const, tenant: tenantOf(call), deadOnly: true }
-  const done =
-    read.job_ids === undefined
-      ? await byFilter(call, action, filter, read.limit, rules.states)
-      : await actOnEach(call.engine, action, read.job_ids, rules)
-  const counted = summary(action, done)
+  if (read.job_ids === undefined) refuseUnmeant({ ...filter, states: [] }, read)
+  const meaning = {
+    states: ['discarded'] as const,
+    tenant: tenantOf(call),
+    deadOnly: true,
+    filter: read.job_ids === undefined ? filter : null,
+    ids: read.job_ids ?? [],
+    limit: read.limit,
+  }
+  if (read.dry_run === true) return tried(call, action, meaning)
+  const counted = summary(action, await acted(call, action, meaning))
   return { body: JSON.stringify({ ...counted, [DONE[action]]: counted.succeeded }) }
 }
 
-function byFilter(
-  call: Call,
-  action: BulkAction,
-  filter: BulkFilter,
-  most: number | undefined,
-  states: readonly JobState[],
-): Promise<BulkDone[]> {
-  const rules = { states, tenant: tenantOf(call), deadOnly: filter.deadOnly }
-  return actOnMatching(call.engine, action, filter, most ?? MOST_BY_FILTER, rules, call.request.signal)
+/** What a filter means that names no state. */
+const withStates = (filter: JobFilter, byDefault: readonly JobState[]): JobFilter =>
+  filter.states.length === 0 ? { ...filter, states: byDefault } : filter
+
+function acted({ engine, request }: Call, action: BulkAction, meaning: Meaning): Promise<BulkDone[]> {
+  const { filter, ids: named, limit: most = MOST_BY_FILTER, ...rules } = meaning
+  return filter === null
+    ? actOnEach(engine, action, named, rules)
+    : actOnMatching(engine, action, filter, most, rules, request.signal)
+}
+
+async function tried({ engine, request }: Call, action: BulkAction, meaning: Meaning): Promise<Answer> {
+  const { filter, ids: named, limit: most = MOST_BY_FILTER, ...rules } = meaning
+  const trial =
+    filter === null
+      ? await tryEach(engine, named, rules)
+      : await tryMatching(engine, filter, most, rules, request.signal)
+  return { body: JSON.stringify(trialView(action, trial)) }
+}
+
+function trialView(action: BulkAction, { matched, skipped, byState, byQueue, ids: shown }: DryRun): Fields {
+  const meant = matched - skipped
+  return {
+    dry_run: true,
+    action,
+    matched,
+    total_matched: matched,
+    would_act_on: meant,
+    skipped,
+    by_state: byState,
+    by_queue: byQueue,
+    job_ids: shown,
+    ...(meant > shown.length ? { x_ids_omitted: meant - shown.length } : {}),
+  }
 }
 
 function summary(action: BulkAction, done: readonly BulkDone[]): { succeeded: number } & Record<string, unknown> {

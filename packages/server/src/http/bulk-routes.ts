@@ -3,6 +3,7 @@ import {
   anything,
   ENQUEUE_SHAPE,
   list,
+  MAX_VALUES_OF_MANY,
   MOST_IN_BULK,
   object,
   OjsError,
@@ -12,16 +13,32 @@ import {
   text,
   type EnqueueRequest,
   type Json,
+  type Shape,
 } from '@curfew/core'
 import type { Enqueued } from '../engine/admission.ts'
 import type { Outcome } from '../engine/corridor.ts'
 import { enqueueEach } from '../engine/enqueue.ts'
+import { inPieces, inTurns } from '../engine/turns.ts'
 import { errorView } from './errors.ts'
 import { arrayOf, objectOf } from './message.ts'
+import { MINIMAL_APPLIED, minimalJob, prefersMinimal } from './prefer.ts'
 import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
-const FIELDS = { atomicity: oneOf('partial', 'atomic'), idempotency_key: text({ maxBytes: 1024 }) } as const
-const BULK_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BULK), ...FIELDS }, { required: ['jobs'] })
+/** Known to the specification, and refused by this server whatever it is. */
+export const NOT_OFFERED: Shape<string> = {
+  json: { type: 'null', description: 'Not supported by this server' },
+  read: (value, at) => text().read(value, at),
+}
+const FIELDS = { atomicity: oneOf('partial', 'atomic'), idempotency_key: NOT_OFFERED } as const
+/** An entry of another form is refused by itself, as one of the items. */
+const ENTRY_SHAPE: Shape<unknown> = {
+  json: { anyOf: [ENQUEUE_SHAPE.json, { description: 'Anything else is refused by itself' }] },
+  read: (value) => value,
+}
+const BULK_SHAPE = object(
+  { jobs: list(ENTRY_SHAPE, 1, MOST_IN_BULK), ...FIELDS, atomicity: oneOf('partial') },
+  { required: ['jobs'] },
+)
 /** A job of the wrong form is refused by itself. */
 const ENVELOPE_SHAPE = object({ jobs: anything(), ...FIELDS })
 
@@ -31,7 +48,8 @@ export const BULK_ROUTES: readonly Route[] = [
     path: '/ojs/v1/jobs/bulk',
     tag: 'jobs',
     summary: 'Enqueue many jobs that have nothing to do with each other: each stands or falls alone',
-    body: { shape: BULK_SHAPE },
+    body: { shape: BULK_SHAPE, maxValues: MAX_VALUES_OF_MANY },
+    prefersReturn: true,
     answers: {
       200: 'All were enqueued; the items are in the order of the request',
       207: 'Some were enqueued, some refused',
@@ -40,19 +58,25 @@ export const BULK_ROUTES: readonly Route[] = [
     },
     handle: async (call) => {
       refuseWhatIsNotOffered(call)
-      const entries = readBulk(call.text, call.json, call.engine.now(), tenantOf(call))
+      const { host, settings } = call.engine
+      const reading = readBulk(call.text, call.json, call.engine.now(), tenantOf(call), settings.strict)
+      const read = inPieces(host, reading)
+      const entries = read instanceof Promise ? await read : read
       const requests = entries.filter((entry): entry is EnqueueRequest => !(entry instanceof OjsError))
       const outcomes = requests.length === 0 ? [] : await enqueueEach(call.engine, requests)
       const all = inOrder(entries, outcomes)
       const succeeded = all.filter(({ ok }) => ok).length
+      const isMinimal = prefersMinimal(call)
       return {
         status: succeeded === all.length ? 200 : succeeded === 0 ? 422 : 207,
-        headers: { 'X-OJS-Batch-Size': String(all.length) },
+        headers: { 'X-OJS-Batch-Size': String(all.length), ...(isMinimal ? MINIMAL_APPLIED : {}) },
         body: objectOf({
           total: String(all.length),
           succeeded: String(succeeded),
           failed: String(all.length - succeeded),
-          items: arrayOf(all.map((outcome, index) => itemView(outcome, index, call.requestId))),
+          items: arrayOf(
+            await inTurns(host, all, (outcome, index) => itemView(outcome, index, call.requestId, isMinimal)),
+          ),
         }),
       }
     },
@@ -90,12 +114,12 @@ function inOrder(
   })
 }
 
-function itemView(outcome: Outcome<Enqueued>, index: number, requestId: string): Json {
+function itemView(outcome: Outcome<Enqueued>, index: number, requestId: string, isMinimal: boolean): Json {
   return objectOf({
     index: String(index),
     status: !outcome.ok ? '"failed"' : outcome.value.deduplicated ? '"existing"' : '"created"',
     deduplicated: outcome.ok && outcome.value.deduplicated ? 'true' : undefined,
-    job: outcome.ok ? renderJob(outcome.value.job) : undefined,
+    job: outcome.ok ? (isMinimal ? minimalJob : renderJob)(outcome.value.job) : undefined,
     error: outcome.ok ? undefined : JSON.stringify(errorView(outcome.error, requestId)),
   })
 }

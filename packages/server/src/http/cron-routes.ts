@@ -1,37 +1,48 @@
 /** Cron entries, in both dialects: every answer has `cron` and `cron_job`, and lists have `crons` and `cron_jobs`. */
 import {
-  badField,
   CRON,
   CRON_NAME_SHAPE,
   CRON_PATCH_SHAPE,
   CRON_SHAPE,
+  cronExecution,
+  flag,
   iso,
+  nearMissWarnings,
   notFound,
-  oneOf,
   preview,
   readCron,
   readDoc,
   renderCron,
   renderJob,
-  text,
-  whole,
   type Cron,
   type Json,
 } from '@curfew/core'
 import { calendar } from '../engine/calendar.ts'
-import { deleteCron, patchCron, registerCron, triggerCron } from '../engine/cron.ts'
+import { deleteCron, patchCron, registerCron, triggerCron, type Written } from '../engine/cron.ts'
 import type { Engine } from '../engine/engine.ts'
 import { arrayOf, objectOf } from './message.ts'
-import { pagingOf, paginationOf, param, queryText, queryWhole, tenantOf, type Call, type Route } from './route.ts'
+import { PAGES, upTo } from './query.ts'
+import { pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from './route.ts'
 
 const PAGE = 500
 const MOST_PREVIEWED = 100
+const HISTORY_QUERY = { limit: upTo(1, 200) } as const
+const LIST_QUERY = { enabled: flag(), cursor: CRON_NAME_SHAPE, ...PAGES } as const
+const NEXT_QUERY = { count: upTo(1, MOST_PREVIEWED) } as const
 
 const nameOf = (call: Call): string => CRON_NAME_SHAPE.read(param(call, 'name'), 'name')
 
 function view(cron: Cron, more: Readonly<Record<string, Json>> = {}): Json {
   const rendered = renderCron(cron)
   return objectOf({ ...more, cron: rendered, cron_job: rendered })
+}
+
+/** The answer to one who wrote it. */
+function written({ cron, nearMisses }: Written): Json {
+  if (nearMisses.length === 0) return view(cron)
+  const warnings = JSON.stringify(nearMissWarnings(nearMisses))
+  const rendered = `${renderCron(cron).slice(0, -1)},"x_warnings":${warnings}}`
+  return objectOf({ x_warnings: warnings, cron: rendered, cron_job: rendered })
 }
 
 async function find(call: Call): Promise<Cron> {
@@ -74,12 +85,13 @@ export const CRON_ROUTES: readonly Route[] = [
     tag: 'cron',
     summary: 'Register a cron entry, or change the one with this name',
     body: { shape: CRON_SHAPE },
-    answers: { 201: 'The entry, which is new' },
+    answers: { 200: 'The entry, which was there', 201: 'The entry, which is new' },
     handle: async (call) => {
-      const asked = readCron(call.text, call.json, call.engine.now(), tenantOf(call))
-      const { cron, isNew } = await call.engine.run(registerCron(asked))
-      if (!isNew) return { body: view(cron) }
-      return { status: 201, headers: { Location: `/ojs/v1/cron/${cron.name}` }, body: view(cron) }
+      const { engine } = call
+      const asked = readCron(call.text, call.json, engine.now(), tenantOf(call), engine.settings.strict)
+      const { isNew, ...entry } = await engine.run(registerCron(asked))
+      if (!isNew) return { body: written(entry) }
+      return { status: 201, headers: { Location: `/ojs/v1/cron/${entry.cron.name}` }, body: written(entry) }
     },
   },
   {
@@ -87,14 +99,12 @@ export const CRON_ROUTES: readonly Route[] = [
     path: '/ojs/v1/cron',
     tag: 'cron',
     summary: 'All cron entries, by name',
-    query: { enabled: oneOf('true', 'false'), limit: whole(1, 200), offset: whole(0), cursor: text() },
+    query: LIST_QUERY,
     handle: async (call) => {
       const paging = pagingOf(call, 50)
-      const wanted = queryText(call, 'enabled')
-      if (wanted !== null && wanted !== 'true' && wanted !== 'false')
-        throw badField('enabled', 'enabled must be true or false.')
+      const { enabled: wanted } = queryOf(call, LIST_QUERY)
       const entries = (await all(call.engine)).filter(
-        (cron) => isOwn(call, cron) && (wanted === null || cron.enabled === (wanted === 'true')),
+        (cron) => isOwn(call, cron) && (wanted === undefined || cron.enabled === wanted),
       )
       const { cursor, limit, offset } = paging
       const rest = cursor === null ? entries.slice(offset) : entries.filter(({ name }) => name > cursor)
@@ -124,7 +134,10 @@ export const CRON_ROUTES: readonly Route[] = [
     tag: 'cron',
     summary: 'Switch a cron entry on or off, or change its schedule, its job or its overlap policy',
     body: { shape: CRON_PATCH_SHAPE },
-    handle: async (call) => ({ body: view(await call.engine.run(patchCron(await own(call), call.text, call.json))) }),
+    handle: async (call) => {
+      const { engine, text: source, json } = call
+      return { body: written(await engine.run(patchCron(engine, await own(call), source, json))) }
+    },
   },
   {
     method: 'DELETE',
@@ -152,15 +165,39 @@ export const CRON_ROUTES: readonly Route[] = [
       }
     },
   },
+  ...(['pause', 'resume'] as const).map((word): Route => ({
+    method: 'POST',
+    path: `/ojs/v1/cron/:name/${word}`,
+    tag: 'cron',
+    summary: word === 'pause' ? 'Switch a cron entry off' : 'Switch a cron entry on',
+    handle: async (call) => {
+      const change = { enabled: word === 'resume' }
+      const command = patchCron(call.engine, await own(call), JSON.stringify(change), change)
+      return { body: view((await call.engine.run(command)).cron) }
+    },
+  })),
+  {
+    method: 'GET',
+    path: '/ojs/v1/cron/:name/history',
+    tag: 'cron',
+    summary: 'The jobs a cron entry has fired and that are still kept, newest first',
+    query: HISTORY_QUERY,
+    handle: async (call) => {
+      const { name } = await find(call)
+      const { limit = 20 } = queryOf(call, HISTORY_QUERY)
+      const jobs = await call.engine.read((reads) => reads.lastOwned({ kind: 'cron', id: name }, limit))
+      return { body: JSON.stringify({ name, executions: jobs.map(cronExecution) }) }
+    },
+  },
   {
     method: 'GET',
     path: '/ojs/v1/cron/:name/next',
     tag: 'cron',
     summary: 'When a cron entry fires next, or would if it was on',
-    query: { count: whole(1, MOST_PREVIEWED) },
+    query: NEXT_QUERY,
     handle: async (call) => {
       const cron = await find(call)
-      const count = queryWhole(call, 'count', 1, MOST_PREVIEWED) ?? 5
+      const { count = 5 } = queryOf(call, NEXT_QUERY)
       const next = preview(cron, calendar, call.engine.now(), count)
       return { body: JSON.stringify({ name: cron.name, timezone: cron.timezone, next_run_times: next.map(iso) }) }
     },

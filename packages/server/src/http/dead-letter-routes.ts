@@ -1,12 +1,17 @@
 /** The dead-letter list: read, retry, delete; for the data plane and, in its own shapes, for administrators. */
-import { anyObject, notFound, object, renderJob, text, whole } from '@curfew/core'
+import { notFound, object, OVERRIDE_SHAPE, QUEUE_SHAPE, renderJob, TYPE_SHAPE } from '@curfew/core'
 import { deleteJob, retryDead } from '../engine/dead-letter.ts'
+import { jobAnswer } from './job-view.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
+import { PAGES } from './query.ts'
+import { bodyOf, pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from './route.ts'
+
+const QUERY = { queue: QUEUE_SHAPE, type: TYPE_SHAPE, ...PAGES } as const
 
 async function deadLetters(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
   const paging = pagingOf(call, byDefault)
-  const filter = { queue: queryText(call, 'queue'), type: queryText(call, 'type'), tenant: tenantOf(call) }
+  const { queue = null, type = null } = queryOf(call, QUERY)
+  const filter = { queue, type, tenant: tenantOf(call) }
   const { jobs, total } = await call.engine.read((reads) => reads.deadLetters(filter, paging))
   return {
     body: objectOf({
@@ -30,12 +35,12 @@ async function stats(call: Call): Promise<Answer> {
 }
 
 /** What the second life may have otherwise than the first. */
-export const RETRY_SHAPE = object({ override: anyObject() })
+export const RETRY_SHAPE = object({ override: OVERRIDE_SHAPE })
 
 export async function retryOne(call: Call, onlyDead: boolean): Promise<Answer> {
   const { override } = bodyOf(call, RETRY_SHAPE)
   const command = retryDead(call.engine, param(call, 'id'), { onlyDead, override })
-  return { body: `{"job":${renderJob(await call.engine.run(command))}}` }
+  return { body: jobAnswer(renderJob(await call.engine.run(command))) }
 }
 
 export const DEAD_LETTER_ROUTES: readonly Route[] = [
@@ -44,7 +49,7 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
     path: '/ojs/v1/dead-letter',
     tag: 'dead letter',
     summary: 'Dead letters, newest first',
-    query: { queue: text(), type: text(), limit: whole(1, 200), offset: whole(0) },
+    query: QUERY,
     handle: (call) => deadLetters(call, 50, 'jobs'),
   },
   {
@@ -59,7 +64,7 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
     path: '/ojs/v1/dead-letter/:id',
     tag: 'dead letter',
     summary: 'One dead letter',
-    handle: async (call) => ({ body: `{"job":${await deadLetter(call)}}` }),
+    handle: async (call) => ({ body: jobAnswer(await deadLetter(call)) }),
   },
   {
     method: 'POST',
@@ -86,6 +91,7 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/dead-letter',
     tag: 'admin',
     summary: 'Dead letters, in the admin form',
+    query: QUERY,
     handle: (call) => deadLetters(call, 20, 'items'),
   },
   {

@@ -1,5 +1,5 @@
 /** Definitions of journeys under /api/v1: YAML or JSON in, plain JSON out, errors as problem details. */
-import { badField, iso, notFound, text, whole, type Definition, type DeployedName } from '@curfew/core'
+import { iso, notFound, text, type Definition, type DeployedName, type JsonSchema } from '@curfew/core'
 import { definitionOf } from '../engine/definitions.ts'
 import {
   deploy,
@@ -10,14 +10,23 @@ import {
   validate,
 } from '../engine/deployments.ts'
 import { JSON_MEDIA, OJS_MEDIA, type Answer } from './message.ts'
-import { param, queryText, queryWhole, type Call, type Route } from './route.ts'
+import { upTo } from './query.ts'
+import { param, queryOf, type Call, type Route } from './route.ts'
 
 const YAML_MEDIA = ['application/yaml', 'text/yaml', 'application/x-yaml', JSON_MEDIA, OJS_MEDIA] as const
+/** What a definition must have is told by `definitions:validate`, with the place of each mistake. */
+const asJson = (schema: JsonSchema): Record<string, JsonSchema> => ({ [JSON_MEDIA]: schema, [OJS_MEDIA]: schema })
 const DEFINITION_TEXT = {
-  shape: text({ expected: 'a definition, as YAML or JSON' }),
+  shape: text({ min: 1, expected: 'a definition, as YAML or JSON' }),
   media: YAML_MEDIA,
 } as const
-const MOST_LISTED = 200
+const DEFINITION = { ...DEFINITION_TEXT, described: asJson({ type: 'object' }) } as const
+const ANY_DEFINITION = { ...DEFINITION_TEXT, described: asJson({}) } as const
+const ONE_QUERY = { version: text() } as const
+const LIST_QUERY = {
+  limit: upTo(1, 200),
+  pageToken: text({ pattern: /^[a-z0-9-]{1,63}$/, expected: 'a nextPageToken of an earlier answer' }),
+} as const
 
 const json = (body: unknown, status = 200): Answer => ({ status, body: JSON.stringify(body), media: JSON_MEDIA })
 
@@ -45,7 +54,7 @@ async function get(call: Call): Promise<Answer> {
   const { engine } = call
   const name = param(call, 'name')
   const entry = await deployedName(engine, name)
-  const wanted = queryText(call, 'version')
+  const wanted = queryOf(call, ONE_QUERY).version ?? null
   const version = wanted ?? entry?.version ?? ''
   const [found, stored] = await Promise.all([
     definitionOf(engine, name, version),
@@ -70,10 +79,7 @@ async function check(call: Call): Promise<Answer> {
 }
 
 async function list(call: Call): Promise<Answer> {
-  const limit = queryWhole(call, 'limit', 1, MOST_LISTED) ?? 50
-  const token = queryText(call, 'pageToken')
-  if (token !== null && !/^[a-z0-9-]{1,63}$/.test(token))
-    throw badField('pageToken', 'pageToken must be a nextPageToken of an earlier answer.')
+  const { limit = 50, pageToken: token = null } = queryOf(call, LIST_QUERY)
   const { items, next } = await listDefinitions(call.engine, token, limit)
   return json({ items: items.map(entryView), nextPageToken: next })
 }
@@ -84,7 +90,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     path: '/api/v1/definitions/:name',
     tag: 'definitions',
     summary: 'Deploy a definition: a new version of it, or one that is there, which comes into force again',
-    body: DEFINITION_TEXT,
+    body: DEFINITION,
     answers: {
       200: 'This version was there already, word for word; it is in force now',
       201: 'A new version, now in force',
@@ -98,7 +104,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     path: '/api/v1/definitions/:name',
     tag: 'definitions',
     summary: 'A definition as it was deployed, and the versions there are',
-    query: { version: text() },
+    query: ONE_QUERY,
     handle: get,
   },
   {
@@ -106,7 +112,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     path: '/api/v1/definitions',
     tag: 'definitions',
     summary: 'What is in force, by name',
-    query: { limit: whole(1, MOST_LISTED), pageToken: text() },
+    query: LIST_QUERY,
     handle: list,
   },
   {
@@ -114,7 +120,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     path: '/api/v1/definitions:validate',
     tag: 'definitions',
     summary: 'What deploying this would be told; nothing is changed',
-    body: DEFINITION_TEXT,
+    body: ANY_DEFINITION,
     handle: check,
   },
 ]

@@ -51,6 +51,13 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
   backend_error: { status: 500, retryable: true, hint: 'Try again.' },
   internal_error: { status: 500, retryable: true, hint: 'This is a fault of the server; its log has the request id.' },
   unavailable: { status: 503, retryable: true, hint: 'Try again after the time in Retry-After.' },
+  storage_damaged: {
+    status: 503,
+    retryable: false,
+    hint:
+      'Repeating the call does not help. An operator has to stop the server, copy its data, run "curfew check", and restore ' +
+      'a backup; the log of the server says it step by step.',
+  },
 }
 
 const DOCS = 'https://openjobspec.org'
@@ -63,7 +70,7 @@ export function refusal(error: unknown, requestId: string, asProblem: boolean): 
       : new OjsError('internal_error', 'Something went wrong inside the server.', { cause: error })
   const { status, retryable, hint } = STATUS_OF[known.code]
   const headers: Record<string, string> = {}
-  if (status === 503 || status === 429) headers['Retry-After'] = '1'
+  if ((status === 503 && retryable) || status === 429) headers['Retry-After'] = '1'
   if (known.code === 'QUEUE_FULL') Object.assign(headers, pressureHeaders(known.details))
   if (status === 401) headers['WWW-Authenticate'] = 'Bearer'
   const allow = known.details['allow']

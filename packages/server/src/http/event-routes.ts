@@ -1,9 +1,11 @@
 /** Events: by poll, and as Server-Sent Events that can be resumed with Last-Event-ID. */
-import { badField, eventId, OjsError, renderEvent, sequenceOfEventId, text, whole, type Job } from '@curfew/core'
+import { badField, eventId, OjsError, renderEvent, sequenceOfEventId, text, type Job } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
+import { nextTurn } from '../engine/turns.ts'
 import type { StoredEvent } from '../store/store.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { param, queryList, queryText, queryWhole, type Call, type Route } from './route.ts'
+import { commaList, upTo } from './query.ts'
+import { param, queryOf, type Call, type Route } from './route.ts'
 import { findJob } from './jobs.ts'
 import { matches, type EventFilter } from './event-view.ts'
 import { EventStream, type Gap } from './stream.ts'
@@ -12,13 +14,20 @@ import { EventStream, type Gap } from './stream.ts'
 const MOST_SCANNED = 20_000
 const CHUNK = 1_000
 
+const FILTERS = { types: commaList(), queues: commaList(), job_types: commaList() } as const
+/** For browsers, whose EventSource cannot send a header when it begins. */
+const RESUME = { last_event_id: text() } as const
+const POLL_QUERY = { ...FILTERS, ...RESUME, after: text(), limit: upTo(1, 1000) } as const
+const QUEUE_STREAM_QUERY = { types: commaList(), job_types: commaList(), queues: commaList(), ...RESUME } as const
+const STREAM_QUERY = {
+  channel: text({ pattern: /^(?:all|job:.+|queue:.+)$/, expected: 'job:<id>, queue:<name> or all' }),
+  ...FILTERS,
+  ...RESUME,
+} as const
+
 function filterOf(call: Call): EventFilter {
-  return {
-    types: queryList(call, 'types'),
-    queues: queryList(call, 'queues'),
-    jobTypes: queryList(call, 'job_types'),
-    subject: null,
-  }
+  const { types = [], queues = [], job_types: jobTypes = [] } = queryOf(call, FILTERS)
+  return { types, queues, jobTypes, subject: null }
 }
 
 /** The place an event id names. Unknown ids are refused, pruned ones are gone. */
@@ -38,13 +47,13 @@ export async function placeOf(engine: Engine, id: string, field: string): Promis
 async function poll(call: Call): Promise<Answer> {
   const { engine } = call
   const filter = filterOf(call)
-  const limit = queryWhole(call, 'limit', 1, 1000) ?? 100
-  const after = queryText(call, 'after')
+  const { limit = 100, after = null } = queryOf(call, POLL_QUERY)
   let place = after === null ? 0 : await placeOf(engine, after, 'after')
   const found: StoredEvent[] = []
   let cursor: StoredEvent | null = null
   let more = true
   for (let scanned = 0; more && found.length < limit && scanned < MOST_SCANNED; scanned += CHUNK) {
+    if (scanned > 0) await nextTurn(engine.host)
     const chunk = await engine.read((reads) => reads.eventsAfter(place, CHUNK))
     more = chunk.length === CHUNK
     for (const event of chunk) {
@@ -71,7 +80,7 @@ async function poll(call: Call): Promise<Answer> {
 
 /** One stream, of everything that fits; it ends with this job, where one is named. */
 async function stream(call: Call, filter: EventFilter, endsWith: Job | null): Promise<Answer> {
-  const asked = call.request.headers['last-event-id'] ?? queryText(call, 'last_event_id') ?? ''
+  const asked = call.request.headers['last-event-id'] ?? queryOf(call, RESUME).last_event_id ?? ''
   const from = asked === '' ? null : await placeOrGap(call.engine, asked)
   return sse(new EventStream(call.engine, filter, endsWith?.id ?? null).frames(from, call.request.signal))
 }
@@ -103,15 +112,13 @@ async function progressStream(call: Call): Promise<Answer> {
   return sse(new EventStream(call.engine, { ...ALL, subject: job.id }, job.id).progress(job.id, call.request.signal))
 }
 
-const FILTERS = { types: text(), queues: text(), job_types: text() }
-
 export const EVENT_ROUTES: readonly Route[] = [
   {
     method: 'GET',
     path: '/ojs/v1/events',
     tag: 'events',
     summary: 'Events, oldest first; with Accept: text/event-stream, as a stream',
-    query: { ...FILTERS, after: text(), limit: whole(1, 1000) },
+    query: POLL_QUERY,
     answers: { 410: 'The event in after has been pruned' },
     handle: (call) =>
       (call.request.headers['accept'] ?? '').includes('text/event-stream')
@@ -123,12 +130,12 @@ export const EVENT_ROUTES: readonly Route[] = [
     path: '/ojs/v1/events/stream',
     tag: 'events',
     summary: 'Events as they happen; channel=job:<id>, queue:<name> or all',
-    query: { channel: text(), ...FILTERS },
+    query: STREAM_QUERY,
+    answers: { 404: 'There is no such job' },
     handle: (call) => {
-      const channel = queryText(call, 'channel') ?? 'all'
+      const { channel = 'all' } = queryOf(call, STREAM_QUERY)
       if (channel.startsWith('job:')) return jobStream(call, channel.slice(4))
       if (channel.startsWith('queue:')) return stream(call, { ...filterOf(call), queues: [channel.slice(6)] }, null)
-      if (channel !== 'all') throw badField('channel', 'channel must be job:<id>, queue:<name> or all.')
       return stream(call, filterOf(call), null)
     },
   },
@@ -137,6 +144,7 @@ export const EVENT_ROUTES: readonly Route[] = [
     path: '/ojs/v1/jobs/:id/events',
     tag: 'events',
     summary: 'Events of one job as they happen; ends with the job',
+    query: RESUME,
     handle: (call) => jobStream(call, param(call, 'id')),
   },
   {
@@ -144,6 +152,7 @@ export const EVENT_ROUTES: readonly Route[] = [
     path: '/ojs/v1/queues/:name/events',
     tag: 'events',
     summary: 'Events of one queue as they happen',
+    query: QUEUE_STREAM_QUERY,
     handle: (call) => stream(call, { ...filterOf(call), queues: [param(call, 'name')] }, null),
   },
   {

@@ -5,9 +5,11 @@ import {
   elementsOf,
   iso,
   list,
-  membersOf,
+  textOfMember,
   object,
   oneOf,
+  retryComesAt,
+  ruled,
   whole,
   WORKER_ID_SHAPE,
   WORKER_STATES,
@@ -30,6 +32,7 @@ import {
   ACK_FIELDS,
   CHECKPOINT_FIELDS,
   checkpointOf,
+  ERROR_OR_REQUEUE,
   failureOf,
   fenceOf,
   JOB_ID,
@@ -53,9 +56,17 @@ const EXCHANGE_SHAPE = object(
   {
     worker_id: WORKER_ID_SHAPE,
     seq: whole(0),
-    checkpoints: list(object({ ...REPORT_FIELDS, ...CHECKPOINT_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
+    checkpoints: list(
+      object({ ...REPORT_FIELDS, ...CHECKPOINT_FIELDS }, { required: ['job_id', 'state'] }),
+      0,
+      MOST_REPORTS,
+    ),
     acks: list(object({ ...REPORT_FIELDS, ...ACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
-    nacks: list(object({ ...REPORT_FIELDS, ...NACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
+    nacks: list(
+      ruled(object({ ...REPORT_FIELDS, ...NACK_FIELDS }, { required: ['job_id'] }), ERROR_OR_REQUEUE),
+      0,
+      MOST_REPORTS,
+    ),
     beat: NAMELESS_BEAT_SHAPE,
     fetch: object({ ...FETCH_FIELDS, count: whole(0, 1000) }, { required: ['queues'] }),
     listen: object(
@@ -106,14 +117,13 @@ function exchangeOf(call: Call): Exchange {
   const { worker_id: workerId, listen } = read
   if (read.fetch?.count === 0 && listen === undefined)
     throw badField('fetch.count', 'fetch.count must be a whole number from 1 to 1000; 0 is allowed only with listen.')
-  const members = membersOf(call.text)
   /** Each entry with its text and its place. */
   const each = <Read extends ReportRead, Report>(
     key: 'checkpoints' | 'acks' | 'nacks',
     entries: readonly Read[] = [],
     rest: (entry: Read, source: string, at: string) => Report,
   ): (Report & Fence & { readonly jobId: string })[] => {
-    const sources = entries.length === 0 ? [] : elementsOf(members.get(key)?.value ?? '[]')
+    const sources = entries.length === 0 ? [] : elementsOf(textOfMember(call.text, key) ?? '[]')
     return entries.map((entry, index) => ({
       jobId: entry.job_id,
       ...fenceOf({ ...entry, worker_id: workerId }),
@@ -189,7 +199,7 @@ const nackedView = (job: Job): View => ({
   attempt: job.attempt,
   max_attempts: job.retry.maxAttempts,
   retry_delay_ms: job.state === 'retryable' ? (job.retryDelayMs ?? undefined) : undefined,
-  next_attempt_at: moment(job.nextRetryAt),
+  next_attempt_at: moment(retryComesAt(job)),
   discarded_at: moment(job.discardedAt),
 })
 

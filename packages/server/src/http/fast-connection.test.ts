@@ -317,3 +317,40 @@ test('a handler that breaks, or answers with what cannot be sent, ends the conne
     expect(socket.bytesRead).toBe(0)
   }
 })
+
+const POST = 'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n'
+
+test('what a connection holds of a message that is not complete is counted until it is served, handed over or gone', async () => {
+  const lane = await open(quick)
+  const held = (): number => lane.lane?.held.bytes ?? -1
+  const [served, handedOver, gone] = [await lane.connect(), await lane.connect(), await lane.connect()]
+  for (const socket of [served, handedOver, gone]) socket.resume().write(`${POST}12345`)
+  await lane.settled()
+  expect(held()).toBe(3 * (POST.length + 5))
+  served.write('6789')
+  for (const piece of '678') {
+    handedOver.write(piece)
+    await lane.settled()
+  }
+  for (const piece of ['9', 'H', 'EAD / HTTP/1.1\r\nHost: a\r\n\r\n']) handedOver.write(piece)
+  gone.destroy()
+  await lane.settled()
+  expect([held(), lane.calls.length]).toEqual([0, 3])
+})
+
+test('where all connections together hold too much, a message is handed over before it is complete', async () => {
+  const lane = await open(quick)
+  const [first, second] = [await lane.connect(), await lane.connect()]
+  first.resume().write(`${POST}12345`)
+  await lane.settled()
+  lane.lane?.held.change(16 * 1024 * 1024)
+  second.resume().write(`${POST}12345`)
+  await lane.settled()
+  expect([lane.calls.length, lane.byNode]).toEqual([0, 1])
+  second.write('6789')
+  first.write('6789')
+  await lane.called(2)
+  expect(lane.calls.map(({ body }) => body)).toEqual(['123456789', '123456789'])
+  await lane.settled()
+  expect(lane.lane?.held.bytes).toBe(16 * 1024 * 1024)
+})

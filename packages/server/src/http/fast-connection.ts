@@ -6,8 +6,10 @@
 import type { Socket } from 'node:net'
 import type { Handler } from './app.ts'
 import { headText } from './answer-head.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { Incoming } from './incoming.ts'
 import type { HttpResponse } from './message.ts'
+import { MAX_AT_ONCE, piecesOf } from './large-answer.ts'
 import { LARGEST_PLAIN_BODY, LARGEST_PLAIN_HEAD, readPlainRequest } from './plain-request.ts'
 
 /** What a connection needs of the lane it is on. */
@@ -15,12 +17,16 @@ export interface Lane {
   readonly handler: Handler
   /** Answers say so, and connections end with the last. */
   readonly isClosing: boolean
+  /** What all connections hold of messages that were not served yet. */
+  readonly held: HeldBytes
   /** The lines of a head that speak of the moment and the connection. */
   connectionLines(isLast: boolean): string
   /** The connection is over. */
   ended(connection: FastConnection): void
   /** It goes on with `node:http`. */
-  handOver(connection: FastConnection, socket: Socket): void
+  handOver(connection: FastConnection, socket: Socket, firstByteMs: number | null): void
+  /** For lengths only. */
+  nowMs(): number
 }
 
 /** So many looks without a request, and the connection is closed. */
@@ -73,8 +79,12 @@ export class FastConnection {
   readonly #open: Call[] = []
   /** What has come and was not served yet. */
   #held: Buffer = NOTHING
+  /** As much of it as was counted. */
+  #counted = 0
   /** In how many pieces. */
   #pieces = 0
+  /** When the first of them came. */
+  #firstByteMs = 0
   /** How often it was seen without an open call since something came. */
   #looks = 0
   #isStreaming = false
@@ -88,10 +98,19 @@ export class FastConnection {
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    if (this.#held.length === 0) this.#looks = 0
+    if (this.#held.length === 0) {
+      this.#looks = 0
+      this.#firstByteMs = this.#lane.nowMs()
+    }
     this.#held = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
     this.#pieces += 1
     this.#serveHeld()
+  }
+
+  #count(bytes: number): void {
+    if (bytes === this.#counted) return
+    this.#lane.held.change(bytes - this.#counted)
+    this.#counted = bytes
   }
 
   /** Who does not want to send any more is taken to be gone, as `node:http` does. */
@@ -108,6 +127,7 @@ export class FastConnection {
   }
 
   readonly #onClose = (): void => {
+    this.#count(0)
     this.#lane.ended(this)
     for (const call of this.#open) call.abort()
   }
@@ -133,20 +153,30 @@ export class FastConnection {
     while (at < this.#held.length && !this.#isLeaving && this.#hasRoom) {
       const request = readPlainRequest(this.#held, at)
       if (request === 'partial') {
-        if (at > 0) this.#pieces = 1
-        this.#isLeaving = this.#pieces >= MOST_PIECES
+        // What is left came with the last piece.
+        if (at > 0) [this.#pieces, this.#firstByteMs] = [1, this.#lane.nowMs()]
+        // `node:http` judges a message by its head before it holds the rest.
+        this.#isLeaving = this.#pieces >= MOST_PIECES || this.#lane.held.isFull
         break
       }
       if (request === 'other') this.#isLeaving = true
       else {
         at = request.end
-        void this.#serve(new Call(request.method, request.url, request.headers, request.body))
+        const call = new Call(request.method, request.url, request.headers, request.body)
+        if (this.#pieces > 1) call.sinceFirstByteMs = this.#sinceFirstByte()
+        void this.#serve(call)
       }
     }
     if (at > 0) this.#held = at === this.#held.length ? NOTHING : this.#held.subarray(at)
     if (this.#held.length === 0) this.#pieces = 0
+    this.#count(this.#held.length)
     if (this.#isLeaving && this.#open.length === 0) this.#leave()
     else this.#pace()
+  }
+
+  #sinceFirstByte(): () => number {
+    const firstMs = this.#firstByteMs
+    return () => this.#lane.nowMs() - firstMs
   }
 
   async #serve(call: Call): Promise<void> {
@@ -162,8 +192,10 @@ export class FastConnection {
   #answerInOrder(): void {
     for (let call = this.#open[0]; call?.answer != null && this.#canAnswer; call = this.#open[0]) {
       const { answer } = call
-      if (typeof answer.body === 'string') this.#write(call.textOf(answer, answer.body))
-      else void this.#stream(answer, answer.body)
+      const { body } = answer
+      if (typeof body !== 'string') void this.#stream(answer, body)
+      else if (body.length <= MAX_AT_ONCE) this.#write(call.textOf(answer, body))
+      else void this.#stream(answer, piecesOf(body), Buffer.byteLength(body))
     }
     if (this.#held.length > 0) this.#serveHeld()
   }
@@ -178,20 +210,28 @@ export class FastConnection {
     if (isLast) this.#socket.destroySoon()
   }
 
-  async #stream({ status, headers }: HttpResponse, body: AsyncIterable<string>): Promise<void> {
+  /** `length`: how many bytes the body has, if that is known. */
+  async #stream(
+    { status, headers }: HttpResponse,
+    body: AsyncIterable<string> | Iterable<string>,
+    length: number | null = null,
+  ): Promise<void> {
     const socket = this.#socket
+    const framing = length === null ? 'Transfer-Encoding: chunked' : `Content-Length: ${String(length)}`
     this.#isStreaming = true
     try {
-      socket.write(`${headText(status, headers)}${this.#lane.connectionLines(false)}Transfer-Encoding: chunked\r\n\r\n`)
+      socket.write(`${headText(status, headers)}${this.#lane.connectionLines(false)}${framing}\r\n\r\n`)
       for await (const chunk of body) {
         if (socket.destroyed) break
         const size = Buffer.byteLength(chunk)
         // A chunk of nothing would be the end.
-        if (size > 0 && !socket.write(`${size.toString(16)}\r\n${chunk}\r\n`)) await drained(socket)
+        if (size === 0) continue
+        const framed = length === null ? `${size.toString(16)}\r\n${chunk}\r\n` : chunk
+        if (!socket.write(framed)) await drained(socket)
       }
       this.#isStreaming = false
       if (!socket.writable) return
-      socket.write('0\r\n\r\n')
+      if (length === null) socket.write('0\r\n\r\n')
       if (this.#answered()) socket.destroySoon()
       this.#answerInOrder()
     } catch {
@@ -212,7 +252,8 @@ export class FastConnection {
 
   /** Reading goes on as long as may be: it is how one learns that the caller has hung up. */
   #pace(): void {
-    if (this.#held.length > MOST_HELD || this.#socket.writableNeedDrain) this.#socket.pause()
+    const most = this.#lane.held.isFull ? 0 : MOST_HELD
+    if (this.#held.length > most || this.#socket.writableNeedDrain) this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()
   }
 
@@ -221,10 +262,11 @@ export class FastConnection {
     if (socket.destroyed || socket.readableEnded) return
     socket.off('data', this.#onData).off('end', this.#onEnd).off('drain', this.#onDrain)
     socket.off('error', this.#onError).off('close', this.#onClose)
+    this.#count(0)
     // Paused, so that what is put back waits for the next reader.
     socket.pause()
     socket.unshift(this.#held)
-    this.#lane.handOver(this, socket)
+    this.#lane.handOver(this, socket, this.#held.length === 0 ? null : this.#firstByteMs)
     socket.resume()
   }
 }

@@ -15,16 +15,22 @@ import type { Socket } from 'node:net'
 import type { Host, Timer } from '@curfew/core'
 import type { Handler } from './app.ts'
 import { FastConnection, type Lane } from './fast-connection.ts'
+import { FirstByte } from './first-byte.ts'
+import { HeldBytes } from './held-bytes.ts'
 
 /** How long a connection may be idle: in the answers, and for node:http. */
 export const KEEP_ALIVE_MS = 65_000
 /** How often every connection is looked at. */
 const LOOK_MS = 5_000
 
+/** Of messages that are not complete, or have to wait, on all connections. More is for `node:http`, or left in the line. */
+const MAX_HELD = 16 * 1024 * 1024
+
 const KEPT = `keep-alive\r\nKeep-Alive: timeout=${String(KEEP_ALIVE_MS / 1000)}\r\n`
 
 export class FastLane implements Lane {
   readonly handler: Handler
+  readonly held = new HeldBytes(MAX_HELD)
   readonly #server: Server
   readonly #machine: Host
   /** How `node:http` takes a connection. */
@@ -65,9 +71,14 @@ export class FastLane implements Lane {
     this.#connections.delete(connection)
   }
 
-  handOver(connection: FastConnection, socket: Socket): void {
+  handOver(connection: FastConnection, socket: Socket, firstByteMs: number | null): void {
     this.#connections.delete(connection)
     for (const take of this.#toNode) take.call(this.#server, socket)
+    new FirstByte(socket, firstByteMs, () => this.nowMs())
+  }
+
+  nowMs(): number {
+    return this.#machine.monotonicMs()
   }
 
   connectionLines(isLast: boolean): string {

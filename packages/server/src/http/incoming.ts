@@ -5,8 +5,10 @@ export class Incoming implements HttpRequest {
   readonly method: string
   readonly url: string
   readonly headers: HttpRequest['headers']
-  body: string
-  arriving?: Promise<string>
+  readonly body: string
+  sinceFirstByteMs?: (() => number) | undefined
+  arriving?: () => Promise<string>
+  skipping?: () => Promise<boolean>
   #controller: AbortController | null = null
   #gone = false
   #undelivered: (() => void) | null = null

@@ -3,24 +3,25 @@ import {
   badField,
   ENQUEUE_SHAPE,
   explain as explainJob,
+  flag,
   isTerminal,
-  isUuidV7,
-  JOB_STATES,
+  JOB_QUERY_SHAPES,
   list,
+  MAX_VALUES_OF_MANY,
   MOST_IN_BATCH,
   notFound,
   object,
   OjsError,
-  oneOf,
   PATCH_SHAPE,
-  QUEUE_SHAPE,
   readBatch,
+  readCursor,
   readEnqueue,
+  readJobQuery,
   renderJob,
+  retryHistory,
   seconds,
   text,
-  TYPE_SHAPE,
-  whole,
+  UUID_V7,
   type Job,
   type Json,
   type Liveness,
@@ -32,12 +33,25 @@ import { enqueue, enqueueBatch, plan } from '../engine/enqueue.ts'
 import { aheadWhenThereIsRoom, NO_PATIENCE, whenThereIsRoom, type Patience } from '../engine/rooms.ts'
 import { pressureHeaders } from './errors.ts'
 import { patch } from '../engine/patch.ts'
+import { inPieces, inTurns } from '../engine/turns.ts'
 import type { Engine } from '../engine/engine.ts'
+import { countSelected, selectJobs } from '../engine/job-list.ts'
+import { jobAnswer } from './job-view.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
+import { MINIMAL_APPLIED, minimalJob, prefersMinimal } from './prefer.ts'
 import { limitHeaders } from './rate-limit-routes.ts'
-import { pagingOf, paginationOf, param, queryText, queryWhole, tenantOf, type Call, type Route } from './route.ts'
+import { PAGES, upTo } from './query.ts'
+import { listPaginationOf, pagingOf, param, queryOf, tenantOf, type Call, type Route } from './route.ts'
+
+/** Where a list goes on after the last of the page before. */
+export const CURSOR = text({ pattern: UUID_V7, expected: 'a next_cursor from an earlier answer' })
+
+const RESULT_QUERY = { wait: flag(), timeout: upTo(1, 300) } as const
 
 const BATCH_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BATCH) }, { required: ['jobs'] })
+
+/** The parameters of a list of jobs. */
+export const LIST_QUERY = { ...JOB_QUERY_SHAPES, cursor: text(), ...PAGES } as const
 
 export const JOB_ROUTES: readonly Route[] = [
   {
@@ -54,7 +68,7 @@ export const JOB_ROUTES: readonly Route[] = [
     },
     handle: async (call) => {
       const { engine } = call
-      const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call))
+      const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call), engine.settings.strict)
       const command = enqueue(engine, request)
       const { value, durable } = await aheadWhenThereIsRoom(engine, command, patienceOf(call))
       const { job, deduplicated, pressure } = value
@@ -63,8 +77,8 @@ export const JOB_ROUTES: readonly Route[] = [
         Object.assign(headers, await limitHeaders(engine, job))
       if (pressure !== null) Object.assign(headers, underPressure(pressure))
       return deduplicated
-        ? { status: 200, headers, body: `{"job":${renderJob(job)},"deduplicated":true}`, durable }
-        : { status: 201, headers, body: `{"job":${renderJob(job)}}`, durable }
+        ? { status: 200, headers, body: jobAnswer(renderJob(job), '"deduplicated":true'), durable }
+        : { status: 201, headers, body: jobAnswer(renderJob(job)), durable }
     },
   },
   {
@@ -72,7 +86,8 @@ export const JOB_ROUTES: readonly Route[] = [
     path: '/ojs/v1/jobs/batch',
     tag: 'jobs',
     summary: 'Enqueue many jobs: all or none',
-    body: { shape: BATCH_SHAPE },
+    body: { shape: BATCH_SHAPE, maxValues: MAX_VALUES_OF_MANY },
+    prefersReturn: true,
     answers: {
       201: 'The jobs in the order of the request; those that were there already say "deduplicated": true',
       409: 'An id is taken, or there is a job for the same work: nothing was stored',
@@ -80,13 +95,18 @@ export const JOB_ROUTES: readonly Route[] = [
     },
     handle: async (call) => {
       const { engine } = call
-      const command = enqueueBatch(engine, readBatch(call.text, call.json, engine.now(), tenantOf(call)))
+      const { strict } = engine.settings
+      const reading = readBatch(call.text, call.json, engine.now(), tenantOf(call), strict)
+      const read = inPieces(engine.host, reading)
+      const command = enqueueBatch(engine, read instanceof Promise ? await read : read)
       const all = await whenThereIsRoom(engine, command, patienceOf(call))
       const pressure = all.findLast((enqueued) => enqueued.pressure !== null)?.pressure ?? null
+      const isMinimal = prefersMinimal(call)
+      const view = isMinimal ? ({ job, deduplicated }: Enqueued) => minimalJob(job, deduplicated) : enqueuedView
       return {
         status: 201,
-        headers: pressure === null ? {} : underPressure(pressure),
-        body: objectOf({ jobs: arrayOf(all.map(enqueuedView)), count: String(all.length) }),
+        headers: { ...(pressure === null ? {} : underPressure(pressure)), ...(isMinimal ? MINIMAL_APPLIED : {}) },
+        body: objectOf({ jobs: arrayOf(await inTurns(engine.host, all, view)), count: String(all.length) }),
       }
     },
   },
@@ -97,9 +117,9 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'Show what an enqueue would mean: every limit, which wins, which attempts fit. Nothing is stored',
     body: { shape: ENQUEUE_SHAPE },
     handle: async (call) => {
-      const planned = await call.engine.run(
-        plan(call.engine, readEnqueue(call.text, call.json, call.engine.now(), tenantOf(call))),
-      )
+      const { engine } = call
+      const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call), engine.settings.strict)
+      const planned = await engine.run(plan(engine, request))
       return { body: JSON.stringify(planned) }
     },
   },
@@ -108,14 +128,7 @@ export const JOB_ROUTES: readonly Route[] = [
     path: '/ojs/v1/jobs',
     tag: 'jobs',
     summary: 'List jobs, newest first',
-    query: {
-      queue: QUEUE_SHAPE,
-      state: oneOf(...JOB_STATES),
-      type: TYPE_SHAPE,
-      limit: whole(1, 200),
-      cursor: text(),
-      offset: whole(0),
-    },
+    query: LIST_QUERY,
     handle: (call) => listJobs(call, 50, 'jobs'),
   },
   {
@@ -125,7 +138,7 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'A job as it is now',
     handle: async (call) => {
       const { job, life } = await findJob(call)
-      return { body: `{"job":${renderJob(job, life)}}` }
+      return { body: jobAnswer(renderJob(job, life)) }
     },
   },
   {
@@ -136,7 +149,7 @@ export const JOB_ROUTES: readonly Route[] = [
     body: { shape: PATCH_SHAPE },
     handle: async (call) => {
       const job = await call.engine.run(patch(call.engine, param(call, 'id'), call.json))
-      return { body: `{"job":${renderJob(job)}}` }
+      return { body: jobAnswer(renderJob(job)) }
     },
   },
   {
@@ -147,7 +160,7 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'Cancel a job; an active one at once',
     handle: async (call) => {
       const { job, previous } = await call.engine.run(cancel(param(call, 'id')))
-      return { body: `{"job":${renderJob(job, undefined, `"previous_state":"${previous}"`)}}` }
+      return { body: jobAnswer(renderJob(job, undefined, `"previous_state":"${previous}"`)) }
     },
   },
   {
@@ -157,7 +170,7 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'Make a pending job available',
     handle: async (call) => {
       const job = await call.engine.run(activate(param(call, 'id')))
-      return { body: `{"job":${renderJob(job)}}` }
+      return { body: jobAnswer(renderJob(job)) }
     },
   },
   {
@@ -172,10 +185,17 @@ export const JOB_ROUTES: readonly Route[] = [
   },
   {
     method: 'GET',
+    path: '/ojs/v1/jobs/:id/retries',
+    tag: 'jobs',
+    summary: 'The attempts of a job that failed, oldest first: its error and the time of the next attempt',
+    handle: async (call) => ({ body: JSON.stringify(retryHistory((await findJob(call)).job)) }),
+  },
+  {
+    method: 'GET',
     path: '/ojs/v1/jobs/:id/result',
     tag: 'jobs',
     summary: 'The result; with wait=true, wait for it',
-    query: { wait: oneOf('true', 'false'), timeout: whole(1, 300) },
+    query: RESULT_QUERY,
     answers: { 408: 'Still not finished when the wait was over', 410: 'It was finished and has been removed since' },
     handle: (call) => result(call),
   },
@@ -217,29 +237,18 @@ export async function livenessOf(engine: Engine, job: Job): Promise<Liveness> {
 }
 
 export async function listJobs(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
+  const { engine } = call
   const paging = pagingOf(call, byDefault)
-  const state = queryText(call, 'state')
-  const known = JOB_STATES.find((name) => name === state) ?? null
-  if (state !== null && known === null) throw badField('state', `state must be one of ${JOB_STATES.join(', ')}.`)
-  if (paging.cursor !== null && !isUuidV7(paging.cursor))
-    throw badField('cursor', 'cursor must be a next_cursor from an earlier answer.')
-  const filter = {
-    queue: queryText(call, 'queue'),
-    state: known,
-    type: queryText(call, 'type'),
-    tenant: tenantOf(call),
-  }
-  const { jobs: found, total } = await call.engine.read((reads) =>
-    reads.jobs(filter, paging.cursor, { offset: paging.offset, limit: paging.limit + 1 }),
-  )
-  const jobs = found.slice(0, paging.limit)
-  const next = found.length > paging.limit ? (jobs.at(-1)?.id ?? null) : null
+  const filter = { ...readJobQuery((name) => call.query.texts.get(name) ?? null), tenant: tenantOf(call) }
+  const cursor = paging.cursor === null ? null : readCursor(paging.cursor, filter)
+  const page = await selectJobs(engine, filter, cursor, paging)
+  const count = await countSelected(engine, filter, cursor, paging, page)
   const rendered: string[] = []
-  for (const job of jobs) rendered.push(renderJob(job, await livenessOf(call.engine, job)))
+  for (const job of page.jobs) rendered.push(renderJob(job, await livenessOf(engine, job)))
   return {
     body: objectOf({
       [key]: arrayOf(rendered),
-      pagination: JSON.stringify(paginationOf(paging, total, jobs.length, next)),
+      pagination: JSON.stringify(listPaginationOf(paging, count, page)),
     }),
   }
 }
@@ -247,8 +256,8 @@ export async function listJobs(call: Call, byDefault: number, key: 'jobs' | 'ite
 async function result(call: Call): Promise<Answer> {
   const { engine } = call
   const id = param(call, 'id')
-  const waits = queryText(call, 'wait') === 'true'
-  const timeoutMs = (queryWhole(call, 'timeout', 1, 300) ?? 30) * 1000
+  const { wait: waits = false, timeout = 30 } = queryOf(call, RESULT_QUERY)
+  const timeoutMs = timeout * 1000
   const look = (): Promise<Job | null> => engine.read((reads) => reads.job(id))
   let job = await look()
   if (job === null) {

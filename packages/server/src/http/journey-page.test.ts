@@ -22,7 +22,7 @@ describe('the page of a run', () => {
     const end = anEnd('Timeout', { terminatedAtState: 'checks/risk/score' })
     const page = pageOf(anEndedRun('Timeout', 30_004, { end, overshootMs: millis(4) }))
     expect(page).toContain('timed out')
-    expect(page).toContain('Its time was up in <code>checks/risk/score</code>, noticed 4 ms after the deadline.')
+    expect(page).toContain('Its time was up in <code>checks/risk/score</code>, decided 4 ms after the deadline.')
     expect(page).toContain('<strong>ORDER_TIMEOUT</strong> screening took longer than 30 s')
   })
 

@@ -2,9 +2,17 @@
  * One run on one page: its budget as a bar, and below it every state as a bar on the same axis, with the deadline and
  * how it ended. Plain HTML that needs no script and loads nothing; while the run goes on, it asks for itself again.
  *
- * Everything that comes from a definition is escaped. What a run works on is not shown at all.
+ * Everything that comes from a definition or from data is escaped. Data has its secrets masked (core/journey-history.ts).
  */
-import { LIMITED_BY, readableDuration, runUrl, type Run, type RunExplanation, type StateSpan } from '@curfew/core'
+import {
+  LIMITED_BY,
+  readableDuration,
+  runLateness,
+  runUrl,
+  type Run,
+  type RunExplanation,
+  type StateSpan,
+} from '@curfew/core'
 import { escape, pageOf } from './page.ts'
 
 /** Bars are drawn on so many units, whatever the width of the window. */
@@ -55,6 +63,7 @@ ${explained.states.map((span) => rowOf(span, axis)).join('\n')}
     </tbody>
   </table>
 </section>
+${dataOf(explained)}
 <nav>${linksOf(run)}</nav>`,
   })
 }
@@ -89,7 +98,7 @@ function endingOf({ ending }: RunExplanation): string {
   const { error, terminationKind, terminatedAtState, marginMs, overshootMs } = ending
   const how =
     terminationKind === 'Timeout'
-      ? `Its time was up in <code>${escape(terminatedAtState)}</code>${overshootMs === undefined ? '' : `, noticed ${String(overshootMs)} ms after the deadline`}.`
+      ? `Its time was up in <code>${escape(terminatedAtState)}</code>${overshootMs === undefined ? '' : `, ${runLateness(ending)}`}.`
       : `Ended in <code>${escape(terminatedAtState)}</code>, ${readableDuration(marginMs ?? 0)} before the deadline.`
   const why = error === undefined ? '' : `<p><strong>${escape(error.code)}</strong> ${escape(error.reason)}</p>`
   return `<div class="ending"><p>${how}</p>${why}</div>`
@@ -165,6 +174,31 @@ function rowOf(span: StateSpan, axis: Axis): string {
         <td class="took">${readableDuration(span.durationMs)}${own}</td></tr>`
 }
 
+// ---- What it worked on ----
+
+/** Longer texts are cut: the history has all of it. */
+const LONGEST_SHOWN = 2_000
+
+function dataOf({ input, states }: RunExplanation): string {
+  const parts = [
+    ...(input === undefined ? [] : [['Input', input] as const]),
+    ...states.flatMap(({ state, visit, wrote }) =>
+      wrote === undefined ? [] : [[`${state} wrote (visit ${String(visit)})`, wrote] as const],
+    ),
+  ]
+  if (parts.length === 0) return ''
+  return `<section aria-labelledby="data">
+  <h2 id="data">Data</h2>
+  <p class="note">Members that look like secrets are masked.</p>
+${parts.map(([title, value]) => `  <details><summary>${escape(title)}</summary><pre>${escape(shownJson(value))}</pre></details>`).join('\n')}
+</section>`
+}
+
+function shownJson(value: object): string {
+  const text = JSON.stringify(value, null, 2)
+  return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}\n…` : text
+}
+
 const GROUPS: Readonly<Record<string, string>> = {
   task: 'work',
   wait: 'waiting',
@@ -197,6 +231,7 @@ function linksOf({ id, compensates, compensatedBy }: Run): string {
     [here, 'Status'],
     [`${here}/result`, 'Result'],
     [`${here}/explain`, 'Explanation'],
+    [`${here}/history`, 'History'],
     ...(compensates === null ? [] : [[pageUrl(compensates.id), 'Cleans up after this run']]),
     ...(compensatedBy === null ? [] : [[pageUrl(compensatedBy), 'Cleaned up by this run']]),
   ]

@@ -54,17 +54,20 @@ export class TestLane {
   #barrier: Socket | null = null
 
   private constructor(handler: Handler, isFast: boolean, machine: Host) {
-    const recording: Handler = (request) => {
-      if (request.url === '/barrier') return Promise.resolve({ status: 204, headers: {}, body: '' })
-      const { method, url, headers, body } = request
+    const recording: Handler = async (request) => {
+      if (request.url === '/barrier') return { status: 204, headers: {}, body: '' }
+      const { method, url, headers } = request
+      const body = request.arriving === undefined ? request.body : await request.arriving()
+      Object.assign(request, { body })
       this.calls.push({ method, url, headers, body })
       this.#bell.emit('call')
       return handler(request)
     }
     this.server = nodeServer(recording)
-    this.server.on('request', ({ url }) => {
-      if (url !== '/barrier') this.byNode += 1
-    })
+    for (const event of ['request', 'checkContinue'] as const)
+      this.server.on(event, ({ url }) => {
+        if (url !== '/barrier') this.byNode += 1
+      })
     this.lane = isFast ? new FastLane(this.server, recording, machine) : null
   }
 

@@ -33,6 +33,36 @@ afterEach(async () => {
   }
 })
 
+describe('a request', () => {
+  const seen: Handler = async ({ url, headers, arriving, skipping }) => {
+    const hasBody = url === '/skip' ? await skipping?.() : null
+    const body = url === '/read' ? await arriving?.() : null
+    return { status: 200, headers: {}, body: JSON.stringify({ host: headers['host'], hasBody, body }) }
+  }
+  const sent = async (text: string): Promise<unknown> => {
+    const [packet = ''] = await packets(text, seen)
+    return JSON.parse(packet.slice(packet.indexOf('\r\n\r\n')))
+  }
+
+  test.each([
+    ['GET http://evil.test:1/x HTTP/1.1\r\nHost: localhost', 'evil.test:1, localhost'],
+    ['GET http://localhost/x HTTP/1.1\r\nHost: evil.test', 'localhost, evil.test'],
+    ['GET http://localhost/x HTTP/1.1\r\nHost: localhost', 'localhost'],
+    ['GET http://evil.test/x HTTP/1.0', 'evil.test'],
+    ['GET /x?http://evil.test/ HTTP/1.1\r\nHost: localhost', 'localhost'],
+  ])('that begins with %j is for the host %s', async (head, host) => {
+    expect(await sent(`${head}\r\n\r\n`)).toMatchObject({ host })
+  })
+
+  test('has a body that can be taken from the line without being kept', async () => {
+    const chunked = (path: string, body: string): string =>
+      `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`
+    expect(await sent(chunked('/skip', '2\r\nab\r\n'))).toMatchObject({ hasBody: true })
+    expect(await sent(chunked('/skip', ''))).toMatchObject({ hasBody: false })
+    expect(await sent(chunked('/read', '2\r\nab\r\n3\r\né-\r\n1\r\nx\r\n'))).toMatchObject({ body: 'abé-x' })
+  })
+})
+
 describe('an answer', () => {
   test('of text leaves in one packet: our headers in their order, its length in bytes, the body', async () => {
     const [packet = '', ...more] = await packets(asking('GET'), answering(200, 'grün'))
@@ -133,7 +163,7 @@ describe('a call whose time runs from its first line on', () => {
     const calls = new EventEmitter()
     const { socket, received } = await calling(async ({ body, arriving }) => {
       calls.emit('served', body)
-      return { status: 200, headers: {}, body: `got ${(await arriving) ?? 'nothing'}` }
+      return { status: 200, headers: {}, body: `got ${(await arriving?.()) ?? 'nothing'}` }
     })
     const served = once(calls, 'served')
     socket.write(HEAD + 'ab')
@@ -154,7 +184,7 @@ describe('a call whose time runs from its first line on', () => {
     const { socket, received } = await calling(async ({ arriving }) => ({
       status: 400,
       headers: {},
-      body: (await arriving?.catch((error: Error) => error.message)) ?? '',
+      body: (await arriving?.().catch((error: Error) => error.message)) ?? '',
     }))
     socket.write(Buffer.from(HEAD, 'latin1'))
     socket.write(Buffer.from([0x22, 0xff, 0xfe, 0x22]))

@@ -1,18 +1,22 @@
 /**
- * Sockets: node:http in front of the handler, and a fast lane in front of node:http. Reads bodies within bounds, streams
- * answers with backpressure.
+ * Sockets: node:http in front of the handler, and a fast lane in front of node:http. Bounds the connections and what is
+ * read from them, streams answers with backpressure. The handler is called when the head of a request is there, and asks
+ * for the body itself: what it refuses by the head is never held.
  */
-import { isUtf8 } from 'node:buffer'
-import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
-import { LARGEST_BODY, OjsError, type Host } from '@curfew/core'
-import { REQUEST_ID, type Handler } from './app.ts'
-import { refusal } from './errors.ts'
+import type { Host, Timer } from '@curfew/core'
+import type { Log } from '../engine/engine.ts'
+import type { Handler } from './app.ts'
 import { FastLane, KEEP_ALIVE_MS } from './fast-lane.ts'
+import { FirstByte } from './first-byte.ts'
+import { HeldBytes } from './held-bytes.ts'
 import { Incoming } from './incoming.ts'
-import { isTimed, OJS_MEDIA, type HttpRequest, type HttpResponse } from './message.ts'
+import { MAX_AT_ONCE, piecesOf } from './large-answer.ts'
+import type { HttpResponse } from './message.ts'
+import { refusedHead } from './odd-head.ts'
+import { RequestBody } from './request-body.ts'
 
 type Headers = HttpResponse['headers']
 
@@ -23,9 +27,27 @@ export interface Listener {
   close(graceMs: number): Promise<void>
 }
 
-export async function listen(handler: Handler, machine: Host, host: string, port: number): Promise<Listener> {
+export interface ListenOptions {
+  readonly maxConnections: number
+  readonly log: Pick<Log, 'warn'>
+}
+
+/** Of all bodies that are being read at a time. */
+const MAX_BODY_BYTES = 64 * 1024 * 1024
+/** How long a caller that was answered early may be silent before its connection is closed. */
+const LINGER_MS = 1_000
+const DROPS_LOGGED_EVERY_MS = 10_000
+
+export async function listen(
+  handler: Handler,
+  machine: Host,
+  host: string,
+  port: number,
+  options: ListenOptions = { maxConnections: 10_000, log: { warn: () => {} } },
+): Promise<Listener> {
   const server = nodeServer(handler)
   const lane = new FastLane(server, handler, machine)
+  boundConnections(server, machine, options)
   server.listen(port, host)
   await once(server, 'listening').catch((error: unknown) => {
     // Its timer would keep the process alive.
@@ -41,25 +63,70 @@ export function nodeServer(handler: Handler): Server {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: 120_000 })
   // No list of open calls: a Map that every call enters and leaves grows old by its outgrown tables, which hold on to the
   // calls of their time; the collector then cost a tenth of every request.
-  server.on('request', (request, response) => {
+  const held = new HeldBytes(MAX_BODY_BYTES)
+  const take = (request: IncomingMessage, response: ServerResponse, isAnnounced: boolean): void => {
     const { method = 'GET', headers } = request
-    const url = pathOf(request.url ?? '/')
-    const incoming = new Incoming(method, url, headers as Record<string, string | undefined>)
+    const body = new RequestBody(request, held)
+    const target = request.url ?? '/'
+    const incoming = new Incoming(method, pathOf(target), named(headers as Record<string, string>, target))
+    incoming.sinceFirstByteMs = FirstByte.of(request)
+    incoming.arriving = () => {
+      if (isAnnounced) response.writeContinue()
+      return body.text()
+    }
+    incoming.skipping = () => {
+      if (isAnnounced) response.writeContinue()
+      return body.skip()
+    }
     response.on('close', () => {
       // Not after an answer: an abort costs more than the rest of a request (it takes a stack trace).
       if (!response.writableFinished) incoming.abort()
     })
-    if (isTimed(url)) {
-      incoming.arriving = arriving(request)
-      void serve(server, handler, incoming, '', response)
-    } else readBody(request, (body) => void serve(server, handler, incoming, body, response))
+    const refused = refusedHead(request)
+    void serve(server, refused === null ? handler : () => Promise.resolve(refused), incoming, body, response)
+  }
+  server.on('request', (request, response) => {
+    take(request, response, false)
+  })
+  server.on('checkContinue', (request, response) => {
+    take(request, response, true)
   })
   return server
 }
 
-/** A target may also name the server, as it does towards a proxy (RFC 9112 §3.2.2). */
+/** Those beyond the bound are closed at once, and counted in the log now and then. */
+function boundConnections(server: Server, machine: Host, { maxConnections, log }: ListenOptions): void {
+  server.maxConnections = maxConnections
+  let closed = 0
+  let timer: Timer | null = null
+  const tell = (): void => {
+    timer = null
+    if (closed === 0) return
+    log.warn({ maxConnections, closed }, 'connections beyond --max-connections were closed')
+    closed = 0
+    timer = machine.setTimer(DROPS_LOGGED_EVERY_MS, tell)
+  }
+  server.on('drop', () => {
+    closed += 1
+    if (timer === null) tell()
+  })
+  server.on('close', () => timer?.cancel())
+}
+
+const AUTHORITY = /^https?:\/\/([^/?]*)/i
+
+/**
+ * A target may also name the server, as it does towards a proxy (RFC 9112 §3.2.2). Where `Host` names another one, both
+ * are kept, as one value that is the name of no server.
+ */
+function named(headers: Record<string, string | undefined>, target: string): Record<string, string | undefined> {
+  const host = target.startsWith('/') ? undefined : AUTHORITY.exec(target)?.[1]
+  if (host === undefined || host === headers['host']) return headers
+  return { ...headers, host: headers['host'] === undefined ? host : `${host}, ${headers['host']}` }
+}
+
 function pathOf(target: string): string {
-  const path = target.replace(/^https?:\/\/[^/?]*/i, '')
+  const path = target.replace(AUTHORITY, '')
   return path.startsWith('?') || path === '' ? `/${path}` : path
 }
 
@@ -81,94 +148,69 @@ async function serve(
   server: Server,
   handler: Handler,
   incoming: Incoming,
-  read: string | OjsError,
+  sent: RequestBody,
   response: ServerResponse,
 ): Promise<void> {
   try {
-    if (typeof read === 'string') incoming.body = read
-    const { status, headers, body } = typeof read === 'string' ? await handler(incoming) : failed(read, incoming)
+    const { status, headers, body } = await handler(incoming)
     // The connection may have ended meanwhile, be it by what the caller sent behind this request. Node fails an assertion
     // of its own, and the process with it, when such a request is answered while others wait behind it.
     if (!response.req.socket.writable) return
+    const isEarly = !response.req.complete
     // Node would keep the connection for a next request, and that would hold up a server that stops.
     // Nor is there a next request behind one of which a part is still to come.
-    if (!server.listening || !response.req.complete) response.shouldKeepAlive = false
+    if (!server.listening || isEarly) response.shouldKeepAlive = false
     const isHead = incoming.method === 'HEAD'
-    if (typeof body === 'string') writeText(response, status, headers, body, isHead)
-    else await writeStream(response, status, headers, body, isHead)
+    if (typeof body !== 'string') return await writeStream(response, status, headers, body, isHead)
+    if (body.length > MAX_AT_ONCE && !isEarly) {
+      const sized = { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }
+      return await writeStream(response, status, sized, piecesOf(body), isHead)
+    }
+    writeText(response, status, headers, body, isHead)
+    if (isEarly) endEarly(response, sent)
+    else response.end()
   } catch {
     response.destroy()
   }
 }
 
-/** The same as a promise, for those who begin without it. It never ends when the caller hangs up. */
-function arriving(request: IncomingMessage): Promise<string> {
-  const body = new Promise<string>((resolve, reject) => {
-    readBody(request, (read) => {
-      if (typeof read === 'string') resolve(read)
-      else reject(read)
-    })
+/**
+ * Ends our side of a connection on which a part of the request is still to come, and drops that part until the caller ends
+ * its side. Closed at once, as Node does after a last answer, it would be reset, and the answer lost.
+ */
+function endEarly(response: ServerResponse, sent: RequestBody): void {
+  const { req: request } = response
+  const { socket } = request
+  const close = socket.destroySoon.bind(socket)
+  socket.destroySoon = () => {
+    if (request.complete) return close()
+    socket.end()
+    socket.setTimeout(LINGER_MS, () => socket.destroy())
+  }
+  sent.drop(() => {
+    if (response.writableFinished) socket.destroy()
   })
-  // The call may be answered before, and then nobody asks.
-  body.catch(() => {})
-  return body
+  response.end()
 }
 
-/** Gives the body as text, or a refusal; nothing when the caller hangs up before its end. */
-function readBody(request: IncomingMessage, done: (body: string | OjsError) => void): void {
-  const chunks: Buffer[] = []
-  let size = 0
-  request.on('data', (chunk: Buffer) => {
-    size += chunk.length
-    if (size <= LARGEST_BODY) chunks.push(chunk)
-    else {
-      chunks.length = 0
-      // The rest is read and dropped, up to a bound, so that the refusal can be read by the sender.
-      if (size > 4 * LARGEST_BODY) request.destroy()
-    }
-  })
-  request.on('end', () => {
-    if (size > LARGEST_BODY)
-      done(new OjsError('payload_too_large', `The body is larger than ${String(LARGEST_BODY)} bytes.`))
-    else done(decode(chunks))
-  })
-}
-
-function decode(chunks: readonly Buffer[]): string | OjsError {
-  const [first] = chunks
-  if (first === undefined) return ''
-  const bytes = chunks.length === 1 ? first : Buffer.concat(chunks)
-  return isUtf8(bytes) ? bytes.toString('utf8') : new OjsError('invalid_payload', 'The body is not valid UTF-8.')
-}
-
-/** The application has not seen this call: what every answer has is added here. */
-function failed(error: OjsError, { headers: sentHeaders }: HttpRequest): HttpResponse {
-  const sent = sentHeaders['x-request-id']
-  const requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : `req_${randomUUID()}`
-  const { status = 500, headers = {}, body } = refusal(error, requestId, false)
-  const always = { 'Content-Type': OJS_MEDIA, 'OJS-Version': '1.0', 'X-Request-Id': requestId, Connection: 'close' }
-  return { status, headers: { ...always, ...headers }, body }
-}
-
+/** All of it but the end. */
 function writeText(response: ServerResponse, status: number, headers: Headers, body: string, isHead: boolean): void {
   const fields: string[] = []
   for (const name in headers) fields.push(name, headers[name] ?? '')
   if (status !== 204) fields.push('Content-Length', String(Buffer.byteLength(body)))
   response.writeHead(status, fields)
-  if (status !== 204 && !isHead) {
-    // Head and body leave as one text; `end(body)` would make two of it, which costs more than all of the above.
-    response.cork()
-    response.write(body)
-    response.uncork()
-  }
-  response.end()
+  if (status === 204 || isHead) return
+  // Head and body leave as one text; `end(body)` would make two of it, which costs more than all of the above.
+  response.cork()
+  response.write(body)
+  response.uncork()
 }
 
 async function writeStream(
   response: ServerResponse,
   status: number,
   headers: Headers,
-  body: AsyncIterable<string>,
+  body: AsyncIterable<string> | Iterable<string>,
   isHead: boolean,
 ): Promise<void> {
   response.writeHead(status, headers)

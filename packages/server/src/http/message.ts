@@ -12,8 +12,12 @@ export interface HttpRequest {
   readonly headers: Readonly<Record<string, string | undefined>>
   /** The body as text; empty when there was none. */
   readonly body: string
-  /** The body of a call that is served before it is there (`isTimed`); `body` is empty then. */
-  readonly arriving?: Promise<string>
+  /** Reads the body of a call that is served before it is there; `body` is empty then. Rejects with a refusal. */
+  readonly arriving?: () => Promise<string>
+  /** Reads it as well, but keeps nothing: whether there was one. Rejects with a refusal. */
+  readonly skipping?: () => Promise<boolean>
+  /** How long ago its first byte came; not known of a call in the same process. */
+  readonly sinceFirstByteMs?: (() => number) | undefined
   /** Aborted when the caller hangs up. */
   readonly signal: AbortSignal
   /** Calls this if the caller hangs up before the answer was written. Only sockets know. */
@@ -50,6 +54,8 @@ export interface Answer {
 
 export const OJS_MEDIA = 'application/openjobspec+json'
 export const JSON_MEDIA = 'application/json'
+/** For clients that read an answer only if its content type has the words `application/json` in it. */
+export const ALIASED_MEDIA = `${OJS_MEDIA}; alias="${JSON_MEDIA}"`
 export const PROBLEM_MEDIA = 'application/problem+json'
 
 /** One object of all these members, in their order; their values are JSON text already. */

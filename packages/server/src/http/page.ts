@@ -55,6 +55,9 @@ h1{margin:0;font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}
 h2{margin:2rem 0 .6rem;font-size:1rem}
 p{margin:.25rem 0}
 .kind,.id,.note,small{color:var(--soft)}
+details{margin:.3rem 0}
+summary{cursor:pointer}
+pre{margin:.3rem 0;padding:.6rem .8rem;background:var(--track);border-radius:.4rem;overflow-x:auto;font-size:.85em}
 .id,code,th[scope=row] span{font-family:ui-monospace,monospace;font-size:.9em}
 .id{overflow-wrap:anywhere}
 .badge{display:inline-block;margin-left:.4rem;padding:.1rem .6rem;border-radius:1rem;font-size:.85rem;font-weight:600;vertical-align:.2em;border:1.5px solid currentColor}

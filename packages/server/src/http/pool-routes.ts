@@ -1,14 +1,19 @@
 /** Pools, and how jobs were handed out lately. */
 import { iso, notFound, POOL, POOL_NAME_SHAPE, POOL_SHAPE, poolOf, readDoc, type Pool } from '@curfew/core'
 import { deletePool, putPool } from '../engine/pools.ts'
+import type { Engine } from '../engine/engine.ts'
 import type { Answer } from './message.ts'
-import { queueFacts, type QueueFacts } from './queue-routes.ts'
+import { PAGES } from './query.ts'
+import { queuesOf } from './queue-routes.ts'
 import { pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
 
 const MOST_POOLS = 10_000
+/** How many queues the statistics of all queues show, by name. */
+const MAX_SHOWN = 1_000
 
-function view({ name, strategy, queues, createdAt, updatedAt }: Pool, facts: readonly QueueFacts[]): object {
-  const counts = facts.filter((queue) => queues.some((one) => one.name === queue.name)).map((queue) => queue.counts)
+async function view(engine: Engine, { name, strategy, queues, createdAt, updatedAt }: Pool): Promise<object> {
+  const found = await engine.read((reads) => reads.countsOf(queues.map((queue) => queue.name)))
+  const counts = [...found.values()]
   return {
     name,
     strategy,
@@ -28,17 +33,20 @@ const nameOf = (call: Call): string => POOL_NAME_SHAPE.read(param(call, 'name'),
 async function stats(call: Call): Promise<Answer> {
   const { engine } = call
   const now = engine.now()
-  const facts = (await queueFacts(engine)).map((queue) => ({ ...queue, recent: engine.meters.recent(queue.name, now) }))
-  const total = facts.reduce((sum, { recent }) => sum + recent.perMinute.started, 0)
-  const queues = facts.map(({ name, queue, counts, recent }) => ({
-    name,
-    pool: queue === null ? null : (poolOf(queue.config)?.name ?? null),
-    dispatch_count_1m: recent.perMinute.started,
-    dispatch_ratio_1m: total === 0 ? 0 : Math.round((recent.perMinute.started / total) * 1000) / 1000,
-    avg_wait_ms: recent.avgWaitMs,
-    active_jobs: counts.active,
-    available_jobs: counts.available,
-  }))
+  const { facts } = await queuesOf(engine, { limit: MAX_SHOWN, offset: 0 })
+  const total = engine.meters.recentOfAll(now).perMinute.started
+  const queues = facts.map(({ name, queue, counts }) => {
+    const recent = engine.meters.recent(name, now)
+    return {
+      name,
+      pool: queue === null ? null : (poolOf(queue.config)?.name ?? null),
+      dispatch_count_1m: recent.perMinute.started,
+      dispatch_ratio_1m: total === 0 ? 0 : Math.round((recent.perMinute.started / total) * 1000) / 1000,
+      avg_wait_ms: recent.avgWaitMs,
+      active_jobs: counts.active,
+      available_jobs: counts.available,
+    }
+  })
   return { body: JSON.stringify({ stats: { queues, window: 'PT1M' }, queues, window: 'PT1M' }) }
 }
 
@@ -48,15 +56,12 @@ export const POOL_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/pools',
     tag: 'pools',
     summary: 'All pools',
+    query: PAGES,
     handle: async (call) => {
       const paging = pagingOf(call, 20)
-      const [docs, facts] = [
-        await call.engine.read((reads) => reads.docs(POOL.kind, '', null, MOST_POOLS)),
-        await queueFacts(call.engine),
-      ]
-      const shown = docs
-        .slice(paging.offset, paging.offset + paging.limit)
-        .map((doc) => view(readDoc<Pool>(doc), facts))
+      const docs = await call.engine.read((reads) => reads.docs(POOL.kind, '', null, MOST_POOLS))
+      const some = docs.slice(paging.offset, paging.offset + paging.limit)
+      const shown = await Promise.all(some.map((doc) => view(call.engine, readDoc<Pool>(doc))))
       return { body: JSON.stringify({ items: shown, pagination: paginationOf(paging, docs.length, shown.length) }) }
     },
   },
@@ -69,7 +74,7 @@ export const POOL_ROUTES: readonly Route[] = [
       const name = nameOf(call)
       const doc = await call.engine.read((reads) => reads.doc(POOL.kind, name))
       if (doc === null) throw notFound('pool', name)
-      return { body: JSON.stringify({ pool: view(readDoc<Pool>(doc), await queueFacts(call.engine)) }) }
+      return { body: JSON.stringify({ pool: await view(call.engine, readDoc<Pool>(doc)) }) }
     },
   },
   {
@@ -81,7 +86,7 @@ export const POOL_ROUTES: readonly Route[] = [
     answers: { 409: 'A queue belongs to another pool' },
     handle: async (call) => {
       const pool = await call.engine.run(putPool(nameOf(call), call.json))
-      return { body: JSON.stringify({ pool: view(pool, await queueFacts(call.engine)) }) }
+      return { body: JSON.stringify({ pool: await view(call.engine, pool) }) }
     },
   },
   {

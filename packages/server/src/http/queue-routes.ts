@@ -2,7 +2,8 @@
 import { depthOf, iso, JOB_STATES, QUEUE_SHAPE, queueBound, type Instant, type JobState } from '@curfew/core'
 import { drain, pause, resume } from '../engine/queue.ts'
 import type { Engine } from '../engine/engine.ts'
-import type { Queue, StateCounts } from '../store/store.ts'
+import type { Page, Queue, Reads, StateCounts } from '../store/store.ts'
+import { PAGES } from './query.ts'
 import { pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
 
 const NONE = Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as Record<JobState, number>
@@ -13,19 +14,25 @@ export interface QueueFacts {
   readonly counts: StateCounts
 }
 
-export async function queueFacts(engine: Engine): Promise<QueueFacts[]> {
+/** Some of the queues, and how many there are. Reads no others: there may be tens of thousands. */
+export async function queuesOf(engine: Engine, page: Page): Promise<{ facts: QueueFacts[]; total: number }> {
   return engine.read(async (reads) => {
-    const [queues, counts] = [await reads.queues(), await reads.counts()]
-    return queues.map((queue) => ({ name: queue.name, queue, counts: counts.get(queue.name) ?? NONE }))
+    const { queues, total } = await reads.queuesPage(page)
+    return { facts: await withCounts(reads, queues), total }
   })
 }
 
-async function oneQueue(engine: Engine, name: string): Promise<QueueFacts> {
+export async function withCounts(reads: Reads, queues: readonly Queue[]): Promise<QueueFacts[]> {
+  const counts = await reads.countsOf(queues.map(({ name }) => name))
+  return queues.map((queue) => ({ name: queue.name, queue, counts: counts.get(queue.name) ?? NONE }))
+}
+
+export async function oneQueue(engine: Engine, name: string): Promise<QueueFacts> {
   QUEUE_SHAPE.read(name, 'queue')
   return engine.read(async (reads) => ({
     name,
     queue: await reads.queue(name),
-    counts: (await reads.counts()).get(name) ?? NONE,
+    counts: (await reads.countsOf([name])).get(name) ?? NONE,
   }))
 }
 
@@ -112,14 +119,14 @@ export const QUEUE_ROUTES: readonly Route[] = [
     path: '/ojs/v1/queues',
     tag: 'queues',
     summary: 'All queues with their counts',
+    query: PAGES,
     handle: async (call) => {
       const paging = pagingOf(call, 50)
-      const facts = await queueFacts(call.engine)
-      const shown = facts.slice(paging.offset, paging.offset + paging.limit)
+      const { facts, total } = await queuesOf(call.engine, paging)
       return {
         body: JSON.stringify({
-          queues: shown.map(queueView),
-          pagination: paginationOf(paging, facts.length, shown.length),
+          queues: facts.map(queueView),
+          pagination: paginationOf(paging, total, facts.length),
         }),
       }
     },

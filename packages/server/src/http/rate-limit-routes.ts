@@ -17,7 +17,6 @@ import {
   spacingOf,
   startsWithin,
   text,
-  whole,
   writeRate,
   writeTerms,
   type Allowance,
@@ -29,6 +28,7 @@ import {
 import type { Engine } from '../engine/engine.ts'
 import { configureQueue } from '../engine/queue.ts'
 import type { Reads } from '../store/store.ts'
+import { PAGES } from './query.ts'
 import { pagingOf, param, type Route } from './route.ts'
 
 /** A limiter with what the store counts for it. */
@@ -45,7 +45,7 @@ export const RATE_LIMIT_ROUTES: readonly Route[] = [
     path: '/ojs/v1/rate-limits',
     tag: 'rate limits',
     summary: 'All limiters of keys and queues that are in use, by name',
-    query: { limit: whole(1, 200), cursor: text() },
+    query: { limit: PAGES.limit, cursor: text() },
     handle: async (call) => {
       const { limit, cursor } = pagingOf(call, 50)
       const now = call.engine.now()
@@ -118,7 +118,7 @@ async function standingOf(reads: Reads, id: string, now: Instant): Promise<Stand
     const queue = await reads.queue(name)
     const terms = queue === null ? null : queueTerms(queue.config)
     if (terms === null) return null
-    const counts = (await reads.counts()).get(name)
+    const counts = (await reads.countsOf([name])).get(name)
     const limiter = stored === null ? newLimiter(terms, now) : { ...stored, terms }
     return { of: { queue: name }, limiter, active: counts?.active ?? 0, waiting: counts?.available ?? 0 }
   }

@@ -1,12 +1,17 @@
 /** The registry: workers introduce themselves and leave; and for those who look, who is there and whether it lives. */
 import {
   anyObject,
+  before,
+  HANDLER_LIMITS_SHAPE,
   hasLeft,
   iso,
   list,
   mapOf,
+  millis,
+  named,
   notFound,
   object,
+  orNull,
   QUEUE_SHAPE,
   readHandlerLimits,
   shortHeartbeat,
@@ -18,29 +23,49 @@ import {
   whole,
   WORKER_ID_SHAPE,
   type AskedLimits,
+  type Fields,
+  type Instant,
   type Millis,
+  type Shape,
   type Worker,
 } from '@curfew/core'
 import { deregister, register, type Leaving } from '../engine/registry.ts'
 import type { Engine } from '../engine/engine.ts'
+import type { Reads } from '../store/store.ts'
+import { MAX_HELD } from './beat-shape.ts'
 import type { Answer } from './message.ts'
+import { PAGES } from './query.ts'
 import { bodyOf, pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
+
+/** How many types one worker may have handlers for. */
+const MAX_HANDLERS = 1_000
+
+/** Read by type and limit, so that a mistake is named with both. */
+const HANDLERS_SHAPE: Shape<Record<string, Fields>> = {
+  json: {
+    type: 'object',
+    maxProperties: MAX_HANDLERS,
+    propertyNames: TYPE_SHAPE.json,
+    additionalProperties: orNull(named('HandlerLimits', HANDLER_LIMITS_SHAPE).json),
+  },
+  read: (value, at) => mapOf(anyObject(), MAX_HANDLERS).read(value, at),
+}
 
 const REGISTER_SHAPE = object(
   {
     worker_id: WORKER_ID_SHAPE,
-    hostname: text({ maxBytes: 1024 }),
+    hostname: text({ maxLength: 1024 }),
     pid: whole(0),
     queues: list(QUEUE_SHAPE, 1, 1000),
     concurrency: whole(1, 1_000_000),
-    labels: list(text({ maxBytes: 1024 }), 0, 1000),
+    labels: list(text({ maxLength: 1024 }), 0, 1000),
     started_at: STARTED_AT_SHAPE,
-    handlers: mapOf(anyObject()),
+    handlers: HANDLERS_SHAPE,
   },
   { required: ['worker_id', 'hostname', 'pid', 'queues', 'concurrency'] },
 )
 const DEREGISTER_SHAPE = object(
-  { worker_id: WORKER_ID_SHAPE, x_leases: mapOf(whole(0)), seq: whole(0) },
+  { worker_id: WORKER_ID_SHAPE, x_leases: mapOf(whole(0), MAX_HELD), seq: whole(0) },
   { required: ['worker_id'] },
 )
 
@@ -106,14 +131,17 @@ export const REGISTRY_ROUTES: readonly Route[] = [
     path: '/ojs/v1/workers',
     tag: 'workers',
     summary: 'The registry',
+    query: PAGES,
     handle: async (call) => {
       const paging = pagingOf(call, 50)
-      const workers = await livingWorkers(call.engine)
-      const shown = workers.slice(paging.offset, paging.offset + paging.limit)
+      const { shown, total } = await call.engine.read(async (reads, now) => ({
+        shown: await reads.workersPage(paging),
+        total: (await workerSummary(call.engine, reads, now)).total,
+      }))
       return {
         body: JSON.stringify({
           workers: shown.map(workerView),
-          pagination: paginationOf(paging, workers.length, shown.length),
+          pagination: paginationOf(paging, total, shown.length),
         }),
       }
     },
@@ -185,9 +213,26 @@ async function leave(engine: Engine, leaving: Leaving): Promise<Answer> {
   }
 }
 
-/** The dead have left the registry. */
-export async function livingWorkers(engine: Engine): Promise<Worker[]> {
-  return (await engine.read((reads) => reads.workers())).filter(({ diedAt }) => diedAt === null)
+export interface WorkerSummary {
+  readonly total: number
+  readonly running: number
+  readonly quiet: number
+  readonly terminate: number
+  /** Known, and silent for three beats. */
+  readonly stale: number
+}
+
+/** Of all workers in the registry. The dead have left it. */
+export async function workerSummary({ settings }: Engine, reads: Reads, now: Instant): Promise<WorkerSummary> {
+  const totals = await reads.workerTotals(before(now, millis(settings.heartbeatIntervalMs * 3)))
+  const inState = (state: string): number => totals.find((one) => one.state === state)?.count ?? 0
+  return {
+    total: totals.reduce((sum, { count }) => sum + count, 0),
+    running: inState('running'),
+    quiet: inState('quiet'),
+    terminate: inState('terminate'),
+    stale: totals.reduce((sum, { silent }) => sum + silent, 0),
+  }
 }
 
 async function findWorker(call: Call): Promise<Worker> {

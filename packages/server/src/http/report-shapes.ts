@@ -9,7 +9,7 @@ import {
   either,
   flag,
   list,
-  membersOf,
+  textOfMember,
   number,
   object,
   text,
@@ -22,7 +22,7 @@ import {
 import type { Nack } from '../engine/reports.ts'
 import type { CheckpointCall } from '../engine/signs.ts'
 
-export const JOB_ID = text({ min: 1, maxBytes: 255 })
+export const JOB_ID = text({ min: 1, maxLength: 255 })
 
 /** Proof of which attempt a report speaks for. */
 export const FENCE_SHAPES = { worker_id: WORKER_ID_SHAPE, attempt: whole(0), x_lease: whole(0) } as const
@@ -33,9 +33,9 @@ export function fenceOf(read: { worker_id?: string; attempt?: number; x_lease?: 
 
 const ERROR_SHAPE = object(
   {
-    type: text({ maxBytes: 1024 }),
-    code: text({ maxBytes: 1024 }),
-    message: text({ maxBytes: 65_536 }),
+    type: text({ maxLength: 1024 }),
+    code: text({ maxLength: 1024 }),
+    message: text({ maxLength: 65_536 }),
     retryable: flag(),
     details: anything(),
     backtrace: either(text(), list(text()), (value) => typeof value === 'string'),
@@ -47,12 +47,19 @@ const ERROR_SHAPE = object(
 )
 
 export const ACK_FIELDS = { result: anything() } as const
+/** A report of a failure says what failed; one that only hands the job back need not. */
+export const ERROR_OR_REQUEUE = {
+  anyOf: [
+    { required: ['error'], properties: { error: { type: 'object' } } },
+    { required: ['requeue'], properties: { requeue: { const: true } } },
+  ],
+}
 export const NACK_FIELDS = { error: ERROR_SHAPE, requeue: flag() } as const
 export const CHECKPOINT_FIELDS = { state: anything(), step_index: whole(0), metadata: anyObject() } as const
 
 /** A member as it was written; `null` is not sent. */
 export function memberText(source: string, key: string): Json | undefined {
-  const value = source === '' ? undefined : membersOf(source).get(key)?.value
+  const value = source === '' ? undefined : textOfMember(source, key)
   return value === 'null' ? undefined : value
 }
 
@@ -85,7 +92,7 @@ const MOST_FRAMES = 50
 
 /** `error.details` as it was written. */
 function detailsText(source: string): Json | undefined {
-  return membersOf(membersOf(source).get('error')?.value ?? '{}').get('details')?.value
+  return textOfMember(textOfMember(source, 'error') ?? '{}', 'details')
 }
 
 function reportedError(read: ErrorRead, details: Json | undefined): ReportedError {

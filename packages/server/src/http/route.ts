@@ -1,7 +1,10 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
-import { badField, OjsError, readTenantHeader, whole, type Fields, type Shape } from '@curfew/core'
+import { OjsError, readTenantHeader, type Fields, type JsonSchema, type Shape } from '@curfew/core'
 import type { Engine } from '../engine/engine.ts'
+import { MAX_LOOKED_AT } from '../engine/job-list.ts'
+import type { JobCount, JobPage } from '../store/store.ts'
 import type { Answer, HttpRequest } from './message.ts'
+import { PAGES, type Query, type QueryRead, type QueryShapes } from './query.ts'
 
 export interface ServerInfo {
   readonly version: string
@@ -14,7 +17,8 @@ export interface Call {
   readonly engine: Engine
   readonly info: ServerInfo
   readonly params: Readonly<Record<string, string>>
-  readonly query: URLSearchParams
+  /** What `Route.query` declares, read already; see `queryOf`. */
+  readonly query: Query
   readonly request: HttpRequest
   readonly requestId: string
   /** The body as it was written; empty when there was none. */
@@ -28,6 +32,8 @@ export interface Route {
   readonly path: string
   /** More paths (and methods) for the same thing: older dialects, official SDKs. */
   readonly aliases?: readonly string[]
+  /** Paths that the fault of a widespread client produces: served, but not described. */
+  readonly quirks?: readonly string[]
   readonly tag: string
   readonly summary: string
   /** The body's shape; `optional` when it may be left out. Without it, a body is never looked at. */
@@ -36,8 +42,17 @@ export interface Route {
     readonly optional?: boolean
     /** Taken as text, in one of these forms; without them it is JSON, and parsed. */
     readonly media?: readonly string[]
+    /** How many values it may hold, if not `MAX_VALUES`. */
+    readonly maxValues?: number
+    /** What it is in one of them, where that is not what `shape` says. */
+    readonly described?: Readonly<Record<string, JsonSchema>>
   }
-  readonly query?: Readonly<Record<string, Shape<unknown>>>
+  /** Every query parameter there is; the app refuses all others. */
+  readonly query?: QueryShapes
+  /** Definitions may bind more of them: the handler compares `Query.others` with what its definition binds. */
+  readonly bindsQuery?: boolean
+  /** Follows `Prefer: return=minimal`. */
+  readonly prefersReturn?: boolean
   /** Open even when a token is set. */
   readonly open?: boolean
   readonly answers?: Readonly<Record<number, string>>
@@ -45,7 +60,7 @@ export interface Route {
 }
 
 export function bodyOf<T>(call: Call, shape: Shape<T>): T {
-  return shape.read(call.json ?? {}, '')
+  return shape.read(call.json === undefined ? {} : call.json, '')
 }
 
 export function param(call: Call, name: string): string {
@@ -59,38 +74,45 @@ export function tenantOf(call: Call): string | null {
   return readTenantHeader(call.request.headers['x-ojs-tenant'])
 }
 
-export function queryText(call: Call, name: string): string | null {
-  const value = call.query.get(name)
-  return value === null || value === '' ? null : value
+/** The query as it was declared; `shapes` are those of the route, or some of them. */
+export function queryOf<S extends QueryShapes>(call: Call, shapes: S): QueryRead<S> {
+  for (const name of Object.keys(shapes)) declaredValue(call, name)
+  return call.query.values as QueryRead<S>
 }
 
-export function queryList(call: Call, name: string): string[] {
-  return (call.query.get(name) ?? '')
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
+/** A handler that reads what its route does not declare would never see it: that is a fault of ours. */
+function declaredValue({ query }: Call, name: string): unknown {
+  if (!Object.hasOwn(query.declared, name))
+    throw new OjsError('internal_error', `the route does not declare the query parameter ${name}`)
+  return query.values[name]
+}
+
+export function queryText(call: Call, name: string): string | null {
+  const value = declaredValue(call, name)
+  return typeof value === 'string' ? value : null
+}
+
+export function queryList(call: Call, name: string): readonly string[] {
+  return (declaredValue(call, name) ?? []) as readonly string[]
 }
 
 export function queryWhole(call: Call, name: string, min: number, max: number): number | null {
-  const text = queryText(call, name)
-  if (text === null) return null
-  if (!/^-?\d{1,15}$/.test(text)) throw badField(name, `${name} must be a whole number.`)
-  return whole(min, Number.MAX_SAFE_INTEGER).read(Number(text), name) > max ? max : Number(text)
+  const value = declaredValue(call, name)
+  return typeof value === 'number' ? Math.min(Math.max(value, min), max) : null
 }
 
-/** `limit`, `offset` and `cursor`, or `page` and `per_page`: both pairs are understood on every list. */
 export interface Paging {
   readonly limit: number
   readonly offset: number
   readonly cursor: string | null
 }
 
-export function pagingOf(call: Call, byDefault: number): Paging {
-  const perPage = queryWhole(call, 'per_page', 1, 100)
-  const limit = queryWhole(call, 'limit', 1, 200) ?? perPage ?? byDefault
-  const page = queryWhole(call, 'page', 1, 1_000_000)
-  const offset = queryWhole(call, 'offset', 0, 100_000_000) ?? (page === null ? 0 : (page - 1) * limit)
-  return { limit, offset, cursor: queryText(call, 'cursor') }
+/** By those of `limit`, `offset`, `page`, `per_page` and `cursor` that the route declares. */
+export function pagingOf({ query }: Call, byDefault: number): Paging {
+  const read = query.values as QueryRead<typeof PAGES & { readonly cursor: Shape<string> }>
+  const limit = read.limit ?? read.per_page ?? byDefault
+  const offset = read.offset ?? ((read.page ?? 1) - 1) * limit
+  return { limit, offset, cursor: read.cursor ?? null }
 }
 
 export function paginationOf(
@@ -109,5 +131,16 @@ export function paginationOf(
     ...(nextCursor === null ? {} : { next_cursor: nextCursor }),
     page: Math.floor(offset / limit) + 1,
     per_page: limit,
+  }
+}
+
+/** Of a list that is searched for: it may be long, and a page may end before it is full. */
+export function listPaginationOf(paging: Paging, { total, isExact }: JobCount, { jobs, next }: JobPage): Fields {
+  return {
+    ...paginationOf(paging, total, jobs.length, next),
+    // What is left is known by the cursor alone.
+    has_more: next !== null,
+    ...(isExact ? {} : { total_is_lower_bound: true }),
+    ...(next !== null && jobs.length < paging.limit ? { x_looked_at: MAX_LOOKED_AT } : {}),
   }
 }

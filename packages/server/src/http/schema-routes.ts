@@ -6,6 +6,7 @@ import {
   notFound,
   readDoc,
   readSchema,
+  REGISTER_AT_SHAPE,
   REGISTER_SHAPE,
   SCHEMA,
   SCHEMA_URI,
@@ -13,12 +14,12 @@ import {
   schemaId,
   TYPE_SHAPE,
   uuidV7,
-  whole,
   type DocKind,
   type Schema,
 } from '@curfew/core'
 import { deleteSchema, registerSchema } from '../engine/schemas.ts'
 import type { Answer } from './message.ts'
+import { PAGES } from './query.ts'
 import { pagingOf, paginationOf, param, type Call, type Route } from './route.ts'
 
 /** A whole number is answered as one. */
@@ -104,8 +105,6 @@ async function listVersions(call: Call, type: string): Promise<Answer> {
   return { body: JSON.stringify({ type, versions }) }
 }
 
-const PAGE = { limit: whole(1, 200), offset: whole(0) }
-
 export const SCHEMA_ROUTES: readonly Route[] = [
   {
     method: 'POST',
@@ -121,7 +120,7 @@ export const SCHEMA_ROUTES: readonly Route[] = [
     path: '/ojs/v1/schemas',
     tag: 'schemas',
     summary: 'All schemas, by type',
-    query: PAGE,
+    query: PAGES,
     handle: (call) => list(call, 'schemas', 50),
   },
   {
@@ -160,6 +159,7 @@ export const SCHEMA_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/schemas',
     tag: 'schemas',
     summary: 'All schemas, by type',
+    query: PAGES,
     handle: (call) => list(call, 'items', 20),
   },
   {
@@ -181,7 +181,7 @@ export const SCHEMA_ROUTES: readonly Route[] = [
     path: '/ojs/v1/admin/schemas/:type/:version',
     tag: 'schemas',
     summary: 'Register a JSON Schema for the arguments of one version of a job type; versions do not change',
-    body: { shape: REGISTER_SHAPE },
+    body: { shape: REGISTER_AT_SHAPE },
     answers: { 201: 'The schema', 409: 'The type has a schema of this version' },
     handle: async (call) => {
       const path = { type: typeOf(call), version: param(call, 'version') }

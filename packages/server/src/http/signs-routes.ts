@@ -6,7 +6,9 @@ import {
   notFound,
   number,
   object,
+  oneNotNull,
   renderProgress,
+  ruled,
   text,
   type Checkpoint,
   type Json,
@@ -17,19 +19,19 @@ import { bodyOf, param, type Call, type Route } from './route.ts'
 import { CHECKPOINT_FIELDS, checkpointOf, FENCE_SHAPES, fenceOf, memberText } from './report-shapes.ts'
 import { findJob } from './jobs.ts'
 
-const MESSAGE = text({ maxBytes: 65_536 })
-const PROGRESS_SHAPE = object({
-  progress: number(),
-  message: MESSAGE,
-  data: anything(),
-  checkpoint: anything(),
-  ...FENCE_SHAPES,
-})
-const SDK_PROGRESS_SHAPE = object(
-  { job_id: text({ min: 1 }), percentage: number(), message: MESSAGE, data: anything(), ...FENCE_SHAPES },
-  { required: ['job_id'] },
+const MESSAGE = text({ maxLength: 65_536 })
+const PROGRESS_SHAPE = ruled(
+  object({ progress: number(), message: MESSAGE, data: anything(), checkpoint: anything(), ...FENCE_SHAPES }),
+  oneNotNull('progress', 'message', 'data', 'checkpoint'),
 )
-const CHECKPOINT_SHAPE = object({ ...CHECKPOINT_FIELDS, ...FENCE_SHAPES })
+const SDK_PROGRESS_SHAPE = ruled(
+  object(
+    { job_id: text({ min: 1 }), percentage: number(), message: MESSAGE, data: anything(), ...FENCE_SHAPES },
+    { required: ['job_id'] },
+  ),
+  oneNotNull('percentage', 'message', 'data', 'checkpoint'),
+)
+const CHECKPOINT_SHAPE = object({ ...CHECKPOINT_FIELDS, ...FENCE_SHAPES }, { required: ['state'] })
 
 export const SIGN_ROUTES: readonly Route[] = [
   {
@@ -68,11 +70,8 @@ export const SIGN_ROUTES: readonly Route[] = [
   {
     method: 'PUT',
     path: '/ojs/v1/jobs/:id/checkpoint',
-    aliases: [
-      'POST /ojs/v1/jobs/:id/checkpoint',
-      'POST /ojs/v1/checkpoints/:id',
-      'POST /ojs/v1/ojs/v1/checkpoints/:id',
-    ],
+    aliases: ['POST /ojs/v1/jobs/:id/checkpoint', 'POST /ojs/v1/checkpoints/:id'],
+    quirks: ['POST /ojs/v1/ojs/v1/checkpoints/:id'],
     tag: 'checkpoints',
     summary: 'Save what the next attempt shall go on from; the last one wins',
     body: { shape: CHECKPOINT_SHAPE },
@@ -118,7 +117,8 @@ export const SIGN_ROUTES: readonly Route[] = [
   {
     method: 'DELETE',
     path: '/ojs/v1/jobs/:id/checkpoint',
-    aliases: ['DELETE /ojs/v1/checkpoints/:id', 'DELETE /ojs/v1/ojs/v1/checkpoints/:id'],
+    aliases: ['DELETE /ojs/v1/checkpoints/:id'],
+    quirks: ['DELETE /ojs/v1/ojs/v1/checkpoints/:id'],
     tag: 'checkpoints',
     summary: 'Forget the checkpoint; doing it twice is fine',
     handle: async (call) => {
@@ -130,7 +130,7 @@ export const SIGN_ROUTES: readonly Route[] = [
   {
     method: 'GET',
     path: '/ojs/v1/checkpoints/:id/resume',
-    aliases: ['GET /ojs/v1/ojs/v1/checkpoints/:id/resume'],
+    quirks: ['GET /ojs/v1/ojs/v1/checkpoints/:id/resume'],
     tag: 'checkpoints',
     summary: 'Whether there is a checkpoint to resume from (durable dialect of the official JS SDK)',
     handle: async (call) => {

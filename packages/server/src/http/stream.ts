@@ -1,7 +1,8 @@
 /**
  * A stream of events to one reader. It listens first and reads the log second, so that nothing falls between; what was
- * sent from the log is not sent again. The log is read no faster than the reader takes it. A reader too slow for what
- * happens is let go instead of filling the memory: it comes back with Last-Event-ID and reads on from the log.
+ * sent from the log is not sent again. The log is read no faster than the reader takes it, and so is the text of news
+ * made (`news.ts`). A reader too slow for what happens goes on in the log from where it is, until it has caught up: it
+ * gets every stored event, but not what is told only as it happens.
  */
 import {
   eventId,
@@ -17,8 +18,11 @@ import {
   type NewEvent,
 } from '@curfew/core'
 import type { Engine, Told } from '../engine/engine.ts'
-import type { StoredEvent } from '../store/store.ts'
+import { nextTurn } from '../engine/turns.ts'
+import type { StateChange, StoredEvent } from '../store/store.ts'
 import { matches, type EventFilter } from './event-view.ts'
+import { MAX_PIECE, News } from './news.ts'
+import { Outbox } from './outbox.ts'
 
 export interface Frame {
   /** Null: carries the id of the last stored event, if any was seen. */
@@ -36,40 +40,13 @@ export function frame({ id, event, data }: Frame): string {
 export type Gap = 'events_pruned' | 'unknown_event_id'
 
 const KEEP_ALIVE_MS = 15_000
-const MOST_BUFFERED = 10_000
-const CHUNK = 500
+/** How many events are read from the log at a time. */
+const CHUNK = 100
 
-/** Frames waiting for one reader. */
-class Outbox {
-  #frames: string[] = []
-  #wake: (() => void) | null = null
-  #ended = false
-
-  push(text: string): void {
-    if (text === '' || this.#ended) return
-    this.#frames.push(text)
-    if (this.#frames.length > MOST_BUFFERED) this.end()
-    this.#wake?.()
-  }
-
-  end(): void {
-    this.#ended = true
-    this.#wake?.()
-  }
-
-  async *[Symbol.asyncIterator](): AsyncIterator<string> {
-    for (;;) {
-      const ready = this.#frames.splice(0)
-      if (ready.length > 0) yield ready.join('')
-      else if (this.#ended) return
-      else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve
-        })
-        this.#wake = null
-      }
-    }
-  }
+interface Place {
+  readonly sequence: number
+  /** Null where the stream begins before all events. */
+  readonly id: string | null
 }
 
 export class EventStream {
@@ -86,95 +63,110 @@ export class EventStream {
 
   /** From this place in the log (null: from now on; a gap is told of, and the stream goes on from the oldest there is). */
   async *frames(from: number | Gap | null, gone: AbortSignal): AsyncIterable<string> {
-    const outbox = new Outbox()
-    let sent = typeof from === 'number' ? from : 0
-    let lastId: string | null = null
-    let phase: 'past' | 'catching up' | 'live' | 'over' = 'catching up'
+    const news = new News()
+    /** How far the reader has the events, and the id of the last of them. */
+    let place: Place = { sequence: typeof from === 'number' ? from : 0, id: null }
+    /** What happens is not listened to: it will be found in the log. */
+    let isBehind = false
     let ending: Told | null = null
-    const held: Told[] = []
     const textOf = (event: StoredEvent): string => {
-      if (event.sequence <= sent) return ''
-      sent = event.sequence
-      lastId = eventId(event.at, event.sequence)
+      if (event.sequence <= place.sequence) return ''
+      place = { sequence: event.sequence, id: eventId(event.at, event.sequence) }
       if (!matches(this.#filter, event)) return ''
-      return frame({ id: lastId, event: event.type, data: spread(renderEvent(event), event.data) })
+      return frame({ id: place.id, event: event.type, data: spread(renderEvent(event), event.data) })
     }
-    const changesOf = (told: Told): string =>
-      stateChanges(told, this.#filter)
-        .map((change) => frame({ ...change, id: lastId }))
-        .join('')
-    const hear = (told: Told): void => {
-      for (const event of told.events) outbox.push(textOf(event))
-      for (const event of told.live) {
-        if (matches(this.#filter, event)) outbox.push(frame({ id: lastId, event: event.type, data: liveText(event) }))
-      }
-      if (this.#isOver(told)) {
-        phase = 'over'
-        ending = told
-        outbox.end()
-      } else outbox.push(changesOf(told))
+    const changeText = (change: StateChange, { now }: Told): string => {
+      const told = stateChange(change, now, this.#filter)
+      return told === null ? '' : frame({ ...told, id: place.id })
+    }
+    const partOf = (told: Told, part: number): string | null => {
+      const { events, live, changes } = told
+      const event = events[part]
+      if (event !== undefined) return textOf(event)
+      const sign = live[part - events.length]
+      if (sign !== undefined)
+        return matches(this.#filter, sign) ? frame({ id: place.id, event: sign.type, data: liveText(sign) }) : ''
+      const change = told === ending ? undefined : changes[part - events.length - live.length]
+      return change === undefined ? null : changeText(change, told)
     }
     const forget = this.#engine.listen((told) => {
-      if (phase === 'live') hear(told)
-      else if (phase === 'catching up' && held.push(told) > MOST_BUFFERED) outbox.end()
+      if (isBehind || ending !== null) return
+      isBehind = !news.add(told)
+      if (isBehind || !this.#isOver(told)) return
+      ending = told
+      news.end()
     })
-    const stop = this.#keepAlive(outbox, gone)
+    const stop = this.#keepAlive(news, gone)
     const { host, store, closing } = this.#engine
     const isGone = (): boolean => gone.aborted || closing.aborted
-    const isLive = (): boolean => phase === 'live'
+    const gapFrame = (reason: Gap): string =>
+      frame({ id: null, event: 'system.gap', data: JSON.stringify({ reason, resumed_at: iso(this.#engine.now()) }) })
+    /** Events may have been pruned that the reader was still to get. */
+    const hasGap = async (next: StoredEvent | undefined): Promise<boolean> =>
+      next !== undefined && next.sequence > place.sequence + 1 && (await store.eventBounds()).first > place.sequence + 1
     /** The log from here to its end, no faster than the reader takes it, and with a turn for everybody else in between. */
     const log = async function* (): AsyncIterable<string> {
       for (;;) {
-        const chunk = await store.eventsAfter(sent, CHUNK)
-        const text = chunk.map(textOf).join('')
+        const chunk = await store.eventsAfter(place.sequence, CHUNK)
+        let text = (await hasGap(chunk[0])) ? gapFrame('events_pruned') : ''
+        for (const event of chunk) if (text.length < MAX_PIECE) text += textOf(event)
+        const isLast = chunk.length < CHUNK && place.sequence >= (chunk.at(-1)?.sequence ?? 0)
+        // What did not fit is read again rather than kept while the reader takes this.
+        chunk.length = 0
         if (text !== '') yield text
-        if (chunk.length < CHUNK || isGone()) return
-        await new Promise<void>((resolve) => {
-          host.defer(resolve)
-        })
+        if (isLast || isGone()) return
+        await nextTurn(host)
       }
     }
     try {
       yield 'retry: 3000\n\n'
-      const { first, last } = await this.#engine.store.eventBounds()
+      const { first, last } = await store.eventBounds()
       if (from === null) {
-        sent = last
-        const newest = await this.#engine.store.event(last)
-        lastId = newest === null ? null : eventId(newest.at, newest.sequence)
+        const newest = await store.event(last)
+        place = { sequence: last, id: newest === null ? null : eventId(newest.at, newest.sequence) }
       } else if (typeof from === 'string') {
-        sent = first - 1
-        yield frame({
-          id: null,
-          event: 'system.gap',
-          data: JSON.stringify({ reason: from, resumed_at: iso(this.#engine.now()) }),
-        })
+        place = { sequence: first - 1, id: null }
+        yield gapFrame(from)
       }
-      if (last - sent > CHUNK) {
-        // Far behind: what happens meanwhile will be found in the log.
-        phase = 'past'
+      if (last - place.sequence > CHUNK) isBehind = true
+      do {
+        if (isBehind) {
+          news.clear()
+          yield* log()
+          isBehind = false
+        }
+        // Asked before the log is read to its end: of a job that is over by now, the log then has everything.
+        const over = await this.#jobThatIsOver()
         yield* log()
-        phase = 'catching up'
-      }
-      // Asked before the log is read to its end: of a job that is over by now, the log then has everything.
-      const over = await this.#jobThatIsOver()
-      yield* log()
-      if (over !== null) {
-        // What was held meanwhile could only tell the end a second time.
-        if (over !== 'removed') outbox.push(frame({ ...lastChange(over, this.#engine.now()), id: lastId }))
-        outbox.end()
-      } else {
-        phase = 'live'
-        for (const told of held.splice(0)) if (isLive()) hear(told)
-      }
-      yield* outbox
+        if (over !== null) {
+          // The news could only tell the end a second time.
+          if (over !== 'removed') yield frame({ ...lastChange(over, this.#engine.now()), id: place.id })
+          return
+        }
+        for (let text = await news.take(partOf); text !== null; text = await news.take(partOf)) {
+          yield text
+          // A socket that takes all at once would not let anything else happen in between.
+          if (text.length >= MAX_PIECE) await nextTurn(host)
+        }
+      } while (isBehind && !isGone())
       if (ending === null) return
       // Where many servers write the log, a change is told before the events of it: what there is by now comes first.
       yield* log()
-      yield changesOf(ending)
+      yield this.#endOf(ending, place)
     } finally {
       forget()
       stop()
     }
+  }
+
+  /** The changes of the news that end the stream. */
+  #endOf({ changes, now }: Told, { id }: Place): string {
+    let text = ''
+    for (const change of changes) {
+      const told = stateChange(change, now, this.#filter)
+      if (told !== null) text += frame({ ...told, id })
+    }
+    return text
   }
 
   /** Progress frames of one job, then its ending. */
@@ -194,13 +186,17 @@ export class EventStream {
     // One look at a time: each tells the newest there is.
     let looking: Promise<void> = Promise.resolve()
     const forget = this.#engine.listen(({ changes }) => {
-      if (changes.some(({ id }) => id === jobId)) looking = looking.then(look)
+      if (!changes.some(({ id }) => id === jobId)) return
+      // A store that is away ends the stream: its reader comes back and asks again.
+      looking = looking.then(look).catch(() => {
+        outbox.end()
+      })
     })
     const stop = this.#keepAlive(outbox, gone)
     try {
       yield 'retry: 3000\n\n'
       await look()
-      yield* outbox
+      for (let text = await outbox.take(); text !== null; text = await outbox.take()) yield text
     } finally {
       await looking
       forget()
@@ -210,7 +206,8 @@ export class EventStream {
 
   async #jobThatIsOver(): Promise<Job | 'removed' | null> {
     if (this.#endsWith === null) return null
-    const job = (await this.#engine.store.job(this.#endsWith)) ?? 'removed'
+    const jobId = this.#endsWith
+    const job = (await this.#engine.store.job(jobId)) ?? 'removed'
     return job === 'removed' || isTerminal(job.state) ? job : null
   }
 
@@ -218,9 +215,9 @@ export class EventStream {
     return this.#endsWith !== null && changes.some(({ id, to }) => id === this.#endsWith && isOver(to))
   }
 
-  #keepAlive(outbox: Outbox, gone: AbortSignal): () => void {
+  #keepAlive(to: Pick<Outbox, 'beat' | 'end'>, gone: AbortSignal): () => void {
     const end = (): void => {
-      outbox.end()
+      to.end()
     }
     gone.addEventListener('abort', end, { once: true })
     this.#engine.closing.addEventListener('abort', end, { once: true })
@@ -229,7 +226,7 @@ export class EventStream {
       beat()
     })
     const beat = (): void => {
-      outbox.push(':heartbeat\n\n')
+      to.beat()
       timer = this.#engine.host.setTimer(KEEP_ALIVE_MS, beat)
     }
     return () => {
@@ -257,16 +254,16 @@ function isOver(state: JobState | null): boolean {
   return state === null || isTerminal(state)
 }
 
-/** Streams also carry every change of state. */
-function stateChanges({ changes, now }: Told, filter: EventFilter): Omit<Frame, 'id'>[] {
-  const frames: Omit<Frame, 'id'>[] = []
-  for (const { id, queue, type, from, to } of changes) {
-    if (to === null || from === to) continue
-    if (!matches(filter, { type: 'job.state_changed', queue, jobType: type, subject: id })) continue
-    const data = { job_id: id, queue, type, from, to, timestamp: iso(now) }
-    frames.push({ event: 'job.state_changed', data: JSON.stringify(data) })
-  }
-  return frames
+/** Streams also carry every change of state. Null for what is none, or not asked for. */
+function stateChange(
+  { id, queue, type, from, to }: StateChange,
+  now: Instant,
+  filter: EventFilter,
+): Omit<Frame, 'id'> | null {
+  if (to === null || from === to) return null
+  if (!matches(filter, { type: 'job.state_changed', queue, jobType: type, subject: id })) return null
+  const data = { job_id: id, queue, type, from, to, timestamp: iso(now) }
+  return { event: 'job.state_changed', data: JSON.stringify(data) }
 }
 
 /** The change of state that brought a job to where it is, told afterwards. */

@@ -1,6 +1,6 @@
 /** Webhooks: subscriptions, and what became of their deliveries. */
 import {
-  badField,
+  ANY_JOB,
   iso,
   isTerminal,
   notFound,
@@ -9,20 +9,23 @@ import {
   readDoc,
   ROTATE_SHAPE,
   text,
+  undeliverable,
   unheardOf,
   WEBHOOK,
   WEBHOOK_PATCH_SHAPE,
   WEBHOOK_QUEUE,
   WEBHOOK_SHAPE,
-  whole,
   type Job,
   type Webhook,
 } from '@curfew/core'
 import { deliveryId, readDelivery } from '../engine/delivery.ts'
 import { retryDead } from '../engine/dead-letter.ts'
+import { selectJobs } from '../engine/job-list.ts'
 import { changeSubscription, rotate, subscribe, unsubscribe, type Subscribed } from '../engine/subscription.ts'
+import type { JobPage } from '../store/store.ts'
 import { objectOf, arrayOf, type Answer } from './message.ts'
-import { bodyOf, pagingOf, paginationOf, param, queryText, tenantOf, type Call, type Route } from './route.ts'
+import { PAGES } from './query.ts'
+import { bodyOf, pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from './route.ts'
 
 const PATH = '/ojs/v1/webhooks/subscriptions'
 const MOST_SUBSCRIPTIONS = 10_000
@@ -58,11 +61,15 @@ function told({ webhook, secret }: Subscribed): Answer['body'] {
   return JSON.stringify({ ...shown, subscription: shown })
 }
 
-function warningsOf({ events }: Webhook): Record<string, unknown> {
-  const unknown = unheardOf(events)
-  return unknown.length === 0
-    ? {}
-    : { x_warnings: unknown.map((pattern) => `No event of this server fits ${JSON.stringify(pattern)}.`) }
+function warningsOf({ events, filter }: Webhook): Record<string, unknown> {
+  const warnings = [
+    ...unheardOf(events).map((pattern) => `No event of this server fits ${JSON.stringify(pattern)}.`),
+    ...undeliverable(filter).map(
+      (name) =>
+        `${JSON.stringify(name)} belongs to the server itself: events about it are never delivered. Read them from GET /ojs/v1/events.`,
+    ),
+  ]
+  return warnings.length === 0 ? {} : { x_warnings: warnings }
 }
 
 const answer = (webhook: Webhook): Answer => ({ body: told({ webhook, secret: null }) })
@@ -114,6 +121,8 @@ async function test(call: Call): Promise<Answer> {
 // ---- Deliveries ----
 
 const STATUSES = ['pending', 'delivering', 'retrying', 'delivered', 'dead', 'cancelled'] as const
+const DELIVERY_QUERY = { status: oneOf(...STATUSES), ...PAGES } as const
+const ALL_DELIVERIES_QUERY = { subscription_id: text(), ...DELIVERY_QUERY } as const
 
 function statusOf({ state, deadLetter }: Job): (typeof STATUSES)[number] {
   if (state === 'active') return 'delivering'
@@ -147,10 +156,8 @@ const CHUNK = 200
 
 async function listDeliveries(call: Call, subscriptionId: string | null): Promise<Answer> {
   const paging = pagingOf(call, 50)
-  const status = queryText(call, 'status')
-  if (status !== null && !STATUSES.some((known) => known === status))
-    throw badField('status', `status must be one of ${STATUSES.join(', ')}.`)
-  const filter = { queue: WEBHOOK_QUEUE, state: null, type: null }
+  const { status = null } = queryOf(call, DELIVERY_QUERY)
+  const filter = { ...ANY_JOB, queue: WEBHOOK_QUEUE }
   const fits = (job: Job): boolean =>
     isSeen(call, job.tenant) &&
     (subscriptionId === null || readDelivery(job).subscriptionId === subscriptionId) &&
@@ -159,13 +166,10 @@ async function listDeliveries(call: Call, subscriptionId: string | null): Promis
   let before: string | null = null
   for (let scanned = 0, more = true; more && scanned < MOST_SCANNED; scanned += CHUNK) {
     const cursor: string | null = before
-    const page: { jobs: Job[] } = await call.engine.read((reads) =>
-      reads.jobs(filter, cursor, { offset: 0, limit: CHUNK }),
-    )
-    const { jobs } = page
-    found.push(...jobs.filter(fits))
-    before = jobs.at(-1)?.id ?? null
-    more = jobs.length === CHUNK && found.length < paging.offset + paging.limit + 1
+    const page: JobPage = await selectJobs(call.engine, filter, cursor, { offset: 0, limit: CHUNK })
+    found.push(...page.jobs.filter(fits))
+    before = page.next
+    more = before !== null && found.length < paging.offset + paging.limit + 1
   }
   const shown = found.slice(paging.offset, paging.offset + paging.limit)
   return {
@@ -194,8 +198,6 @@ async function retryDelivery(call: Call): Promise<Answer> {
   return { body: `{"delivery":${deliveryView(job, true)}}` }
 }
 
-const DELIVERY_QUERY = { status: oneOf(...STATUSES), limit: whole(1, 200), offset: whole(0) }
-
 export const WEBHOOK_ROUTES: readonly Route[] = [
   {
     method: 'POST',
@@ -214,7 +216,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     path: PATH,
     tag: 'webhooks',
     summary: 'All subscriptions, oldest first',
-    query: { limit: whole(1, 200), offset: whole(0) },
+    query: PAGES,
     handle: listSubscriptions,
   },
   {
@@ -272,8 +274,8 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     path: '/ojs/v1/webhooks/deliveries',
     tag: 'webhooks',
     summary: 'The last deliveries, newest first',
-    query: { subscription_id: text(), ...DELIVERY_QUERY },
-    handle: (call) => listDeliveries(call, queryText(call, 'subscription_id')),
+    query: ALL_DELIVERIES_QUERY,
+    handle: (call) => listDeliveries(call, queryOf(call, ALL_DELIVERIES_QUERY).subscription_id ?? null),
   },
   {
     method: 'GET',

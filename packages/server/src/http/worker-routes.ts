@@ -1,16 +1,40 @@
 /** The door for workers at work: FETCH, ACK, FAIL, BEAT. */
-import { badField, elapsed, iso, object, OjsError, renderJob, type Instant, type Job, type Json } from '@curfew/core'
+import {
+  badField,
+  elapsed,
+  iso,
+  object,
+  renderJob,
+  retryComesAt,
+  ruled,
+  type Instant,
+  type Job,
+  type Json,
+} from '@curfew/core'
 import { fetchJobs } from '../engine/fetch.ts'
 import { heartbeat } from '../engine/heartbeat.ts'
 import { ack, isRepeat, nack } from '../engine/reports.ts'
 import { BEAT_SHAPE, beatReport, beatView } from './beat-shape.ts'
 import { deliver, FETCH_SHAPE, fetchRequest, handedOut } from './fetch-shape.ts'
-import { arrayOf, objectOf } from './message.ts'
-import { ACK_FIELDS, failureOf, FENCE_SHAPES, fenceOf, JOB_ID, memberText, NACK_FIELDS } from './report-shapes.ts'
+import { arrayOf, objectOf, type Answer } from './message.ts'
+import {
+  ACK_FIELDS,
+  ERROR_OR_REQUEUE,
+  failureOf,
+  FENCE_SHAPES,
+  fenceOf,
+  JOB_ID,
+  memberText,
+  NACK_FIELDS,
+} from './report-shapes.ts'
 import { bodyOf, tenantOf, type Call, type Route } from './route.ts'
 
 const ACK_SHAPE = object({ job_id: JOB_ID, ...FENCE_SHAPES, ...ACK_FIELDS })
-const NACK_SHAPE = object({ job_id: JOB_ID, ...FENCE_SHAPES, ...NACK_FIELDS })
+const NACK_SHAPE = ruled(object({ job_id: JOB_ID, ...FENCE_SHAPES, ...NACK_FIELDS }), ERROR_OR_REQUEUE)
+/** Where the path does not name the job. */
+const NAMES_JOB = { required: ['job_id'], properties: { job_id: { type: 'string' } } }
+
+const STALE = 'The attempt is over, or held by another worker'
 
 export const WORKER_ROUTES: readonly Route[] = [
   {
@@ -40,54 +64,40 @@ export const WORKER_ROUTES: readonly Route[] = [
   {
     method: 'POST',
     path: '/ojs/v1/workers/ack',
-    aliases: ['POST /ojs/v1/jobs/:id/ack'],
     tag: 'workers',
     summary: 'The attempt succeeded',
+    body: { shape: ruled(ACK_SHAPE, { allOf: [NAMES_JOB] }) },
+    answers: { 409: STALE },
+    handle: acknowledge,
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs/:id/ack',
+    tag: 'workers',
+    summary: 'The attempt succeeded; the path names the job',
     body: { shape: ACK_SHAPE, optional: true },
-    answers: { 409: 'The attempt is over, or held by another worker' },
-    handle: async (call) => {
-      if (call.json === undefined && call.params['id'] === undefined) {
-        throw new OjsError('invalid_payload', 'The body is empty; an ACK names its job.')
-      }
-      const read = bodyOf(call, ACK_SHAPE)
-      const job = await call.engine.run(
-        ack(call.engine, {
-          jobId: jobIdOf(call, read.job_id),
-          ...fenceOf(read),
-          result: memberText(call.text, 'result') ?? null,
-        }),
-      )
-      return { body: closing(job, { acknowledged: 'true', already: already(job) }) }
-    },
+    answers: { 409: STALE },
+    handle: acknowledge,
   },
   {
     method: 'POST',
     path: '/ojs/v1/workers/nack',
-    aliases: ['POST /ojs/v1/workers/fail', 'POST /ojs/v1/jobs/:id/nack', 'POST /ojs/v1/jobs/:id/fail'],
+    aliases: ['POST /ojs/v1/workers/fail'],
     tag: 'workers',
     summary: 'The attempt failed, or (requeue) is handed back',
+    body: { shape: ruled(NACK_SHAPE, { allOf: [NAMES_JOB] }) },
+    answers: { 409: STALE },
+    handle: fail,
+  },
+  {
+    method: 'POST',
+    path: '/ojs/v1/jobs/:id/nack',
+    aliases: ['POST /ojs/v1/jobs/:id/fail'],
+    tag: 'workers',
+    summary: 'The attempt failed, or (requeue) is handed back; the path names the job',
     body: { shape: NACK_SHAPE },
-    answers: { 409: 'The attempt is over, or held by another worker' },
-    handle: async (call) => {
-      const read = bodyOf(call, NACK_SHAPE)
-      const failure = failureOf(read, call.text)
-      const job = await call.engine.run(
-        nack(call.engine, { jobId: jobIdOf(call, read.job_id), ...fenceOf(read), ...failure }),
-      )
-      const at = (moment: Instant | null): Json | undefined =>
-        moment === null ? undefined : JSON.stringify(iso(moment))
-      return {
-        body: closing(job, {
-          already: already(job),
-          attempt: String(job.attempt),
-          max_attempts: String(job.retry.maxAttempts),
-          retry_delay_ms: job.state === 'retryable' && job.retryDelayMs !== null ? String(job.retryDelayMs) : undefined,
-          next_attempt_at: at(job.nextRetryAt),
-          next_retry_at: at(job.nextRetryAt),
-          discarded_at: at(job.discardedAt),
-        }),
-      }
-    },
+    answers: { 409: STALE },
+    handle: fail,
   },
   {
     method: 'POST',
@@ -102,6 +112,38 @@ export const WORKER_ROUTES: readonly Route[] = [
     },
   },
 ]
+
+async function acknowledge(call: Call): Promise<Answer> {
+  const read = bodyOf(call, ACK_SHAPE)
+  const job = await call.engine.run(
+    ack(call.engine, {
+      jobId: jobIdOf(call, read.job_id),
+      ...fenceOf(read),
+      result: memberText(call.text, 'result') ?? null,
+    }),
+  )
+  return { body: closing(job, { acknowledged: 'true', already: already(job) }) }
+}
+
+async function fail(call: Call): Promise<Answer> {
+  const read = bodyOf(call, NACK_SHAPE)
+  const failure = failureOf(read, call.text)
+  const job = await call.engine.run(
+    nack(call.engine, { jobId: jobIdOf(call, read.job_id), ...fenceOf(read), ...failure }),
+  )
+  const at = (moment: Instant | null): Json | undefined => (moment === null ? undefined : JSON.stringify(iso(moment)))
+  return {
+    body: closing(job, {
+      already: already(job),
+      attempt: String(job.attempt),
+      max_attempts: String(job.retry.maxAttempts),
+      retry_delay_ms: job.state === 'retryable' && job.retryDelayMs !== null ? String(job.retryDelayMs) : undefined,
+      next_attempt_at: at(retryComesAt(job)),
+      next_retry_at: at(retryComesAt(job)),
+      discarded_at: at(job.discardedAt),
+    }),
+  }
+}
 
 /** The id in the path, or in the body; both must agree. */
 function jobIdOf(call: Call, inBody: string | undefined): string {

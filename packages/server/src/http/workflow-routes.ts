@@ -1,10 +1,9 @@
 /** Workflows: begin, look, wait, cancel. */
 import {
-  badField,
   cancelFields,
   flag,
-  isUuidV7,
   isWorkflowOver,
+  MAX_VALUES_OF_MANY,
   notFound,
   OjsError,
   oneOf,
@@ -14,8 +13,6 @@ import {
   renderWorkflow,
   renderWorkflowProgress,
   STEP,
-  text,
-  whole,
   WORKFLOW,
   WORKFLOW_SHAPE,
   WORKFLOW_STATES,
@@ -27,15 +24,20 @@ import {
 } from '@curfew/core'
 import { cancelWorkflow, createWorkflow } from '../engine/workflow.ts'
 import type { Engine } from '../engine/engine.ts'
+import { inPieces, nextTurn } from '../engine/turns.ts'
 import { whenThereIsRoom } from '../engine/rooms.ts'
 import type { Reads } from '../store/store.ts'
-import { patienceOf } from './jobs.ts'
+import { CURSOR, patienceOf } from './jobs.ts'
 import { arrayOf, objectOf, type Answer } from './message.ts'
-import { param, queryText, queryWhole, tenantOf, type Call, type Route } from './route.ts'
+import { PAGES, upTo } from './query.ts'
+import { param, queryOf, tenantOf, type Call, type Route } from './route.ts'
 
-const PAGE = 1_000
+const PAGE = 500
 /** A list looks at no more workflows than this; the cursor moves on. */
 const MOST_SCANNED = 5_000
+
+const LIST_QUERY = { state: oneOf(...WORKFLOW_STATES), limit: PAGES.limit, cursor: CURSOR } as const
+const LOOK_QUERY = { wait: flag(), timeout: upTo(1, 300) } as const
 
 /** A call that speaks for a tenant sees the workflows of that tenant only. */
 async function findWorkflow(reads: Reads, id: string, tenant: string | null): Promise<Workflow> {
@@ -53,19 +55,21 @@ async function treeOf(engine: Engine, id: string, tenant: string | null): Promis
     const steps: WorkflowStep[] = []
     for (let after: string | null = null, more = true; more;) {
       const page = await reads.docs(STEP.kind, `${id}/`, after, PAGE)
+      await nextTurn(engine.host)
       for (const doc of page) steps.push(readDoc<WorkflowStep>(doc))
       after = page.at(-1)?.id ?? null
       more = page.length === PAGE
     }
     const isAsked = steps.some(({ state, jobId }) => state === 'started' && jobId !== null)
-    return { workflow, steps, jobs: isAsked ? await jobsOf(reads, id) : new Map<string, Job>() }
+    return { workflow, steps, jobs: isAsked ? await jobsOf(engine, reads, id) : new Map<string, Job>() }
   })
 }
 
-async function jobsOf(reads: Reads, id: string): Promise<Map<string, Job>> {
+async function jobsOf(engine: Engine, reads: Reads, id: string): Promise<Map<string, Job>> {
   const jobs = new Map<string, Job>()
   for (let after: string | null = null, more = true; more;) {
     const page = await reads.owned({ kind: 'workflow', id }, after, PAGE)
+    await nextTurn(engine.host)
     for (const job of page) jobs.set(job.id, job)
     after = page.at(-1)?.id ?? null
     more = page.length === PAGE
@@ -76,26 +80,32 @@ async function jobsOf(reads: Reads, id: string): Promise<Map<string, Job>> {
 async function create(call: Call): Promise<Answer> {
   const { engine } = call
   const tenant = tenantOf(call)
-  const command = createWorkflow(engine, readWorkflow(call.text, call.json, engine.now(), tenant), tenant)
+  const reading = readWorkflow(call.text, call.json, engine.now(), tenant, engine.settings.strict)
+  const read = inPieces(engine.host, reading)
+  const command = createWorkflow(engine, read instanceof Promise ? await read : read, tenant)
   const { tree, warnings } = await whenThereIsRoom(engine, command, patienceOf(call))
   const told = warnings.length === 0 ? '' : `"x_warnings":${JSON.stringify(warnings)}`
   return {
     status: 201,
     headers: { Location: `/ojs/v1/workflows/${tree.workflow.id}` },
-    body: renderWorkflow(tree, told),
+    body: await inPieces(engine.host, renderWorkflow(tree, told)),
   }
+}
+
+async function shown({ engine }: Call, tree: Tree, extra = ''): Promise<Answer> {
+  return { body: await inPieces(engine.host, renderWorkflow(tree, extra)) }
 }
 
 async function look(call: Call): Promise<Answer> {
   const id = param(call, 'id')
-  if (queryText(call, 'wait') === 'true') await untilOver(call, id)
-  return { body: renderWorkflow(await treeOf(call.engine, id, tenantOf(call))) }
+  if (queryOf(call, LOOK_QUERY).wait === true) await untilOver(call, id)
+  return shown(call, await treeOf(call.engine, id, tenantOf(call)))
 }
 
 /** Waits until the workflow is over, the time is up, the caller is gone or the server stops. */
 async function untilOver(call: Call, id: string): Promise<void> {
   const { engine, request } = call
-  const timeoutMs = (queryWhole(call, 'timeout', 1, 300) ?? 30) * 1000
+  const timeoutMs = (queryOf(call, LOOK_QUERY).timeout ?? 30) * 1000
   const tenant = tenantOf(call)
   const isOver = async (): Promise<boolean> =>
     isWorkflowOver(await engine.read((reads) => findWorkflow(reads, id, tenant)))
@@ -137,7 +147,7 @@ async function cancel(call: Call): Promise<Answer> {
   // Whose it is never changes, so it can be looked at before anything is decided.
   if (tenant !== null) await call.engine.read((reads) => findWorkflow(reads, id, tenant))
   const workflow = await call.engine.run(cancelWorkflow(call.engine, id))
-  return { body: renderWorkflow(await treeOf(call.engine, id, tenant), cancelFields(workflow)) }
+  return shown(call, await treeOf(call.engine, id, tenant), cancelFields(workflow))
 }
 
 async function progress(call: Call): Promise<Answer> {
@@ -147,11 +157,10 @@ async function progress(call: Call): Promise<Answer> {
 }
 
 async function list(call: Call): Promise<Answer> {
-  const limit = queryWhole(call, 'limit', 1, 200) ?? 50
-  const cursor = queryText(call, 'cursor')
-  if (cursor !== null && !isUuidV7(cursor))
-    throw badField('cursor', 'cursor must be a next_cursor from an earlier answer.')
-  const { found, next } = await call.engine.read((reads) => newest(reads, cursor, limit, stateIn(call), tenantOf(call)))
+  const { limit = 50, cursor = null, state = null } = queryOf(call, LIST_QUERY)
+  const { found, next } = await call.engine.read((reads) =>
+    newest(call.engine, reads, cursor, limit, state, tenantOf(call)),
+  )
   return {
     body: objectOf({
       workflows: arrayOf(found.map((workflow) => renderSummary(workflow))),
@@ -164,14 +173,8 @@ async function list(call: Call): Promise<Answer> {
   }
 }
 
-function stateIn(call: Call): WorkflowState | null {
-  const asked = queryText(call, 'state')
-  const state = WORKFLOW_STATES.find((known) => known === asked) ?? null
-  if (asked !== null && state === null) throw badField('state', `state must be one of ${WORKFLOW_STATES.join(', ')}.`)
-  return state
-}
-
 async function newest(
+  engine: Engine,
   reads: Reads,
   cursor: string | null,
   limit: number,
@@ -182,6 +185,7 @@ async function newest(
   let before = cursor
   for (let scanned = 0; scanned < MOST_SCANNED; scanned += PAGE) {
     const page = await reads.docsBelow(WORKFLOW.kind, before, PAGE)
+    await nextTurn(engine.host)
     for (const [index, doc] of page.entries()) {
       const workflow = readDoc<Workflow>(doc)
       before = doc.id
@@ -201,7 +205,7 @@ export const WORKFLOW_ROUTES: readonly Route[] = [
     tag: 'workflows',
     summary:
       'Begin a workflow: a chain, a group, a batch, or (without a type) a DAG by depends_on; lists may be nested',
-    body: { shape: WORKFLOW_SHAPE },
+    body: { shape: WORKFLOW_SHAPE, maxValues: MAX_VALUES_OF_MANY },
     answers: {
       201: 'The workflow as stored, nested and flat',
       429: 'A queue has not enough room for what starts now: nothing was stored',
@@ -213,7 +217,7 @@ export const WORKFLOW_ROUTES: readonly Route[] = [
     path: '/ojs/v1/workflows',
     tag: 'workflows',
     summary: 'List workflows, newest first, without their steps',
-    query: { state: oneOf(...WORKFLOW_STATES), limit: whole(1, 200), cursor: text() },
+    query: LIST_QUERY,
     handle: list,
   },
   {
@@ -221,7 +225,7 @@ export const WORKFLOW_ROUTES: readonly Route[] = [
     path: '/ojs/v1/workflows/:id',
     tag: 'workflows',
     summary: 'A workflow with all its steps as they are now; with wait=true, when it is over',
-    query: { wait: flag(), timeout: whole(1, 300) },
+    query: LOOK_QUERY,
     answers: { 408: 'Still not over when the wait was' },
     handle: look,
   },

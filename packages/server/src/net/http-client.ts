@@ -15,16 +15,17 @@ import { headerProblem } from '@curfew/core'
 import { Agent, errors, request } from 'undici'
 import {
   BLOCKED,
+  BLOCKED_METADATA,
   CallFailed,
   CallRefused,
   type OutgoingAnswer,
   type OutgoingCall,
   type Send,
 } from '../engine/outgoing.ts'
-import { isPublicAddress } from './private-network.ts'
+import { isMetadataAddress, isPublicAddress } from './private-network.ts'
 
 export interface HttpClientOptions {
-  /** Turns the guard off. */
+  /** Allows every address but those of metadata services. */
   readonly allowPrivateNetwork: boolean
   /** How names become addresses; the system's way, if it is left out. */
   readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>
@@ -44,7 +45,10 @@ const MOST_CONNECTIONS = 256
 const LONGEST_URL = 4_096
 
 export function openHttpClient({ allowPrivateNetwork, resolve = resolveBySystem }: HttpClientOptions): HttpClient {
-  const mayCall = (address: string): boolean => allowPrivateNetwork || isPublicAddress(address)
+  const guard: Guard = (address) => {
+    if (isMetadataAddress(address)) return BLOCKED_METADATA
+    return allowPrivateNetwork || isPublicAddress(address) ? null : BLOCKED
+  }
   const agent = new Agent({
     connections: MOST_CONNECTIONS,
     pipelining: 1,
@@ -53,23 +57,23 @@ export function openHttpClient({ allowPrivateNetwork, resolve = resolveBySystem 
     // One deadline for all of it: the signal.
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: { timeout: CONNECT_MS, lookup: checkedLookup(resolve, mayCall) },
+    connect: { timeout: CONNECT_MS, lookup: checkedLookup(resolve, guard) },
   })
   return {
-    send: (call) => exchange(agent, mayCall, call),
+    send: (call) => exchange(agent, guard, call),
     // Not waited for: a name that is still being looked up would hold it for as long as that takes.
     close: () => void agent.destroy(),
   }
 }
 
-async function exchange(
-  agent: Agent,
-  mayCall: (address: string) => boolean,
-  call: OutgoingCall,
-): Promise<OutgoingAnswer> {
+/** Why this address is not called; null when it may be. */
+type Guard = (address: string) => string | null
+
+async function exchange(agent: Agent, guard: Guard, call: OutgoingCall): Promise<OutgoingAnswer> {
   const url = callable(call.url)
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  if (isIP(host) !== 0 && !mayCall(host)) throw new CallRefused(BLOCKED)
+  const refused = isIP(host) === 0 ? null : guard(host)
+  if (refused !== null) throw new CallRefused(refused)
   checkHeaders(call.headers)
   try {
     const { signal } = call
@@ -129,10 +133,7 @@ export function checkHeaders(headers: Readonly<Record<string, string>>): void {
   }
 }
 
-function checkedLookup(
-  resolve: Required<HttpClientOptions>['resolve'],
-  mayCall: (address: string) => boolean,
-): LookupFunction {
+function checkedLookup(resolve: Required<HttpClientOptions>['resolve'], guard: Guard): LookupFunction {
   return (host, options, callback) => {
     resolve(host).then(
       (found) => {
@@ -141,7 +142,8 @@ function checkedLookup(
         )
         const [first] = wanted
         // One address that must not be called is enough: the next answer might begin with it.
-        if (!found.every(({ address }) => mayCall(address))) callback(new CallRefused(BLOCKED), '')
+        const refused = found.map(({ address }) => guard(address)).find((reason) => reason !== null)
+        if (refused !== undefined) callback(new CallRefused(refused), '')
         else if (first === undefined)
           callback(Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' }), '')
         else if (options.all === true) callback(null, [...wanted])

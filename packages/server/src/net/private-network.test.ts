@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isPublicAddress } from './private-network.ts'
+import { isMetadataAddress, isPublicAddress } from './private-network.ts'
 
 /** A host as it stands in a URL, in whatever notation, and what becomes of it. */
 const hostOf = (host: string): string => new URL(`http://${host}/`).hostname.replace(/^\[|\]$/g, '')
@@ -38,6 +38,13 @@ describe('addresses that may not', () => {
     ['127.255.255.254', 'loopback'],
     ['169.254.0.1', 'link-local'],
     ['169.254.169.254', 'cloud metadata'],
+    ['168.63.129.16', 'Azure, a public address by its range'],
+    ['100.100.100.200', 'Alibaba Cloud'],
+    ['192.0.0.192', 'Oracle Cloud'],
+    ['::ffff:168.63.129.16', 'Azure, IPv4-mapped'],
+    ['64:ff9b::168.63.129.16', 'Azure behind NAT64'],
+    ['64:ff9b:1::168.63.129.16', 'Azure behind NAT64 of a local prefix'],
+    ['2002:a83f:8110::', 'Azure as 6to4'],
     ['172.16.0.1', 'private'],
     ['172.31.255.255', 'private'],
     ['192.0.0.8', 'IETF'],
@@ -101,6 +108,78 @@ describe('addresses that may not', () => {
     '0xA9FEA9FE',
   ])('%s, an address in an odd notation, is blocked once a URL has read it', (host) => {
     expect(isPublicAddress(hostOf(host))).toBe(false)
+  })
+})
+
+/** Published by the clouds themselves. */
+const METADATA_V4: readonly (readonly [string, string])[] = [
+  ['169.254.169.254', 'AWS, Google Cloud, Azure, Oracle, IBM, DigitalOcean, Hetzner, OpenStack'],
+  ['169.254.170.2', 'AWS ECS'],
+  ['169.254.170.23', 'AWS EKS'],
+  ['169.254.42.42', 'Scaleway'],
+  ['169.254.0.23', 'Tencent Cloud'],
+  ['168.63.129.16', 'Azure'],
+  ['100.100.100.200', 'Alibaba Cloud'],
+  ['192.0.0.192', 'Oracle Cloud'],
+]
+
+describe('addresses of metadata services', () => {
+  test.each<readonly [string, string]>([
+    ...METADATA_V4,
+    ['fd00:ec2::254', 'AWS'],
+    ['fd00:ec2::23', 'AWS EKS'],
+    ['fd20:ce::254', 'Google Cloud'],
+    ['fd00:c1::a9fe:a9fe', 'Oracle Cloud'],
+    ['fd00:42::42', 'Scaleway'],
+    ['fd00:a9fe:a9fe::1', 'Akamai'],
+    ['fd00:100::100:200', 'Alibaba Cloud'],
+    ['fe80::a9fe:a9fe', 'OpenStack'],
+    ['fe80::a9fe:a9fe%eth0', 'OpenStack with a zone'],
+  ])('%s (%s) is one, and not public', (address) => {
+    expect(isMetadataAddress(address)).toBe(true)
+    expect(isPublicAddress(address)).toBe(false)
+  })
+
+  const hex = (address: string): readonly [string, string] => {
+    const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
+    return [((a << 8) | b).toString(16), ((c << 8) | d).toString(16)]
+  }
+  const inverted = (group: string): string => (0xffff ^ Number.parseInt(group, 16)).toString(16)
+  const wrappers: Readonly<Record<string, (high: string, low: string) => string>> = {
+    'IPv4-mapped': (high, low) => `::ffff:${high}:${low}`,
+    'IPv4-compatible': (high, low) => `::${high}:${low}`,
+    'IPv4-translated': (high, low) => `::ffff:0:${high}:${low}`,
+    NAT64: (high, low) => `64:ff9b::${high}:${low}`,
+    'NAT64 of a local /96': (high, low) => `64:ff9b:1:abcd::${high}:${low}`,
+    'NAT64 of a local /48': (high, low) =>
+      `64:ff9b:1:${high}:${low.padStart(4, '0').slice(0, 2)}:${low.padStart(4, '0').slice(2)}00::`,
+    '6to4': (high, low) => `2002:${high}:${low}::1`,
+    'the server of Teredo': (high, low) => `2001:0:${high}:${low}::1`,
+    'the client of Teredo': (high, low) => `2001:0:102:304:0:ffff:${inverted(high)}:${inverted(low)}`,
+    ISATAP: (high, low) => `2606:4700::5efe:${high}:${low}`,
+  }
+
+  test.each(Object.entries(wrappers))('each is found as %s as well', (_, wrap) => {
+    for (const [address] of METADATA_V4) {
+      const wrapped = wrap(...hex(address))
+      expect(isMetadataAddress(wrapped), wrapped).toBe(true)
+      expect(isPublicAddress(wrapped), wrapped).toBe(false)
+    }
+  })
+
+  test.each([
+    '127.0.0.1',
+    '10.0.0.1',
+    '192.168.1.1',
+    '8.8.8.8',
+    '::1',
+    'fd12:3456::1',
+    '2606:4700:4700::1111',
+    '2606:4700:4700::a9fe:a9fe',
+    'localhost',
+    '',
+  ])('%s is not one', (address) => {
+    expect(isMetadataAddress(address)).toBe(false)
   })
 })
 

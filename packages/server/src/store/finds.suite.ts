@@ -126,6 +126,8 @@ export function findsSuite(theStore: () => Store): void {
       expect(await read(null, 99)).toEqual(sorted)
       expect(await read(null, 3)).toEqual(sorted.slice(0, 3))
       expect(await read(sorted[2]?.id ?? null, 3)).toEqual(sorted.slice(3, 6))
+      expect(await theStore().lastOwned(owner, 3)).toEqual(sorted.slice(-3).reverse())
+      expect(await theStore().lastOwned({ ...owner, kind: 'cron' }, 3)).toEqual([])
     })
 
     test('are nobody else’s', async () => {

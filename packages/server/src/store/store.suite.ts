@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import fc from 'fast-check'
 import {
   activate,
+  ANY_JOB as ANY,
   cancel,
   complete,
   fail,
@@ -22,6 +23,7 @@ import {
   type DocName,
   type Instant,
   type Job,
+  type JobFilter,
   type Step,
   type Worker,
 } from '@curfew/core'
@@ -41,13 +43,13 @@ import { aDoc, claimable, claimed, momentAt, saveIn, within } from './builders.s
 import { anyDoc, anyJob, anyWorker, FIELDS } from './any-record.suite.ts'
 import { docsSuite } from './docs.suite.ts'
 import { findsSuite } from './finds.suite.ts'
+import { listsSuite } from './lists.suite.ts'
 import { NOTHING, RowsMoved } from './store.ts'
-import type { Batch, Changes, EventRetention, JobFilter, StateCounts, Store, StoredEvent } from './store.ts'
+import type { Batch, Changes, EventRetention, StateCounts, Store, StoredEvent } from './store.ts'
 
 export type Open = (events?: EventRetention) => Promise<Store>
 export type Reopen = (store: Store) => Promise<Store>
 
-const ANY: JobFilter = { queue: null, state: null, type: null }
 const FIRST_PAGE = { limit: 100, offset: 0 }
 
 /** Properties are tried a hundred times, which takes long where every commit goes to a busy disk. */
@@ -125,7 +127,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await savedOne(told)).toEqual({ ...told.job, version: 4 })
         const failed = fail(await theJob(store, scheduled.id), { type: 'boom', message: 'no' }, momentAt(40))
         expect(await savedOne(failed)).toEqual({ ...failed.job, version: 5 })
-        const cancelled = cancel(await theJob(store, scheduled.id), momentAt(50), { reason: 'enough' })
+        const cancelled = cancel(await theJob(store, scheduled.id), momentAt(50), { reason: 'bulk' })
         expect(await savedOne(cancelled)).toEqual({ ...cancelled.job, version: 6 })
       })
 
@@ -139,7 +141,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       test('is not saved over a version that moved on', async () => {
         const before = await savedOne(admitted())
         await save(changesOf(claimed(before)))
-        await expect(save(changesOf(cancel(before, momentAt(2))))).rejects.toThrow(
+        await expect(save(changesOf(cancel(before, momentAt(2), { reason: 'request' })))).rejects.toThrow(
           `another server was faster: job ${before.id}`,
         )
         await expect(remove(before)).rejects.toThrow(`another server was faster: job ${before.id}`)
@@ -230,6 +232,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
     })
 
     findsSuite(() => store)
+    listsSuite(() => store)
     docsSuite(() => store)
 
     describe('places in the queue', () => {
@@ -271,7 +274,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const retrying = await savedOne(fail(active, { type: 'boom', message: 'no' }, momentAt(2)))
         expect(await numbers()).toEqual({ available: 1, retryable: 1, pending: 1, scheduled: 1 })
         await save(
-          changesOf(cancel(retrying, momentAt(3)), { ...complete(claimed(b).job, null, momentAt(3)), before: b }),
+          changesOf(cancel(retrying, momentAt(3), { reason: 'request' }), {
+            ...complete(claimed(b).job, null, momentAt(3)),
+            before: b,
+          }),
         )
         expect(await numbers()).toEqual({ completed: 1, cancelled: 1, pending: 1, scheduled: 1 })
         await remove(await theJob(store, a.id), await theJob(store, b.id))
@@ -286,6 +292,13 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await numbers('c')).toBeUndefined()
         await save(changes({ queues: [{ before: null, after: aQueue({ name: 'c' }) }] }))
         expect([...(await store.counts()).keys()].sort()).toEqual(['a', 'b', 'c'])
+        const all = await store.counts()
+        expect(await store.countsOf(['a', 'c'])).toEqual(new Map(['a', 'c'].map((queue) => [queue, all.get(queue)])))
+        const sums = JOB_STATES.map((state) => [
+          state,
+          [...all.values()].reduce((sum, counts) => sum + counts[state], 0),
+        ])
+        expect(await store.totals()).toEqual(Object.fromEntries(sums))
         expect(Object.keys((await store.counts()).get('c') ?? {}).sort()).toEqual([...JOB_STATES].sort())
       })
 
@@ -324,9 +337,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const newest = idsOf(jobs).sort().reverse()
         expect((await store.jobs(ANY, null, FIRST_PAGE)).jobs.map(({ id }) => id)).toEqual(newest)
         const page = await store.jobs(ANY, null, { limit: 2, offset: 1 })
-        expect([idsOf(page.jobs), page.total]).toEqual([newest.slice(1, 3), 5])
-        const next = await store.jobs(ANY, newest[2] ?? null, { limit: 2, offset: 0 })
-        expect([idsOf(next.jobs), next.total]).toEqual([newest.slice(3), 5])
+        expect([idsOf(page.jobs), page.next]).toEqual([newest.slice(1, 3), newest[2]])
+        const next = await store.jobs(ANY, page.next, { limit: 2, offset: 0 })
+        expect([idsOf(next.jobs), next.next]).toEqual([newest.slice(3), null])
+        expect(await store.countJobs(ANY)).toEqual({ total: 5, isExact: true })
       })
 
       test('show jobs by queue, state and type', async () => {
@@ -336,17 +350,18 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           admitted({ queue: 'b', type: 'x' }),
         )
         const total = async (filter: Partial<JobFilter>) => {
-          const { jobs, total } = await store.jobs({ ...ANY, ...filter }, null, FIRST_PAGE)
-          expect(jobs).toHaveLength(total)
+          const { jobs } = await store.jobs({ ...ANY, ...filter }, null, FIRST_PAGE)
+          const { total, isExact } = await store.countJobs({ ...ANY, ...filter })
+          expect([jobs.length, isExact]).toEqual([total, true])
           return total
         }
         expect(await total({})).toBe(3)
         expect(await total({ queue: 'a' })).toBe(2)
-        expect(await total({ state: 'available' })).toBe(2)
-        expect(await total({ queue: 'a', state: 'pending' })).toBe(1)
+        expect(await total({ states: ['available'] })).toBe(2)
+        expect(await total({ queue: 'a', states: ['pending'] })).toBe(1)
         expect(await total({ type: 'x' })).toBe(2)
-        expect(await total({ type: 'x', queue: 'a', state: 'available' })).toBe(1)
-        expect(await total({ type: 'x', state: 'pending' })).toBe(0)
+        expect(await total({ type: 'x', queue: 'a', states: ['available'] })).toBe(1)
+        expect(await total({ type: 'x', states: ['pending'] })).toBe(0)
       })
 
       test('show jobs of every state by cursor and page', async () => {
@@ -360,8 +375,9 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
             .sort()
             .reverse()
           const shown = async (before: string | null, limit: number, offset: number) => {
-            const { jobs, total } = await store.jobs({ ...ANY, state }, before, { limit, offset })
-            return [idsOf(jobs), total]
+            const filter = { ...ANY, states: [state] }
+            const { jobs } = await store.jobs(filter, before, { limit, offset })
+            return [idsOf(jobs), (await store.countJobs(filter)).total]
           }
           expect(await shown(null, 10, 0)).toEqual([newest, 3])
           expect(await shown(null, 1, 1)).toEqual([newest.slice(1, 2), 3])
@@ -375,13 +391,13 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         await saved(admitted({ tenant: 'beta' }), admitted())
         const newest = idsOf(own).sort().reverse()
         const shown = async (filter: Partial<JobFilter>, before: string | null = null, page = FIRST_PAGE) => {
-          const { jobs, total } = await store.jobs({ ...ANY, ...filter }, before, page)
-          return [idsOf(jobs), total]
+          const { jobs } = await store.jobs({ ...ANY, ...filter }, before, page)
+          return [idsOf(jobs), (await store.countJobs({ ...ANY, ...filter })).total]
         }
         expect(await shown({ tenant: 'acme' })).toEqual([newest, 2])
         expect(await shown({ tenant: 'acme' }, newest[0] ?? null)).toEqual([newest.slice(1), 2])
         expect(await shown({ tenant: 'acme' }, null, { limit: 1, offset: 1 })).toEqual([newest.slice(1), 2])
-        expect(await shown({ tenant: 'acme', state: 'pending' })).toEqual([[own[1]?.id], 1])
+        expect(await shown({ tenant: 'acme', states: ['pending'] })).toEqual([[own[1]?.id], 1])
         expect(await shown({ tenant: 'acme', queue: 'default', type: 'none' })).toEqual([[], 0])
         expect(await shown({ tenant: 'nobody' })).toEqual([[], 0])
         expect(await store.tenantCounts('acme')).toMatchObject({ available: 1, pending: 1, active: 0, completed: 0 })
@@ -536,6 +552,19 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await within(store, (tx) => tx.seeQueues(['b', 'c']))).toEqual([paused])
       })
 
+      test('queues come by page, by age and in numbers', async () => {
+        const [old, paused, young] = [
+          aQueue({ name: 'c', version: 1, createdAt: at(1) }),
+          aQueue({ name: 'a', version: 1, createdAt: at(2), pausedAt: at(5) }),
+          aQueue({ name: 'b', version: 1, createdAt: at(3) }),
+        ] as const
+        await save(changes({ queues: [young, paused, old].map((after) => ({ before: null, after })) }))
+        expect(await store.queuesPage({ limit: 2, offset: 1 })).toEqual({ queues: [young, old], total: 3 })
+        expect(await store.queuesPage({ limit: 2, offset: 3 })).toEqual({ queues: [], total: 3 })
+        expect(await store.firstQueues(2)).toEqual([old, paused])
+        expect(await store.queueTotals()).toEqual({ total: 3, paused: 1 })
+      })
+
       test('a queue that somebody else added meanwhile is left as it is; one that moved on is refused', async () => {
         const first = aQueue({ version: 1, pausedAt: at(1) })
         await save(changes({ queues: [{ before: null, after: first }] }))
@@ -605,6 +634,22 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           }),
         )
         expect(await store.workers()).toHaveLength(workers)
+      })
+
+      test('comes by page and in numbers, unless it is dead', async () => {
+        const silent = { known: true, diedAt: null, lastSeenAt: at(1) } as const
+        const heard = { ...silent, lastSeenAt: at(9) }
+        await add(
+          aWorker({ ...silent, id: 'a', state: 'running' }),
+          aWorker({ ...heard, id: 'b', state: 'running' }),
+          aWorker({ ...silent, id: 'c', state: 'quiet', known: false }),
+          aWorker({ ...silent, id: 'd', state: 'running', diedAt: at(2) }),
+        )
+        expect((await store.workersPage({ limit: 2, offset: 1 })).map(({ id }) => id)).toEqual(['b', 'c'])
+        expect([...(await store.workerTotals(at(5)))].sort((a, b) => a.count - b.count)).toEqual([
+          { state: 'quiet', count: 1, silent: 0 },
+          { state: 'running', count: 2, silent: 1 },
+        ])
       })
 
       test('is not saved over a version that moved on, nor added twice', async () => {
@@ -814,7 +859,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const job = await savedOne(admitted())
         const work = within(store, async (tx) => {
           await tx.save(changesOf(admitted({ queue: 'lost' })))
-          await tx.save(changesOf(cancel({ ...job, version: 9 }, momentAt(1)))).catch(() => {})
+          await tx.save(changesOf(cancel({ ...job, version: 9 }, momentAt(1), { reason: 'request' }))).catch(() => {})
           await tx.save(changesOf(admitted({ queue: 'lost' }))).catch(() => {})
         })
         await expect(work).rejects.toBeInstanceOf(RowsMoved)
@@ -876,7 +921,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
           aliveAt: at(1),
         })
         await store.reset()
-        expect((await store.jobs(ANY, null, FIRST_PAGE)).total).toBe(0)
+        expect((await store.countJobs(ANY)).total).toBe(0)
         expect([await store.counts(), await store.queues(), await store.workers()]).toEqual([new Map(), [], []])
         expect([await store.doc('cron', 'nightly'), await store.nextWakeAt()]).toEqual([null, null])
         expect(await store.wasPurged(job.id)).toBe(false)
@@ -930,7 +975,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
             complete(done, '{"a":1.0}', momentAt(6)),
             fail(broke, { type: 'boom', message: 'no' }, momentAt(6)),
             fail(died, { type: 'boom', message: 'no' }, momentAt(6)),
-            cancel(cancelled, momentAt(6)),
+            cancel(cancelled, momentAt(6), { reason: 'request' }),
           ),
           queues: ['default', 'other', 'paused'].map((name) => ({ before: null, after: aQueue({ name }) })),
           types: [{ type: 'email.send', policy: aTypePolicy({ sent: { timeout: 5 } }) }],
@@ -1119,7 +1164,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
       test('has everything it had', async () => {
         const [a, b, c] = (await saved(admitted(), admitted(), admitted({ queue: 'other' }))) as [Job, Job, Job]
         await save({
-          ...changesOf(claimed(a), cancel(b, momentAt(2))),
+          ...changesOf(claimed(a), cancel(b, momentAt(2), { reason: 'request' })),
           workers: [{ before: null, after: aWorker() }],
           queues: [{ before: null, after: aQueue() }],
           notices: [{ workerId: 'worker-1', notice: aNotice() }],
@@ -1292,7 +1337,7 @@ async function anyStep(
     case 'active':
       return choice % 3 === 0 ? complete(job, null, moment) : fail(job, { type: 'boom', message: 'no' }, moment)
     case 'retryable':
-      return choice % 2 === 0 ? cancel(job, moment) : release(job, moment)
+      return choice % 2 === 0 ? cancel(job, moment, { reason: 'request' }) : release(job, moment)
     case 'discarded':
       return choice % 2 === 0 ? retryByHand(job, job, moment) : { before: job, job: null, events: [] }
     case 'completed':

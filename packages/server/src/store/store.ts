@@ -20,6 +20,7 @@ import type {
   Fragment,
   Instant,
   Job,
+  JobFilter,
   JobState,
   Json,
   NewEvent,
@@ -245,9 +246,25 @@ export interface Page {
   readonly offset: number
 }
 
-export interface JobFilter {
+/** So many rows are looked at for one page of a list, and for one total. */
+export const LOOK = 1_000
+/** Up to so many entries of an index are counted for a total. */
+export const MAX_COUNTED = 10_000
+
+export interface JobPage {
+  readonly jobs: Job[]
+  /** Where the next page begins; null: there is nothing more. It may be set although the page is not full, or empty. */
+  readonly next: string | null
+}
+
+export interface JobCount {
+  readonly total: number
+  /** If not, there are at least so many. */
+  readonly isExact: boolean
+}
+
+export interface DeadLetterFilter {
   readonly queue: string | null
-  readonly state: JobState | null
   readonly type: string | null
   /** Only this tenant's; null or left out: anybody's. */
   readonly tenant?: string | null
@@ -262,24 +279,48 @@ export interface Outpaced extends Pick<Claimable, 'queue' | 'order' | 'limit'> {
   readonly look: number
 }
 
+export interface WorkerTotal {
+  readonly state: string
+  readonly count: number
+  readonly silent: number
+}
+
 export type StateCounts = Readonly<Record<JobState, number>>
 
 /** Reads for people: what is committed, without locks. */
 export interface Reads {
   job(id: string): Promise<Job | null>
-  /** Newest first. `before`: only jobs whose id sorts below this one (the cursor). */
-  jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }>
-  deadLetters(filter: Pick<JobFilter, 'queue' | 'type' | 'tenant'>, page: Page): Promise<{ jobs: Job[]; total: number }>
+  /**
+   * Newest first (`orderOf`); `cursor`: from the `next` of an earlier page. Looks at a bounded number of jobs
+   * (`job-lists.ts`). What the filter says of metadata is left to the caller.
+   */
+  jobs(filter: JobFilter, cursor: string | null, page: Page): Promise<JobPage>
+  /** How many jobs the filter means; of many that no count is kept of, at least how many. Metadata as above. */
+  countJobs(filter: JobFilter): Promise<JobCount>
+  deadLetters(filter: DeadLetterFilter, page: Page): Promise<{ jobs: Job[]; total: number }>
   deadLetterCounts(): Promise<{ queue: string; count: number }[]>
   /** True while a job that was removed by retention is remembered. */
   wasPurged(id: string): Promise<boolean>
   checkpoint(jobId: string): Promise<Checkpoint | null>
   workers(): Promise<Worker[]>
+  /** Some of the workers that are not dead, by id. */
+  workersPage(page: Page): Promise<Worker[]>
+  /** How many workers that are not dead are in each state, and how many of them are known and silent since. */
+  workerTotals(silentSince: Instant): Promise<readonly WorkerTotal[]>
   worker(id: string): Promise<Worker | null>
   queues(): Promise<Queue[]>
   queue(name: string): Promise<Queue | null>
-  /** Exact counts of every queue that has, or had, jobs. */
+  /** Some of the queues by name, and how many there are. */
+  queuesPage(page: Page): Promise<{ queues: Queue[]; total: number }>
+  /** The queues that came first. */
+  firstQueues(limit: number): Promise<Queue[]>
+  queueTotals(): Promise<{ readonly total: number; readonly paused: number }>
+  /** Exact counts of every queue that has, or had, jobs. Takes as long as there are queues: not for what a caller asks. */
   counts(): Promise<Map<string, StateCounts>>
+  /** Exact counts of these queues. */
+  countsOf(queues: readonly string[]): Promise<Map<string, StateCounts>>
+  /** Exact counts of all queues together. */
+  totals(): Promise<StateCounts>
   types(): Promise<TypePolicy[]>
   doc(kind: string, id: string): Promise<Doc | null>
   /** The documents of a kind whose ids begin with this, by id: those above `after` (null: from the first). */
@@ -288,6 +329,8 @@ export interface Reads {
   docsBelow(kind: string, before: string | null, limit: number): Promise<Doc[]>
   /** The jobs of this owner by id: those above `after` (null: from the first). */
   owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]>
+  /** The jobs of this owner with the highest ids, highest first. */
+  lastOwned(owner: Pick<Owner, 'kind' | 'id'>, limit: number): Promise<Job[]>
   /** How many jobs wait for a limiter, and how many hold it. */
   limited(key: string): Promise<{ available: number; active: number }>
   /** How many jobs a tenant has, by state. */
@@ -301,7 +344,7 @@ export interface Reads {
   outwaited(queue: string | null, look: number, limit: number): Promise<Job[]>
   /** Available jobs of a queue that have a deadline, in the order of `edf`. */
   deadlined(queue: string, limit: number): Promise<Job[]>
-  /** Active jobs, for the age of their last sign of life. */
+  /** Active jobs without their bodies, for the age of their last sign of life. */
   activeJobs(limit: number): Promise<Job[]>
   /** Events after this place, oldest first. */
   eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]>
@@ -507,6 +550,25 @@ export class StoreUnavailable extends Error {
     super(`the store cannot serve: ${reason}`, { cause })
     this.name = 'StoreUnavailable'
     this.reason = reason
+  }
+}
+
+/**
+ * What the database holds cannot be read as it was written: a disk or another program damaged it. Other troubles pass, this
+ * one does not. What is written on top of it may be lost or make it worse, so nothing may be written any more until an
+ * operator has looked.
+ */
+export class StoreDamaged extends StoreUnavailable {
+  /** The damaged file; null where the data does not lie in a file of ours. */
+  readonly file: string | null
+  /** What an operator should do, step by step. */
+  readonly advice: readonly string[]
+
+  constructor(reason: string, file: string | null, advice: readonly string[], cause: unknown) {
+    super(reason, cause)
+    this.name = 'StoreDamaged'
+    this.file = file
+    this.advice = advice
   }
 }
 

@@ -1,12 +1,12 @@
 /**
  * Connections: how they are opened, what a session is set to, and what their errors mean.
  *
- * A `Link` is a connection that comes back: when it is lost, whoever waited for an answer hears so, and the next one who
- * asks gets a fresh one. Queries are pipelined: those that are asked for in one turn of the loop are written at once
- * and answered in their order, so that they cost one round trip together.
+ * A `Link` is a connection that comes back: when it is lost, the queries under way fail, and the next query gets a fresh
+ * one. How queries travel on it is in `wire.ts`.
  */
 import pg, { DatabaseError, type ClientConfig } from 'pg'
-import { RowsMoved, StoreUnavailable } from '../store.ts'
+import { RowsMoved, StoreDamaged, StoreUnavailable } from '../store.ts'
+import { Wire } from './wire.ts'
 
 // ---- Where the database is ----
 
@@ -107,23 +107,8 @@ function configOf({ connectionString, schema, options, patienceMs }: Address, pu
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    pipeline: purpose !== 'migrate',
-    query_timeout: ANSWER_MS[purpose],
     options: [options, ...Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`)].join(' '),
-    types: { getTypeParser: parserFor },
   }
-}
-
-const BOOL = 16
-const NUMBERS = new Set([20, 21, 23, 26, 700, 701]) // int8, int2, int4, oid, float4, float8
-const asNumber = (text: string): number => Number(text)
-const asBoolean = (text: string): boolean => text === 't'
-const asText = (text: string): string => text
-
-/** Whole numbers of eight bytes are safe integers here: instants, places, versions. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- as the driver declares it
-function parserFor(oid: number): any {
-  return NUMBERS.has(oid) ? asNumber : oid === BOOL ? asBoolean : asText
 }
 
 export async function connect(address: Address, purpose: Purpose): Promise<pg.Client> {
@@ -140,87 +125,6 @@ export async function connect(address: Address, purpose: Purpose): Promise<pg.Cl
 }
 
 // ---- Links ----
-
-/** A statement that is parsed once per connection, under this name. */
-export interface Statement {
-  readonly name: string
-  readonly text: string
-}
-
-export interface Answer<Row = readonly unknown[]> {
-  readonly rows: Row[]
-  readonly count: number
-  readonly command: string
-}
-
-/** A connection that is open. */
-export class Wire {
-  readonly #client: pg.Client
-  #corked = false
-  #lost: Error | null = null
-  waiting = 0
-
-  constructor(client: pg.Client) {
-    this.#client = client
-    client.on('error', (error) => (this.#lost ??= error))
-    client.on('end', () => (this.#lost ??= new Error('the connection has ended')))
-  }
-
-  get lost(): boolean {
-    return this.#lost !== null
-  }
-
-  /** Why it is lost, if it is. */
-  get loss(): Error | null {
-    return this.#lost
-  }
-
-  on(event: 'notification', listener: (message: { channel: string; payload?: string | undefined }) => void): void {
-    this.#client.on(event, listener)
-  }
-
-  onLost(listener: () => void): void {
-    this.#client.once('end', listener)
-  }
-
-  /** Asks now, and is answered after everything that was asked before. */
-  query<Row = readonly unknown[]>({ name, text }: Statement, values: readonly unknown[] = []): Promise<Answer<Row>> {
-    this.#cork()
-    this.waiting++
-    return new Promise((resolve, reject) => {
-      const query = { name, text, values: values as unknown[], rowMode: 'array' as const }
-      // Not typed: the callback gets an error or a result, never both.
-      const answered = (error: Error | null, result: pg.QueryArrayResult): void => {
-        this.waiting--
-        if (error !== null && error !== undefined) reject(error)
-        else resolve({ rows: result.rows as Row[], count: result.rowCount ?? 0, command: result.command })
-      }
-      this.#client.query(query, answered as (error: Error, result: pg.QueryArrayResult) => void)
-    })
-  }
-
-  /** What is asked for in one turn goes out in one piece. */
-  #cork(): void {
-    if (this.#corked) return
-    this.#corked = true
-    const { stream } = this.#client.connection
-    stream.cork()
-    process.nextTick(() => {
-      this.#corked = false
-      stream.uncork()
-    })
-  }
-
-  async end(): Promise<void> {
-    await this.#client.end().catch(() => {})
-  }
-
-  /** Without a goodbye. */
-  drop(): void {
-    this.#lost ??= new Error('the connection was given up')
-    this.#client.connection.stream.destroy()
-  }
-}
 
 export class Link {
   readonly #address: Address
@@ -252,7 +156,9 @@ export class Link {
   }
 
   async #open(): Promise<Wire> {
-    const wire = new Wire(await connect(this.#address, this.#purpose))
+    const purpose = this.#purpose
+    const client = await connect(this.#address, purpose)
+    const wire = new Wire(client, { syncs: purpose === 'work' ? 'together' : 'each', answerMs: ANSWER_MS[purpose] })
     if (this.#closed) {
       await wire.end()
       throw closedError()
@@ -294,6 +200,7 @@ const CONFLICTS: Readonly<Record<string, string>> = {
 
 const TROUBLES: Readonly<Record<string, string>> = {
   '25006': 'the database is read-only',
+  '26000': 'a prepared statement is missing',
   '53100': 'the disk of the database is full',
   '53200': 'the database is out of memory',
   '53300': 'the database has too many connections',
@@ -331,6 +238,15 @@ export function isLoss(error: unknown): boolean {
   return code === null ? error instanceof Error && !(error instanceof StoreUnavailable) : /^(08|57P)/.test(code)
 }
 
+/** data_corrupted and index_corrupted. */
+const DAMAGE = new Set(['XX001', 'XX002'])
+const ADVICE = [
+  'Stop the servers that use this database.',
+  'Copy the data directory of PostgreSQL, before anything else is done with it.',
+  'Look into the log of PostgreSQL for the table or index it names, and check it with pg_amcheck.',
+  'REINDEX repairs an index. For a table, restore the newest backup. Check the disk before you use it again.',
+]
+
 /** An error of the database as the port knows it. */
 export function told(error: unknown): unknown {
   if (error instanceof StoreUnavailable || error instanceof RowsMoved) return error
@@ -340,6 +256,7 @@ export function told(error: unknown): unknown {
   if (code === UNIQUE_VIOLATION) return new RowsMoved(duplicateOf(error as DatabaseError), error)
   const conflict = CONFLICTS[code]
   if (conflict !== undefined) return new RowsMoved(conflict, error)
+  if (DAMAGE.has(code)) return new StoreDamaged('the database reports damaged data', null, ADVICE, error)
   const reason = TROUBLES[code] ?? (/^(08|53|57|58)/.test(code) ? (error as DatabaseError).message : null)
   return reason === null ? error : new StoreUnavailable(reason, error)
 }

@@ -6,9 +6,10 @@
 import type { Host, Timer } from '@curfew/core'
 import type { News } from '../store.ts'
 import type { DatabaseClock } from './clock.ts'
-import type { Link, Wire } from './connection.ts'
+import type { Link } from './connection.ts'
 import { INBOX_NEWS, newsFrom } from './news.ts'
 import { CLOCK } from './statements.ts'
+import type { Wire } from './wire.ts'
 
 const SAMPLE_MS = 1_000
 const SOONEST_MS = 50
@@ -80,8 +81,8 @@ export class Line {
 
   async #listen(): Promise<Wire> {
     const wire = await this.#link.ready()
-    wire.on('notification', ({ channel, payload }) => {
-      this.#hear(channel === this.#inboxChannel ? INBOX_NEWS : newsFrom(payload ?? '', this.#me))
+    wire.onNotification(({ channel, payload }) => {
+      this.#hear(channel === this.#inboxChannel ? INBOX_NEWS : newsFrom(payload, this.#me))
     })
     wire.onLost(() => {
       // A tick that is under way will find out by itself.

@@ -5,7 +5,7 @@
 import type { Doc, Job, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, type Batch, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, columnsOf, docValues, eventValues, exact, firstValues, listOf, livedValues } from './rows.ts'
-import { noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
+import { noticeValues, queueValues, tagRows, typeValues, workerValues } from './rows.ts'
 import { Tally } from '../records.ts'
 import { countRows, outagesText, type Send } from './save.ts'
 import type { Logged, Session } from './session.ts'
@@ -39,7 +39,9 @@ function restoreWorkers(send: Send, workers: readonly Worker[], texts: Session['
 function restoreJobs(send: Send, jobs: readonly Job[], texts: Session['texts']): void {
   if (jobs.length === 0) return
   const rows = jobs.map((job) => [...firstValues(job, job.version, texts), ...livedValues(job, texts)])
-  void send(sql.RESTORE_JOBS, columnsOf(rows, 51))
+  void send(sql.RESTORE_JOBS, columnsOf(rows, 53))
+  const tags = tagRows(jobs)
+  if (tags.length > 0) void send(sql.INSERT_TAGS, columnsOf(tags, 2))
   const last = jobs.reduce((greatest, { seq }) => Math.max(greatest, seq), 0)
   if (last > 0) void send(sql.PUSH_PLACES, [last])
 }

@@ -5,7 +5,7 @@
  * pairs and NUL included, which a text of PostgreSQL cannot hold: free text is JSON, and identifiers go through `exact`.
  */
 import type { Checkpoint, Doc, DocName, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
-import { eventData, type NewEvent } from '@curfew/core'
+import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfew/core'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import { above, beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
 import type { TextRef, Texts } from './texts.ts'
@@ -46,10 +46,32 @@ function refOf(column: string): TextRef {
  */
 export function columnsOf(rows: readonly (readonly unknown[])[], width: number): string[] {
   const columns: string[] = []
+  for (let column = 0; column < width; column++) columns.push(columnOf(rows, column))
+  return columns
+}
+
+export function columnOf(rows: readonly (readonly unknown[])[], column: number): string {
+  let text = ''
+  for (const row of rows) text += (text === '' ? '{' : ',') + element(row[column] as Value)
+  return text === '' ? '{}' : text + '}'
+}
+
+/**
+ * The columns of rows that differ only in these: a list for each of them, and for every other the value they share. Null
+ * if they differ in others.
+ */
+export function alikeBut(
+  differing: ReadonlySet<number>,
+  rows: readonly (readonly unknown[])[],
+  width: number,
+): unknown[] | null {
+  const [first = []] = rows
+  const columns: unknown[] = []
   for (let column = 0; column < width; column++) {
-    let text = ''
-    for (const row of rows) text += (text === '' ? '{' : ',') + element(row[column] as Value)
-    columns.push(text === '' ? '{}' : text + '}')
+    const shared = first[column]
+    if (differing.has(column)) columns.push(columnOf(rows, column))
+    else if (rows.every((row) => row[column] === shared)) columns.push(shared)
+    else return null
   }
   return columns
 }
@@ -120,6 +142,8 @@ export type JobRow = readonly [
   uniqueKey: string | null,
   limitKey: string | null,
   tenant: string | null,
+  errorType: string | null,
+  timeoutKind: string | null,
 ]
 
 /** The places of shared texts that these rows refer to and nobody here has seen. */
@@ -227,7 +251,7 @@ export function firstValues(job: Job, version: number, texts: Texts): unknown[] 
 export function livedValues(job: Job, texts: Texts): unknown[] {
   const { hold } = job
   return [
-    hold === null || hold.workerId === null ? null : exact(hold.workerId),
+    exactOrNull(lastWorker(job)),
     job.deadLetter,
     job.attempt,
     job.lease,
@@ -250,6 +274,7 @@ export function livedValues(job: Job, texts: Texts): unknown[] {
     job.error,
     job.errors,
     job.result,
+    ...errorValues(job),
   ]
 }
 
@@ -302,7 +327,18 @@ export function otherValues(job: Job, texts: Texts): unknown[] {
     job.errors,
     job.given,
     ...ownerValues(job),
+    ...errorValues(job),
   ]
+}
+
+/** Each tag of these jobs, in the order in which INSERT_TAGS and DELETE_TAGS name it. */
+export function tagRows(jobs: readonly Job[]): [tag: string, id: string][] {
+  return jobs.flatMap((job) => tagKeys(job).map((tag): [string, string] => [exact(tag), exact(job.id)]))
+}
+
+function errorValues(job: Job): [type: string | null, kind: string | null] {
+  const { type, kind } = errorKeys(job)
+  return [exactOrNull(type), kind]
 }
 
 function ownerValues({ owner }: Job): [owner: string | null, step: string | null] {

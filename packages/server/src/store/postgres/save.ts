@@ -18,13 +18,13 @@ import {
   type StateChange,
 } from '../store.ts'
 import type { Worker } from '@curfew/core'
-import type { Answer, Statement } from './connection.ts'
+import type { Answer, Statement } from './wire.ts'
 import { AFTER_LAST_EVENT, BEFORE_LAST_EVENT, NO_LAST_EVENT, piecesOf } from './news.ts'
-import { checkpointValues, columnsOf, docName, docValues, eventValues, exact, listOf } from './rows.ts'
+import { alikeBut, checkpointValues, columnsOf, docName, docValues, eventValues, exact, listOf } from './rows.ts'
 import { noticeValues, queueValues } from './rows.ts'
 import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
 import { firstValues, movingValues, otherValues } from './rows.ts'
-import { typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
+import { tagRows, typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
 import { UNKNOWN, type Logged, type Oldest, type Session } from './session.ts'
 import * as sql from './statements.ts'
 
@@ -97,12 +97,15 @@ export function outagesText(outages: readonly { from: Instant; to: Instant }[]):
 type Kind = 'insert' | 'move' | 'update'
 
 /** How many columns a row of each kind has. */
-const WIDTH: Readonly<Record<Kind, number>> = { insert: 28, move: 17, update: 42 }
+const WIDTH: Readonly<Record<Kind, number>> = { insert: 28, move: 17, update: 44 }
 const STATEMENT: Readonly<Record<Kind, Statement>> = {
   insert: sql.INSERT_JOBS,
   move: sql.MOVE_JOBS,
   update: sql.UPDATE_JOBS,
 }
+
+/** The columns of new jobs that INSERT_ALIKE_JOBS takes as lists: id, type, priority, trace, what was given, body, fingerprint. */
+const DIFFERING: ReadonlySet<number> = new Set([0, 4, 5, 19, 20, 22, 25])
 
 /**
  * One statement per kind of change. Places at the tail are given as statements are executed; so when jobs of two kinds
@@ -128,7 +131,10 @@ class Batches {
   flush(): void {
     for (const kind of ['insert', 'move', 'update'] as const) {
       const rows = this.#rows[kind]
-      if (rows.length > 0) void this.#send(STATEMENT[kind], columnsOf(rows, WIDTH[kind]))
+      if (rows.length === 0) continue
+      const alike = kind === 'insert' ? alikeBut(DIFFERING, rows, WIDTH.insert) : null
+      if (alike !== null) void this.#send(sql.INSERT_ALIKE_JOBS, alike)
+      else void this.#send(STATEMENT[kind], columnsOf(rows, WIDTH[kind]))
     }
     this.#rows = { insert: [], move: [], update: [] }
     this.#tailed = null
@@ -141,6 +147,7 @@ function saveJobs(send: Send, changes: Changes['jobs'], texts: Session['texts'])
   const lived: unknown[][] = []
   const removed: unknown[][] = []
   let pushed = 0
+  saveTags(send, changes)
   for (const { before, after } of changes) {
     if (after === null) {
       if (before === null) throw broken('a change of nothing into nothing')
@@ -164,6 +171,13 @@ function saveJobs(send: Send, changes: Changes['jobs'], texts: Session['texts'])
   if (lived.length > 0) void send(sql.UPDATE_JOBS, columnsOf(lived, WIDTH.update))
   if (pushed > 0) void send(sql.PUSH_PLACES, [pushed])
   if (removed.length > 0) void send(sql.DELETE_JOBS, columnsOf(removed, 2))
+}
+
+function saveTags(send: Send, changes: Changes['jobs']): void {
+  const added = tagRows(changes.flatMap(({ before, after }) => (before === null && after !== null ? [after] : [])))
+  const gone = tagRows(changes.flatMap(({ before, after }) => (before !== null && after === null ? [before] : [])))
+  if (added.length > 0) void send(sql.INSERT_TAGS, columnsOf(added, 2))
+  if (gone.length > 0) void send(sql.DELETE_TAGS, columnsOf(gone, 2))
 }
 
 /** Without a place it keeps the one it has. */
@@ -276,43 +290,60 @@ function saveInbox(send: Send, inbox: Changes['inbox']): void {
 /** The most that one save takes away is a little more than it brought: the log shrinks, and nobody has to wait for it. */
 const PRUNED_MORE = 16
 
-/** Sends what is left when all rows are written, all but the commit. */
+/** What the last statement of a transaction tells. */
+export interface Finished {
+  readonly logged: Logged
+  readonly nextWakeAt: Instant | null
+}
+
+type FinishedRow = readonly [last: number | null, nextWakeAt: Instant | null]
+
+/**
+ * Sends what is left when all rows are written, all but the commit. The log is locked by a statement of its own kind
+ * before the one that appends to it: a statement sees what was committed when it began, and the place of the newest event
+ * must be seen when the lock is held.
+ */
 export async function saveRest(
   send: Send,
   session: Session,
   retention: EventRetention,
   pending: Pending,
-): Promise<Logged> {
+): Promise<Finished> {
   const { tally, events, removed } = pending
   const counts = countRows(tally)
   if (removed > 0) void send(sql.DELETE_TOMBSTONES, [TOMBSTONES, 2 * removed + PRUNED_MORE])
-  if (counts.length > 0) void send(sql.ADD_TO_COUNTS, [session.slot, ...columnsOf(counts, 3)])
   const newest = events.at(-1)
   if (newest === undefined) {
-    tell(send, session, pending)
-    return { last: null, lastAt: 0, oldest: null }
+    if (counts.length > 0) void send(sql.ADD_TO_COUNTS, [session.slot, ...columnsOf(counts, 3)])
+    for (const piece of newsOf(session, pending)) void send(sql.NOTIFY, [session.channel, piece + NO_LAST_EVENT])
+    const { rows } = await send<readonly [Instant | null]>(sql.NEXT_WAKE)
+    return { logged: { last: null, lastAt: 0, oldest: null }, nextWakeAt: rows[0]?.[0] ?? null }
   }
   const pruning = new Pruning(session, retention, newest, events.length)
   pruning.before(send)
-  void send(sql.LOCK_LOG, [session.logLock])
+  if (counts.length === 0) void send(sql.LOCK_LOG, [session.logLock])
+  else void send(sql.COUNT_AND_LOCK_LOG, [session.slot, ...columnsOf(counts, 3), session.logLock])
+  const news = newsOf(session, pending)
+  const last = news.pop() ?? ''
+  for (const piece of news) void send(sql.NOTIFY, [session.channel, piece + NO_LAST_EVENT])
   // More than the log may keep are counted but not written: they would be pruned at once.
   const kept = events.slice(-Math.max(1, retention.maxCount))
-  const values = columnsOf(kept.map(eventValues), 6)
-  const appended = send<readonly [number]>(sql.APPEND_EVENTS, [...values, events.length - kept.length])
+  const appended = send<FinishedRow>(sql.APPEND_EVENTS, [
+    ...columnsOf(kept.map(eventValues), 6),
+    events.length - kept.length,
+    session.channel,
+    last + BEFORE_LAST_EVENT,
+    AFTER_LAST_EVENT,
+  ])
   pruning.after(send)
-  tell(send, session, pending)
-  const { rows } = await appended
-  return { last: rows[0]?.[0] ?? null, lastAt: newest.at, oldest: await pruning.oldest }
+  const [place, nextWakeAt] = (await appended).rows[0] ?? [null, null]
+  return { logged: { last: place, lastAt: newest.at, oldest: await pruning.oldest }, nextWakeAt }
 }
 
-function tell(send: Send, { me, channel }: Session, pending: Pending): void {
-  const { changes, live, orders, wakeAt, events } = pending
-  if (pending.isEmpty) return
-  const pieces = piecesOf(me, { changes, live, orders: [...orders] }, wakeAt)
-  for (const [index, piece] of pieces.entries()) {
-    if (events.length === 0 || index < pieces.length - 1) void send(sql.NOTIFY, [channel, piece + NO_LAST_EVENT])
-    else void send(sql.NOTIFY_WITH_LAST_EVENT, [channel, piece + BEFORE_LAST_EVENT, AFTER_LAST_EVENT])
-  }
+/** News for the other servers, in as many pieces as it takes. */
+function newsOf({ me }: Session, pending: Pending): string[] {
+  const { changes, live, orders, wakeAt } = pending
+  return pending.isEmpty ? [] : piecesOf(me, { changes, live, orders: [...orders] }, wakeAt)
 }
 
 /**

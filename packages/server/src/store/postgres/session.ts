@@ -5,7 +5,7 @@
  * What is remembered of the log is only a hint of when to prune: it may be behind, but never ahead.
  */
 import { createHash } from 'node:crypto'
-import type { Random } from '@curfew/core'
+import type { Instant, Random } from '@curfew/core'
 import type { Texts } from './texts.ts'
 
 /** So many servers can count at once without waiting for each other. */
@@ -16,6 +16,9 @@ export interface Oldest {
   readonly sequence: number
   readonly at: number
 }
+
+/** When the next row wants to be woken, as the database said it. Null: none does. */
+export type NextWake = Instant | null
 
 export interface Logged {
   /** The place of its last event, if it had any. */
@@ -43,6 +46,10 @@ export class Session {
   /** Of the last that was appended here; others may have appended since. */
   lastEventAt = 0
   oldest = UNKNOWN
+  /** The nearest instant at which a row wants to be woken, as far as it was seen; undefined: unknown. */
+  #nextWakeAt: NextWake | undefined = undefined
+  /** What others told since the database was asked for it last. */
+  #told: NextWake | undefined = null
 
   constructor(schema: string, random: Random, texts: Texts) {
     this.schema = schema
@@ -62,6 +69,31 @@ export class Session {
     return [...numbers].sort()
   }
 
+  /** Whether a row may want to be woken by now. If not, that is for the database to say. */
+  mayBeDue(now: Instant): boolean {
+    return isAtMost(this.#nextWakeAt, now)
+  }
+
+  /** The database is asked which row wants to be woken next; what others tell from here on it may not have seen. */
+  askNextWake(): void {
+    this.#told = null
+  }
+
+  /** What the database said, or what others have told since it was asked. */
+  seeNextWake(said: NextWake): NextWake | undefined {
+    const told = this.#told
+    this.#nextWakeAt = told === undefined ? undefined : isAtMost(told, said) ? told : said
+    return this.#nextWakeAt
+  }
+
+  /** Another server wrote a row that wants to be woken then; undefined: it may have. */
+  hearWake(at: NextWake | undefined): void {
+    if (at === null) return
+    this.#told = at === undefined || this.#told === undefined ? undefined : isAtMost(this.#told, at) ? this.#told : at
+    if (at === undefined) this.#nextWakeAt = undefined
+    else if (this.#nextWakeAt !== undefined && !isAtMost(this.#nextWakeAt, at)) this.#nextWakeAt = at
+  }
+
   forgetLog(): void {
     this.lastEvent = 0
     this.oldest = UNKNOWN
@@ -79,6 +111,11 @@ export class Session {
   seeLast(sequence: number | null): void {
     if (sequence !== null && sequence > this.lastEvent) this.lastEvent = sequence
   }
+}
+
+/** Whether there is one, and not after this. Null as a bound: there is none. */
+function isAtMost(at: NextWake | undefined, bound: NextWake): boolean {
+  return at !== null && at !== undefined && (bound === null || at <= bound)
 }
 
 /** Advisory locks are numbers, and all schemas of a database share them. */

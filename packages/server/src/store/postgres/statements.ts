@@ -9,7 +9,7 @@
  *
  * Trap: `j.*` is read by position, and a column that a later version adds comes last, where nobody looks.
  */
-import type { Statement } from './connection.ts'
+import type { Statement } from './wire.ts'
 
 const statement = (name: string, text: string): Statement => ({ name, text })
 
@@ -22,6 +22,26 @@ export const BE_PATIENT = statement(
 SELECT set_config('idle_in_transaction_session_timeout', $1, true)`,
 )
 export const ROLLBACK = statement('rollback', 'ROLLBACK')
+
+export const LOOK = statement(
+  'look',
+  `
+-- Sees the signs of life and when workers, jobs and documents want to be woken; the queues and the types of these names.
+SELECT 'life', outages, NULL, NULL, NULL, alive_at,
+  (SELECT wake_at FROM workers WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+  (SELECT wake_at FROM jobs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+  (SELECT wake_at FROM docs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1)
+FROM life
+WHERE only_one
+UNION ALL
+SELECT 'queue', name, config, NULL, NULL, version, created_at, paused_at, draining_at
+FROM queues
+WHERE name = ANY ($1::text[])
+UNION ALL
+SELECT 'type', type, asked, caps, sent, updated_at, NULL, NULL, NULL
+FROM types
+WHERE type = ANY ($2::text[])`,
+)
 
 // ---- Jobs ----
 
@@ -201,6 +221,17 @@ ORDER BY j.id
 LIMIT $3`,
 )
 
+export const LAST_OWNED = statement(
+  'last_owned',
+  `
+-- Finds the jobs of an owner with the highest ids, highest first.
+SELECT b.body, j.*
+FROM jobs j JOIN bodies b ON b.id = j.id
+WHERE j.owner IS NOT NULL AND j.owner = $1
+ORDER BY j.id DESC
+LIMIT $2`,
+)
+
 export const LOCK_UNIQUE = statement(
   'lock_unique',
   `
@@ -327,6 +358,37 @@ SELECT
 FROM new`,
 )
 
+export const INSERT_ALIKE_JOBS = statement(
+  'insert_alike_jobs',
+  `
+-- The same for jobs that have most in common, which is sent once; the parameters have the same places. (Taking apart
+-- twenty-eight lists costs as much as inserting.)
+WITH new AS MATERIALIZED (
+  SELECT n.*, CASE WHEN $7::bigint = -1 THEN nextval('places') ELSE $7::bigint END AS place
+  FROM unnest(
+    $1::text[], $5::text[], $6::integer[], $20::text[], $21::text[], $23::text[], $26::text[]
+  ) AS n (
+    id, type, priority, trace_id, given, body, unique_key
+  )
+), with_bodies AS (
+  INSERT INTO bodies (id, body) SELECT id, body FROM new
+)
+INSERT INTO jobs (
+  id, version, state, queue, type, priority, seq, wake_at,
+  created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
+  limits, retry, ceiling, parent, trace_id, given, life,
+  owner, step, unique_key, limit_key, tenant,
+  dead_letter, attempt, lease, interruptions, error_count, checkpoint_seq, errors
+)
+SELECT
+  id, $2::bigint, $3::text, $4::text, type, priority, place, $8::bigint,
+  $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::double precision,
+  $16::text, $17::text, $18::text, $19::text, trace_id, given, $22::text,
+  $24::text, $25::text, unique_key, $27::text, $28::text,
+  false, 0, 0, 0, 0, 0, ''
+FROM new`,
+)
+
 export const RESTORE_JOBS = statement(
   'restore_jobs',
   `
@@ -341,7 +403,7 @@ WITH new AS MATERIALIZED (
     $29::text[], $30::boolean[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[],
     $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::double precision[], $42::bigint[],
     $43::bigint[], $44::bigint[], $45::text[], $46::text[], $47::text[], $48::text[], $49::text[], $50::text[],
-    $51::text[]
+    $51::text[], $52::text[], $53::text[]
   ) AS n (
     id, version, state, queue, type, priority, seq, wake_at,
     created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
@@ -350,7 +412,7 @@ WITH new AS MATERIALIZED (
     worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
     completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
     error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
-    result
+    result, error_type, timeout_kind
   )
 ), with_bodies AS (
   INSERT INTO bodies (id, body) SELECT id, body FROM new
@@ -363,7 +425,7 @@ INSERT INTO jobs (
   worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
   completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
   error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
-  result
+  result, error_type, timeout_kind
 )
 SELECT
   id, version, state, queue, type, priority, seq, wake_at,
@@ -373,7 +435,7 @@ SELECT
   worker_id, dead_letter, attempt, lease, interruptions, activated_at, started_at,
   completed_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms, purge_at,
   error_count, checkpoint_seq, hold, closed_by, progress, cancel_reason, error, errors,
-  result
+  result, error_type, timeout_kind
 FROM new`,
 )
 
@@ -403,7 +465,7 @@ WITH new AS MATERIALIZED (
   )
 ), moved AS (
   UPDATE jobs j SET
-    state = n.state, seq = n.place, wake_at = n.wake_at, worker_id = n.worker_id, attempt = n.attempt, lease = n.lease,
+    state = n.state, seq = n.place, wake_at = n.wake_at, worker_id = CASE WHEN n.hold IS NULL THEN j.worker_id ELSE n.worker_id END, attempt = n.attempt, lease = n.lease,
     enqueued_at = n.enqueued_at, started_at = n.started_at, completed_at = n.completed_at, purge_at = n.purge_at,
     hold = n.hold, closed_by = n.closed_by, progress = n.progress, result = n.result, life = n.life,
     version = j.version + 1
@@ -427,7 +489,8 @@ WITH new AS MATERIALIZED (
     $18::integer[], $19::boolean[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[],
     $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::double precision[],
     $31::double precision[], $32::bigint[], $33::bigint[],
-    $34::text[], $35::text[], $36::text[], $37::text[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[]
+    $34::text[], $35::text[], $36::text[], $37::text[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[],
+    $43::text[], $44::text[]
   ) AS n (
     id, version,
     state, seq, wake_at, worker_id, attempt, lease, enqueued_at, started_at,
@@ -435,11 +498,11 @@ WITH new AS MATERIALIZED (
     priority, dead_letter, interruptions, anchor_at, limits_set_at, scheduled_at, expires_at,
     activated_at, cancelled_at, discarded_at, reenqueued_at, next_retry_at, retry_delay_ms,
     result_ttl_ms, error_count, checkpoint_seq,
-    limits, retry, ceiling, cancel_reason, error, errors, given, owner, step
+    limits, retry, ceiling, cancel_reason, error, errors, given, owner, step, error_type, timeout_kind
   )
 ), moved AS (
   UPDATE jobs j SET
-    state = n.state, seq = coalesce(n.place, j.seq), wake_at = n.wake_at, worker_id = n.worker_id, attempt = n.attempt, lease = n.lease,
+    state = n.state, seq = coalesce(n.place, j.seq), wake_at = n.wake_at, worker_id = CASE WHEN n.hold IS NULL THEN j.worker_id ELSE n.worker_id END, attempt = n.attempt, lease = n.lease,
     enqueued_at = n.enqueued_at, started_at = n.started_at, completed_at = n.completed_at, purge_at = n.purge_at,
     hold = n.hold, closed_by = n.closed_by, progress = n.progress, result = n.result, life = n.life,
     priority = n.priority, dead_letter = n.dead_letter, interruptions = n.interruptions, anchor_at = n.anchor_at,
@@ -449,6 +512,7 @@ WITH new AS MATERIALIZED (
     result_ttl_ms = n.result_ttl_ms, error_count = n.error_count, checkpoint_seq = n.checkpoint_seq,
     limits = n.limits, retry = n.retry, ceiling = n.ceiling, cancel_reason = n.cancel_reason,
     error = n.error, errors = n.errors, given = n.given, owner = n.owner, step = n.step,
+    error_type = n.error_type, timeout_kind = n.timeout_kind,
     version = j.version + 1
   FROM new n
   WHERE j.id = n.id AND j.version = n.version
@@ -476,6 +540,20 @@ WITH gone AS (
 SELECT expect_all('job', $1::text[], array_agg(id)) FROM gone`,
 )
 
+export const INSERT_TAGS = statement(
+  'insert_tags',
+  `
+-- Notes the tags of jobs.
+INSERT INTO job_tags (tag, id) SELECT * FROM unnest($1::text[], $2::text[])`,
+)
+
+export const DELETE_TAGS = statement(
+  'delete_tags',
+  `
+-- Removes the notes of tags of jobs.
+DELETE FROM job_tags t USING unnest($1::text[], $2::text[]) AS n (tag, id) WHERE t.tag = n.tag AND t.id = n.id`,
+)
+
 export const DELETE_TOMBSTONES = statement(
   'delete_tombstones',
   `
@@ -489,61 +567,6 @@ WHERE place IN (
   LIMIT $2
   FOR UPDATE SKIP LOCKED
 )`,
-)
-
-export const LIST_JOBS = statement(
-  'list_jobs',
-  `
--- Finds jobs by queue, state and type (null: any) below a cursor, newest id first. Reads all that are newer.
-SELECT b.body, j.*
-FROM jobs j JOIN bodies b ON b.id = j.id
-WHERE j.id < $1
-  AND ($2::text IS NULL OR j.queue = $2)
-  AND ($3::text IS NULL OR j.state = $3)
-  AND ($4::text IS NULL OR j.type = $4)
-ORDER BY j.id DESC
-LIMIT $5 OFFSET $6`,
-)
-
-export const LIST_JOBS_ASIDE = statement(
-  'list_jobs_aside',
-  `
--- Finds jobs of a state that is not on the straight way, by queue and type (null: any), below a cursor, newest id first.
-SELECT b.body, j.*
-FROM jobs j JOIN bodies b ON b.id = j.id
-WHERE j.state IN ('scheduled', 'pending', 'retryable', 'cancelled', 'discarded')
-  AND j.id < $1
-  AND ($2::text IS NULL OR j.queue = $2)
-  AND j.state = $3
-  AND ($4::text IS NULL OR j.type = $4)
-ORDER BY j.id DESC
-LIMIT $5 OFFSET $6`,
-)
-
-export const LIST_JOBS_HELD = statement(
-  'list_jobs_held',
-  `
--- Finds active jobs by queue and type (null: any) below a cursor, newest id first. Sorts all that are active.
-SELECT b.body, j.*
-FROM jobs j JOIN bodies b ON b.id = j.id
-WHERE j.state = 'active'
-  AND j.id < $1
-  AND ($2::text IS NULL OR j.queue = $2)
-  AND j.state = $3
-  AND ($4::text IS NULL OR j.type = $4)
-ORDER BY j.id DESC
-LIMIT $5 OFFSET $6`,
-)
-
-export const COUNT_JOBS_OF_TYPE = statement(
-  'count_jobs_of_type',
-  `
--- Counts the jobs of a type, by queue and state (null: any). Reads every job.
-SELECT count(*)
-FROM jobs
-WHERE type = $3
-  AND ($1::text IS NULL OR queue = $1)
-  AND ($2::text IS NULL OR state = $2)`,
 )
 
 export const LIST_DEAD_LETTERS = statement(
@@ -570,33 +593,6 @@ WHERE dead_letter
   AND ($1::text IS NULL OR queue = $1)
   AND ($2::text IS NULL OR type = $2)
   AND ($3::text IS NULL OR tenant = $3)`,
-)
-
-export const LIST_JOBS_OF_TENANT = statement(
-  'list_jobs_of_tenant',
-  `
--- Finds jobs of a tenant by queue, state and type (null: any) below a cursor, newest id first. Sorts all that fit.
-SELECT b.body, j.*
-FROM jobs j JOIN bodies b ON b.id = j.id
-WHERE j.tenant IS NOT NULL AND j.tenant = $7
-  AND j.id < $1
-  AND ($2::text IS NULL OR j.queue = $2)
-  AND ($3::text IS NULL OR j.state = $3)
-  AND ($4::text IS NULL OR j.type = $4)
-ORDER BY j.id DESC
-LIMIT $5 OFFSET $6`,
-)
-
-export const COUNT_JOBS_OF_TENANT = statement(
-  'count_jobs_of_tenant',
-  `
--- Counts the jobs of a tenant by queue, state and type (null: any).
-SELECT count(*)
-FROM jobs
-WHERE tenant IS NOT NULL AND tenant = $4
-  AND ($1::text IS NULL OR queue = $1)
-  AND ($2::text IS NULL OR state = $2)
-  AND ($3::text IS NULL OR type = $3)`,
 )
 
 export const TENANT_COUNTS = statement(
@@ -681,9 +677,9 @@ LIMIT $2`,
 export const LIST_ACTIVE_JOBS = statement(
   'list_active_jobs',
   `
--- Finds active jobs.
-SELECT b.body, j.*
-FROM jobs j JOIN bodies b ON b.id = j.id
+-- Finds active jobs, without their bodies.
+SELECT '' AS body, j.*
+FROM jobs j
 WHERE j.state = 'active'
 LIMIT $1`,
 )
@@ -722,6 +718,24 @@ ORDER BY a.state COLLATE "C", a.queue COLLATE "C"
 ON CONFLICT (state, queue, slot) DO UPDATE SET n = counts.n + excluded.n`,
 )
 
+export const COUNT_AND_LOCK_LOG = statement(
+  'count_and_lock_log',
+  `
+-- Adds to (or takes from) the numbers of jobs of queues in states, in one slot, always in the same order. When that is
+-- done, waits for the right to append to the log, which lasts until the transaction has ended.
+WITH counted AS (
+  INSERT INTO counts (state, queue, slot, n)
+  SELECT a.state, a.queue, $1::smallint, a.n
+  FROM unnest($2::text[], $3::text[], $4::bigint[]) AS a (state, queue, n)
+  ORDER BY a.state COLLATE "C", a.queue COLLATE "C"
+  ON CONFLICT (state, queue, slot) DO UPDATE SET n = counts.n + excluded.n
+  RETURNING n
+), done AS MATERIALIZED (
+  SELECT count(*) AS rows FROM counted
+)
+SELECT pg_advisory_xact_lock($5::bigint) FROM done WHERE rows >= 0`,
+)
+
 export const ALL_COUNTS = statement(
   'all_counts',
   `
@@ -742,6 +756,16 @@ WHERE state = ANY ($2::text[]) AND queue = ANY ($1::text[])
 GROUP BY queue, state`,
 )
 
+export const TOTALS = statement(
+  'totals',
+  `
+-- Sums the numbers of jobs by state, dead letters apart.
+SELECT state, sum(n)::bigint
+FROM counts
+WHERE state <> 'dead_letter'
+GROUP BY state`,
+)
+
 export const DEAD_LETTER_COUNTS = statement(
   'dead_letter_counts',
   `
@@ -752,17 +776,6 @@ WHERE state = 'dead_letter'
 GROUP BY queue
 HAVING sum(n) > 0
 ORDER BY queue`,
-)
-
-export const COUNT_JOBS = statement(
-  'count_jobs',
-  `
--- Sums the numbers of jobs by queue and state (null: any).
-SELECT coalesce(sum(n), 0)::bigint
-FROM counts
-WHERE ($1::text IS NULL OR queue = $1)
-  AND ($2::text IS NULL OR state = $2)
-  AND state <> 'dead_letter'`,
 )
 
 export const COUNT_DEAD_LETTERS = statement(
@@ -945,6 +958,23 @@ export const LIST_WORKERS = statement(
   `
 -- Finds all workers.
 SELECT w.* FROM workers w ORDER BY w.id`,
+)
+
+export const WORKERS_PAGE = statement(
+  'workers_page',
+  `
+-- Finds some of the workers that are not dead, by id.
+SELECT w.* FROM workers w WHERE w.died_at IS NULL ORDER BY w.id LIMIT $1 OFFSET $2`,
+)
+
+export const WORKER_TOTALS = statement(
+  'worker_totals',
+  `
+-- Counts the workers that are not dead by state, and those of them that are known and silent since.
+SELECT state, count(*), count(*) FILTER (WHERE known AND last_seen_at < $1)
+FROM workers
+WHERE died_at IS NULL
+GROUP BY state`,
 )
 
 export const FIND_NOTICES = statement(
@@ -1131,6 +1161,27 @@ export const LIST_QUEUES = statement(
 SELECT q.* FROM queues q ORDER BY q.name`,
 )
 
+export const QUEUES_PAGE = statement(
+  'queues_page',
+  `
+-- Finds some of the queues, by name.
+SELECT q.* FROM queues q ORDER BY q.name LIMIT $1 OFFSET $2`,
+)
+
+export const FIRST_QUEUES = statement(
+  'first_queues',
+  `
+-- Finds the queues that came first.
+SELECT q.* FROM queues q ORDER BY q.created_at, q.name LIMIT $1`,
+)
+
+export const QUEUE_TOTALS = statement(
+  'queue_totals',
+  `
+-- Counts the queues, and those that are paused.
+SELECT count(*), count(paused_at) FROM queues`,
+)
+
 export const INSERT_QUEUES = statement(
   'insert_queues',
   `
@@ -1165,13 +1216,6 @@ WITH moved AS (
   RETURNING q.name
 )
 SELECT expect_all('queue', $1::text[], array_agg(name)) FROM moved`,
-)
-
-export const FIND_TYPES = statement(
-  'find_types',
-  `
--- Finds the policies of these types.
-SELECT t.* FROM types t WHERE t.type = ANY ($1::text[])`,
 )
 
 export const LIST_TYPES = statement(
@@ -1220,7 +1264,8 @@ SELECT pg_advisory_xact_lock($1::bigint)`,
 export const APPEND_EVENTS = statement(
   'append_events',
   `
--- Appends events to the log, which must be locked, after leaving out $7 places, and tells the place of the last.
+-- Appends events to the log, which must be locked, after leaving out $7 places; notifies other servers of the commit, with
+-- the place of the last event at the end; and finds the nearest instant at which something must happen.
 WITH added AS (
   INSERT INTO events (sequence, type, at, subject, queue, job_type, data)
   SELECT
@@ -1229,8 +1274,18 @@ WITH added AS (
   FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])
     WITH ORDINALITY AS n (type, at, subject, queue, job_type, data, place)
   RETURNING sequence
+), last AS MATERIALIZED (
+  SELECT max(sequence) AS place FROM added
 )
-SELECT max(sequence) FROM added`,
+SELECT
+  place,
+  least(
+    (SELECT wake_at FROM jobs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+    (SELECT wake_at FROM workers WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+    (SELECT wake_at FROM docs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1)
+  ),
+  pg_notify($8, $9::text || place::text || $10::text)
+FROM last`,
 )
 
 export const RESTORE_EVENTS = statement(
@@ -1298,13 +1353,6 @@ export const NOTIFY = statement(
   `
 -- Tells those who listen, when the transaction is committed.
 SELECT pg_notify($1, $2)`,
-)
-
-export const NOTIFY_WITH_LAST_EVENT = statement(
-  'notify_with_last_event',
-  `
--- Tells those who listen, when the transaction is committed, and puts the place of the newest event at the end.
-SELECT pg_notify($1, $2::text || (SELECT max(sequence) FROM events)::text || $3::text)`,
 )
 
 // ---- Shared texts ----
@@ -1485,7 +1533,7 @@ export const RESET_TABLES = statement(
   `
 -- Empties all tables.
 TRUNCATE
-  jobs, bodies, counts, tombstones, checkpoints, docs, workers, notices, queues, types, events, inbox, inbox_refused`,
+  jobs, bodies, job_tags, counts, tombstones, checkpoints, docs, workers, notices, queues, types, events, inbox, inbox_refused`,
 )
 
 export const RESET_LIFE = statement(

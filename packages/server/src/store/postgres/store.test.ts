@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Client } from 'pg'
-import { FakeClock, type Host } from '@curfew/core'
+import { FakeClock, millis, type Host, type Job } from '@curfew/core'
 import { nodeHost, systemRandom } from '../../host.ts'
-import { admitted, anEvent, changes, changesOf, claimable, saveIn, within } from '../builders.suite.ts'
+import { admitted, anEvent, at, changes, changesOf, claimable, saveIn, within } from '../builders.suite.ts'
 import type { EventRetention, Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
 import { KEPT, openBench, until } from './bench.suite.ts'
@@ -166,6 +166,49 @@ describe('the schema', () => {
   })
 })
 
+describe('jobs that are added together', () => {
+  let store: Store | null = null
+  const kept = async (changed: readonly Partial<Job>[]): Promise<[given: Job[], found: Job[]]> => {
+    store ??= await open(newSchema())
+    const jobs = changed.map((fields) => ({ ...admitted().job, ...fields }))
+    await saveIn(store, changes({ jobs: jobs.map((after) => ({ before: null, after })) }))
+    const found = await within(store, (tx) => tx.findJobs(jobs.map(({ id }) => id)))
+    return [jobs.map((job, index) => ({ ...job, version: 1, seq: (found[0]?.seq ?? NaN) + index })), found]
+  }
+
+  test('keep what they do not have in common, where most is', async () => {
+    const [given, found] = await kept([
+      { type: 'a', priority: 7, traceId: '1', given: '"x":1', body: '"args":[1]', uniqueKey: 'k1' },
+      { type: 'b', priority: -7, traceId: null, given: '', body: '"args":["\\"{},\\\\"]', uniqueKey: null },
+      { type: 'c', priority: 0, traceId: '3', given: '"x":2', body: '', uniqueKey: 'k3' },
+    ])
+    expect(found).toEqual(given)
+  })
+
+  const uncommon: readonly Partial<Job>[] = [
+    { state: 'scheduled' },
+    { queue: 'other' },
+    { wakeAt: at(7) },
+    { createdAt: at(7) },
+    { anchorAt: at(7) },
+    { limitsSetAt: at(7) },
+    { scheduledAt: at(7) },
+    { expiresAt: at(7) },
+    { enqueuedAt: at(7) },
+    { resultTtlMs: millis(7) },
+    { ceiling: { executionTimeoutMs: 7 } as unknown as Job['ceiling'] },
+    { parent: { id: 'p' } as unknown as Job['parent'] },
+    { life: '["other"]' },
+    { owner: { kind: 'workflow', id: 'w', step: 's' } },
+    { limitKey: 'l' },
+    { tenant: 't' },
+  ]
+  test.each(uncommon)('keep what only one of them has: %o', async (fields) => {
+    const [given, found] = await kept([{}, fields, {}])
+    expect(found).toEqual(given)
+  })
+})
+
 describe('what is kept only for a while', () => {
   test('a log that has become far too long is pruned bit by bit', async () => {
     const schema = newSchema()
@@ -238,6 +281,7 @@ describe('time', () => {
 
 describe('a transaction goes by an index, however many rows there are:', () => {
   const HOT: readonly [keyof typeof sql, ...string[]][] = [
+    ['LOOK', 'life_pkey', 'queues_pkey', 'types_pkey', 'jobs_wake', 'workers_wake', 'docs_wake'],
     ['LOCK_JOBS', 'jobs_pkey', 'bodies_pkey'],
     ['SEE_JOBS', 'jobs_pkey', 'bodies_pkey'],
     ['LOCK_CLAIMABLE', 'jobs_claim', 'bodies_pkey'],
@@ -249,6 +293,7 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['LOCK_OWNED', 'jobs_owner', 'bodies_pkey'],
     ['LOCK_OWNED_OPEN', 'jobs_owner', 'bodies_pkey'],
     ['OWNED_AFTER', 'jobs_owner', 'bodies_pkey'],
+    ['LAST_OWNED', 'jobs_owner', 'bodies_pkey'],
     ['LOCK_UNIQUE', 'jobs_unique', 'bodies_pkey'],
     ['COUNT_LIMITED', 'jobs_limit'],
     ['COUNT_WAITING_AND_LIMITED', 'jobs_limit'],
@@ -280,12 +325,11 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['NEXT_WORK', 'jobs_wake', 'docs_wake'],
     ['FIND_QUEUES', 'queues_pkey'],
     ['UPDATE_QUEUES', 'queues_pkey'],
-    ['FIND_TYPES', 'types_pkey'],
     ['FIND_CHECKPOINTS', 'checkpoints_pkey'],
-    ['APPEND_EVENTS', 'events_pkey'],
+    ['APPEND_EVENTS', 'events_pkey', 'jobs_wake', 'workers_wake', 'docs_wake'],
+    ['COUNT_AND_LOCK_LOG'],
     ['PRUNE_EVENTS', 'events_pkey'],
     ['FIRST_EVENT', 'events_pkey'],
-    ['NOTIFY_WITH_LAST_EVENT', 'events_pkey'],
     ['FIND_TEXTS', 'texts_pkey'],
     ['JOBS_AFTER', 'jobs_pkey', 'bodies_pkey'],
     ['CHECKPOINTS_AFTER', 'checkpoints_pkey'],
@@ -305,7 +349,8 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     for (const index of indexes) expect(plan).toMatch(new RegExp(`Index.* (using|on) ${index}`))
     expect(plan).not.toMatch(/Seq Scan/)
     const sorts = plan.match(/Sort {2}\(/g)?.length ?? 0
-    if (/^LOCK_(CLAIMABLE|DUE|INBOX|OWNED)|DEAD_LETTERS|DEADLINED|_AFTER$|^DOCS_/.test(name)) expect(sorts).toBe(0)
+    if (/^LOCK_(CLAIMABLE|DUE|INBOX|OWNED)|DEAD_LETTERS|DEADLINED|_AFTER$|^LAST_|^DOCS_/.test(name))
+      expect(sorts).toBe(0)
     // Only the few that were found are sorted.
     if (/BY_DEADLINE$|OLDEST/.test(name)) expect(sorts).toBe(1)
   })

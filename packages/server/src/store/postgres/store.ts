@@ -9,17 +9,19 @@
  * transaction remains, and the next call tries again, on a fresh connection if need be. Only when the connection is lost
  * while committing is the outcome unknown, and the reason says so.
  */
-import type { Checkpoint, Doc, DocName, Host, Instant } from '@curfew/core'
-import type { Job, JobState, Owner, Random, TypePolicy, Worker } from '@curfew/core'
+import { JOB_STATES, type Checkpoint, type Doc, type DocName, type Host, type Instant } from '@curfew/core'
+import type { Job, JobFilter, JobState, Owner, Random, TypePolicy, Worker } from '@curfew/core'
 import { StoreUnavailable } from '../store.ts'
 import type {
   Batch,
   Closing,
+  DeadLetterFilter,
   Ended,
   EventRetention,
   Inbox,
   InboxEntry,
-  JobFilter,
+  JobCount,
+  JobPage,
   Outpaced,
   Life,
   News,
@@ -31,13 +33,15 @@ import type {
   StateCounts,
   Store,
   WorkerNotice,
+  WorkerTotal,
 } from '../store.ts'
 import type { StoredEvent, StoreHealth, Transaction } from '../store.ts'
 import { DatabaseClock } from './clock.ts'
 import { addressOf, closedError, connect, Link, openingError, told, type Address } from './connection.ts'
 import { wantsRenewal, wasIdle } from './connection.ts'
-import type { Answer, Statement, Wire } from './connection.ts'
+import { countJobs, listJobs } from '../job-lists.ts'
 import { noJobs, ownerText } from '../records.ts'
+import { ListStatements } from './job-lists.ts'
 import { Line } from './line.ts'
 import { migrate, type Migrated, type Migrating } from './migrations/migrate.ts'
 import {
@@ -64,6 +68,7 @@ import { Session } from './session.ts'
 import * as sql from './statements.ts'
 import { MOST, Texts } from './texts.ts'
 import { docsUnder, PostgresTransaction, toLife, type LifeRow } from './transaction.ts'
+import type { Answer, Statement, Wire } from './wire.ts'
 
 export interface PostgresOptions {
   /** `postgresql://user:password@host:port/database?schema=…` */
@@ -128,9 +133,6 @@ async function migrateAt(address: Address, how: Omit<Migrating, 'schema'>): Prom
 const READERS = 4
 const MOST_PATIENCE_MS = 8_000
 
-/** Above every job id: a list without a cursor begins here. */
-const ABOVE_ALL_IDS = '~'
-
 export class PostgresStore implements Store {
   readonly shared = true
   readonly clock: SharedClock | null
@@ -141,6 +143,10 @@ export class PostgresStore implements Store {
   readonly #readers: readonly Link[]
   readonly #line: Line
   readonly #turns = new Turns()
+  readonly #lists = new ListStatements({
+    read: (statement, values) => this.#read(statement, values),
+    jobs: (statement, values) => this.#jobs(statement, values),
+  })
   #health: StoreHealth = { kind: 'postgres', version: '' }
   #closed = false
   /** How many transactions in a row were silent for too long. */
@@ -160,6 +166,7 @@ export class PostgresStore implements Store {
     this.#line = new Line({ link: new Link(address, 'line'), channel, inboxChannel, me, host, clock: measured })
     this.#line.follow((news) => {
       this.#session.seeLast(news?.lastEvent ?? null)
+      this.#session.hearWake(news === null ? undefined : news.wakeAt)
     })
   }
 
@@ -211,32 +218,15 @@ export class PostgresStore implements Store {
     return job ?? null
   }
 
-  async jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
-    const [queue, type, tenant] = [exactOrNull(filter.queue), exactOrNull(filter.type), filter.tenant ?? null]
-    const { state } = filter
-    if (tenant !== null) {
-      const from = before === null ? ABOVE_ALL_IDS : exact(before)
-      const [jobs, total] = await Promise.all([
-        this.#jobs(sql.LIST_JOBS_OF_TENANT, [from, queue, state, type, page.limit, page.offset, exact(tenant)]),
-        this.#number(sql.COUNT_JOBS_OF_TENANT, [queue, state, type, exact(tenant)]),
-      ])
-      return { jobs, total }
-    }
-    const total =
-      type === null
-        ? await this.#number(sql.COUNT_JOBS, [queue, state])
-        : await this.#number(sql.COUNT_JOBS_OF_TYPE, [queue, state, type])
-    // Where there is nothing (more) to be found, nobody shall search for it through all jobs.
-    const limit = Math.min(page.limit, Math.max(0, total - page.offset))
-    if (limit === 0) return { jobs: [], total }
-    const from = before === null ? ABOVE_ALL_IDS : exact(before)
-    return { jobs: await this.#jobs(listFor(state), [from, queue, state, type, limit, page.offset]), total }
+  jobs(filter: JobFilter, cursor: string | null, page: Page): Promise<JobPage> {
+    return listJobs(this.#lists, filter, cursor, page)
   }
 
-  async deadLetters(
-    filter: Pick<JobFilter, 'queue' | 'type' | 'tenant'>,
-    { limit, offset }: Page,
-  ): Promise<{ jobs: Job[]; total: number }> {
+  countJobs(filter: JobFilter): Promise<JobCount> {
+    return countJobs(this.#lists, filter)
+  }
+
+  async deadLetters(filter: DeadLetterFilter, { limit, offset }: Page): Promise<{ jobs: Job[]; total: number }> {
     const [queue, type] = [exactOrNull(filter.queue), exactOrNull(filter.type)]
     const tenant = exactOrNull(filter.tenant ?? null)
     const [jobs, total] = await Promise.all([
@@ -288,6 +278,10 @@ export class PostgresStore implements Store {
     return this.#jobs(sql.OWNED_AFTER, [exact(ownerText(owner)), exact(after ?? ''), limit])
   }
 
+  lastOwned(owner: Pick<Owner, 'kind' | 'id'>, limit: number): Promise<Job[]> {
+    return this.#jobs(sql.LAST_OWNED, [exact(ownerText(owner)), limit])
+  }
+
   async limited(key: string): Promise<{ available: number; active: number }> {
     const { rows } = await this.#read<readonly [number, number]>(sql.COUNT_WAITING_AND_LIMITED, [exact(key)])
     return { available: rows[0]?.[0] ?? 0, active: rows[0]?.[1] ?? 0 }
@@ -310,6 +304,26 @@ export class PostgresStore implements Store {
     }
     for (const { name } of queues) of(name)
     for (const [queue, state, n] of numbers.rows) of(original(queue))[state] = n
+    return counts
+  }
+
+  async countsOf(queues: readonly string[]): Promise<Map<string, StateCounts>> {
+    const counts = new Map(queues.map((queue) => [queue, noJobs()]))
+    const { rows } = await this.#read<readonly [string, JobState, number]>(sql.COUNTS_OF, [
+      listOf(queues.map(exact)),
+      listOf(JOB_STATES),
+    ])
+    for (const [queue, state, n] of rows) {
+      const numbers = counts.get(original(queue))
+      if (numbers !== undefined) numbers[state] = n
+    }
+    return counts
+  }
+
+  async totals(): Promise<StateCounts> {
+    const { rows } = await this.#read<readonly [JobState, number]>(sql.TOTALS)
+    const counts = noJobs()
+    for (const [state, n] of rows) counts[state] = n
     return counts
   }
 
@@ -345,6 +359,15 @@ export class PostgresStore implements Store {
     return this.#workers(sql.LIST_WORKERS, [])
   }
 
+  workersPage({ limit, offset }: Page): Promise<Worker[]> {
+    return this.#workers(sql.WORKERS_PAGE, [limit, offset])
+  }
+
+  async workerTotals(silentSince: Instant): Promise<WorkerTotal[]> {
+    const { rows } = await this.#read<readonly [string, number, number]>(sql.WORKER_TOTALS, [silentSince])
+    return rows.map(([state, count, silent]) => ({ state, count, silent }))
+  }
+
   async worker(id: string): Promise<Worker | null> {
     const [worker] = await this.#workers(sql.SEE_WORKERS, [listOf([exact(id)])])
     return worker ?? null
@@ -353,6 +376,25 @@ export class PostgresStore implements Store {
   async queues(): Promise<Queue[]> {
     const { rows } = await this.#read<QueueRow>(sql.LIST_QUEUES)
     return rows.map(toQueue)
+  }
+
+  async queuesPage({ limit, offset }: Page): Promise<{ queues: Queue[]; total: number }> {
+    const [{ rows }, { total }] = await Promise.all([
+      this.#read<QueueRow>(sql.QUEUES_PAGE, [limit, offset]),
+      this.queueTotals(),
+    ])
+    return { queues: rows.map(toQueue), total }
+  }
+
+  async firstQueues(limit: number): Promise<Queue[]> {
+    const { rows } = await this.#read<QueueRow>(sql.FIRST_QUEUES, [limit])
+    return rows.map(toQueue)
+  }
+
+  async queueTotals(): Promise<{ total: number; paused: number }> {
+    const { rows } = await this.#read<readonly [number, number]>(sql.QUEUE_TOTALS)
+    const [total, paused] = rows[0] ?? [0, 0]
+    return { total, paused }
   }
 
   async queue(name: string): Promise<Queue | null> {
@@ -469,6 +511,7 @@ export class PostgresStore implements Store {
       const wire = await this.#ready(this.#writer)
       const whole = [sql.BEGIN, sql.RESET_TABLES, sql.RESET_LIFE, sql.COMMIT].map((each) => wire.query(each))
       await Promise.all(whole).catch((error: unknown) => {
+        if (!wire.lost) wire.query(sql.ROLLBACK).catch(() => {})
         throw told(error)
       })
       this.#session.forgetLog()
@@ -578,21 +621,3 @@ class Turns {
 
 /** A commit is answered when it is on the disk. */
 const DONE = Promise.resolve()
-
-/** The way to the jobs of a state that passes the fewest others. */
-function listFor(state: JobState | null): Statement {
-  switch (state) {
-    case 'active':
-      return sql.LIST_JOBS_HELD
-    case 'scheduled':
-    case 'pending':
-    case 'retryable':
-    case 'cancelled':
-    case 'discarded':
-      return sql.LIST_JOBS_ASIDE
-    case 'available':
-    case 'completed':
-    case null:
-      return sql.LIST_JOBS
-  }
-}

@@ -9,16 +9,17 @@ import type { Checkpoint, Doc, DocName, Instant, Job, JobState, Outage, Owner, T
 import { RowsMoved, StoreUnavailable } from '../store.ts'
 import type { Batch, Changes, Claimable, Ended, EventRetention, Life, Queue, StateCounts } from '../store.ts'
 import type { Transaction, WorkerNotice } from '../store.ts'
-import { codeOf, isLoss, told, type Answer, type Statement, type Wire } from './connection.ts'
+import { codeOf, isLoss, told } from './connection.ts'
 import { columnsOf, docName, exact, listOf, original, rangeUnder } from './rows.ts'
 import { toCheckpoint, toDoc, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
 import { unknownToJobs, unknownToWorkers } from './rows.ts'
-import type { CheckpointRow, DocRow, JobRow, NoticeRow, QueueRow, TypeRow, WorkerRow } from './rows.ts'
+import type { CheckpointRow, DocRow, JobRow, NoticeRow, WorkerRow } from './rows.ts'
 import { noJobs, ownerText } from '../records.ts'
 import { restoreBatch } from './restore.ts'
 import { Pending, saveRest, saveRows } from './save.ts'
 import type { Session } from './session.ts'
 import * as sql from './statements.ts'
+import type { Answer, Statement, Wire } from './wire.ts'
 
 /** So many names are locked one by one. Whoever needs more locks them all: locks have to fit into the database's memory. */
 export const MOST_NAMES = 500
@@ -30,6 +31,7 @@ export class PostgresTransaction implements Transaction {
   readonly #pending = new Pending()
   readonly #patienceMs: number | null
   readonly #names = new Set<string>()
+  #looking: Looking | null = null
   #begun = false
   /** What went wrong first; what went wrong after it only tells that something had. */
   #failure: Error | null = null
@@ -57,8 +59,7 @@ export class PostgresTransaction implements Transaction {
   }
 
   async seeLife(): Promise<Life> {
-    const { rows } = await this.#ask<LifeRow>(sql.FIND_LIFE)
-    return toLife(rows[0])
+    return (await this.#look()).life
   }
 
   async findWorkers(ids: readonly string[]): Promise<Worker[]> {
@@ -114,15 +115,28 @@ export class PostgresTransaction implements Transaction {
   }
 
   async findDueJobs(now: Instant, limit: number): Promise<Job[]> {
-    return this.#jobs(sql.LOCK_DUE_JOBS, [now, limit])
+    return (await this.#isDue('jobs', now)) ? this.#jobs(sql.LOCK_DUE_JOBS, [now, limit]) : []
   }
 
   async findDueWorkers(now: Instant, limit: number): Promise<Worker[]> {
-    return this.#workers(sql.LOCK_DUE_WORKERS, [now, limit])
+    return (await this.#isDue('workers', now)) ? this.#workers(sql.LOCK_DUE_WORKERS, [now, limit]) : []
   }
 
   async findDueDocs(now: Instant, limit: number): Promise<Doc[]> {
-    return this.#docs(sql.LOCK_DUE_DOCS, [now, limit])
+    return (await this.#isDue('docs', now)) ? this.#docs(sql.LOCK_DUE_DOCS, [now, limit]) : []
+  }
+
+  /**
+   * Most of the time nothing is due, and one statement says so of all three kinds. When something may be, each kind is
+   * looked for at once; when only the database knew, with the next round trip. Either way rows of others are skipped, so
+   * that it does not matter what was locked before.
+   */
+  #isDue(kind: keyof Looked['next'], now: Instant): true | Promise<boolean> {
+    if (this.#session.mayBeDue(now)) return true
+    return this.#look().then(({ next }) => {
+      const at = next[kind]
+      return at !== null && at <= now
+    })
   }
 
   async findDocs(names: readonly DocName[]): Promise<Doc[]> {
@@ -168,14 +182,14 @@ export class PostgresTransaction implements Transaction {
 
   async seeQueues(names: readonly string[]): Promise<Queue[]> {
     if (names.length === 0) return []
-    const { rows } = await this.#ask<QueueRow>(sql.FIND_QUEUES, [listOf(names.map(exact))])
-    return inOrder(names, rows.map(toQueue), ({ name }) => name)
+    const { queues } = await this.#look(names)
+    return ofThese(names, queues, ({ name }) => name)
   }
 
   async seeTypes(types: readonly string[]): Promise<TypePolicy[]> {
     if (types.length === 0) return []
-    const { rows } = await this.#ask<TypeRow>(sql.FIND_TYPES, [listOf(types.map(exact))])
-    return inOrder(types, rows.map(toTypePolicy), ({ type }) => type)
+    const { types: policies } = await this.#look([], types)
+    return ofThese(types, policies, ({ type }) => type)
   }
 
   async findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]> {
@@ -200,31 +214,40 @@ export class PostgresTransaction implements Transaction {
     this.#save(changes)
   }
 
-  /** Writes what is left and commits. Nothing may use it any more. What is asked last is asked of everybody's rows. */
+  /**
+   * Writes what is left and commits. Nothing may use it any more. The next wake is asked for before the commit, so that
+   * the commit is the last answer to wait for; later commits of other servers arrive as news (`session.ts`).
+   */
   async close(changes: Changes): Promise<Pick<Ended<null>, 'events' | 'nextWakeAt'>> {
     if (this.#failure !== null) throw this.#failure
     if (this.#wire.loss !== null) throw told(this.#wire.loss)
     this.#save(changes)
+    this.#session.askNextWake()
+    if (!this.#begun && this.#pending.isEmpty) {
+      this.#over = new Error('the transaction is over')
+      return { events: [], nextWakeAt: await this.#nextWake() }
+    }
     const { events } = this.#pending
-    const ended = this.#begun || !this.#pending.isEmpty ? this.#end() : Promise.resolve(null)
+    const finished = saveRest(this.#send.bind(this), this.#session, this.#retention, this.#pending)
+    finished.catch(() => {})
+    const committed = this.#commit()
     this.#over = new Error('the transaction is over')
-    const nextWakeAt = this.#wire.query<readonly [Instant | null]>(sql.NEXT_WAKE).then(
-      ({ rows }) => rows[0]?.[0] ?? null,
-      () => undefined,
-    )
-    const before = ((await ended) ?? 0) - events.length
+    await committed
+    const { logged, nextWakeAt } = await finished
+    const before = (this.#session.seeLog(logged) ?? 0) - events.length
     return {
       events: events.map((event, index) => ({ sequence: before + index + 1, ...event })),
-      nextWakeAt: await nextWakeAt,
+      nextWakeAt: this.#session.seeNextWake(nextWakeAt),
     }
   }
 
-  /** Gives the place of the last event it had, if any. */
-  async #end(): Promise<number | null> {
-    const logged = saveRest(this.#send.bind(this), this.#session, this.#retention, this.#pending)
-    logged.catch(() => {})
-    await this.#commit()
-    return this.#session.seeLog(await logged)
+  async #nextWake(): Promise<Instant | null | undefined> {
+    try {
+      const { rows } = await this.#wire.query<readonly [Instant | null]>(sql.NEXT_WAKE)
+      return this.#session.seeNextWake(rows[0]?.[0] ?? null)
+    } catch {
+      return undefined
+    }
   }
 
   /** Writes the records of another store and commits. Nothing may use it any more. */
@@ -239,7 +262,9 @@ export class PostgresTransaction implements Transaction {
   /** It failed, or its work did. What comes next on the connection comes after this. */
   abandon(): void {
     this.#over ??= this.#failure ?? new Error('the transaction was rolled back')
-    if (this.#begun && !this.#wire.lost) this.#wire.query(sql.ROLLBACK).catch(() => {})
+    if (!this.#begun || this.#wire.lost) return
+    this.#wire.sync() // whatever was sent just now may fail, and must not take this along
+    this.#wire.query(sql.ROLLBACK).catch(() => {})
   }
 
   #save(changes: Changes): void {
@@ -255,11 +280,12 @@ export class PostgresTransaction implements Transaction {
 
   async #commit(): Promise<void> {
     const committed = this.#wire.query(sql.COMMIT)
-    this.#begun = false // whatever becomes of it, it ends here
     let answer: Answer
     try {
       answer = await committed
+      this.#begun = false
     } catch (error) {
+      // It was not executed if a statement before it failed: then the transaction waits for its end (`abandon`).
       // An error that the database told before has ended the transaction. Without a word, nobody knows.
       if (this.#failure !== null && !(this.#failure instanceof Lost)) throw this.#failure
       if (isLoss(error)) {
@@ -269,6 +295,33 @@ export class PostgresTransaction implements Transaction {
     }
     if (this.#failure !== null) throw this.#failure
     if (answer.command !== 'COMMIT') throw new RowsMoved('the transaction was rolled back')
+  }
+
+  /** What is looked for in one turn is one statement, sent with everything else. */
+  async #look(queues: readonly string[] = [], types: readonly string[] = []): Promise<Looked> {
+    if (this.#over !== null) throw this.#over
+    if (this.#failure !== null) throw this.#failure
+    this.#looking ??= this.#startLooking()
+    for (const name of queues) this.#looking.queues.add(exact(name))
+    for (const type of types) this.#looking.types.add(exact(type))
+    return this.#looking.looked
+  }
+
+  #startLooking(): Looking {
+    const [queues, types] = [new Set<string>(), new Set<string>()]
+    const looked = new Promise<Looked>((resolve, reject) => {
+      this.#begin()
+      this.#wire.beforeWriting(() => {
+        this.#looking = null
+        if (this.#over !== null) reject(this.#over)
+        else
+          this.#send<LookRow>(sql.LOOK, [listOf([...queues]), listOf([...types])]).then(({ rows }) => {
+            resolve(toLooked(rows))
+          }, reject)
+      })
+    })
+    looked.catch(() => {})
+    return { queues, types, looked }
   }
 
   #begin(): void {
@@ -356,6 +409,75 @@ function failureOf(error: unknown): Error {
   return failure instanceof StoreUnavailable && codeOf(error) === null ? new Lost(failure.reason, error) : failure
 }
 
+/** What one statement sees. */
+interface Looked {
+  readonly life: Life
+  /** When the next row of each kind wants to be woken. */
+  readonly next: Readonly<Record<'workers' | 'jobs' | 'docs', Instant | null>>
+  readonly queues: readonly Queue[]
+  readonly types: readonly TypePolicy[]
+}
+
+/** What it will be asked for when the turn ends. */
+interface Looking {
+  readonly queues: Set<string>
+  readonly types: Set<string>
+  readonly looked: Promise<Looked>
+}
+
+/** The columns of LOOK, by kind. */
+type LookRow =
+  | readonly [
+      kind: 'life',
+      outages: string,
+      ...nothing: readonly [null, null, null],
+      aliveAt: Instant | null,
+      nextWorker: Instant | null,
+      nextJob: Instant | null,
+      nextDoc: Instant | null,
+    ]
+  | readonly [
+      kind: 'queue',
+      name: string,
+      config: string,
+      ...nothing: readonly [null, null],
+      version: number,
+      createdAt: Instant,
+      pausedAt: Instant | null,
+      drainingAt: Instant | null,
+    ]
+  | readonly [
+      kind: 'type',
+      type: string,
+      asked: string,
+      caps: string,
+      sent: string,
+      updatedAt: Instant,
+      ...nothing: readonly [null, null, null],
+    ]
+
+function toLooked(rows: readonly LookRow[]): Looked {
+  const queues: Queue[] = []
+  const types: TypePolicy[] = []
+  let life = toLife(undefined)
+  let next: Looked['next'] = { workers: null, jobs: null, docs: null }
+  for (const row of rows) {
+    switch (row[0]) {
+      case 'life':
+        life = toLife([row[5], row[1]])
+        next = { workers: row[6], jobs: row[7], docs: row[8] }
+        break
+      case 'queue':
+        queues.push(toQueue([row[1], row[5], row[6], row[7], row[2], row[8]]))
+        break
+      case 'type':
+        types.push(toTypePolicy([row[1], row[2], row[3], row[4], row[5]]))
+        break
+    }
+  }
+  return { life, next, queues, types }
+}
+
 export type LifeRow = readonly [aliveAt: Instant | null, outages: string]
 
 export function toLife(row: LifeRow | undefined): Life {
@@ -364,7 +486,11 @@ export function toLife(row: LifeRow | undefined): Life {
 
 /** In the order of asking, each once. */
 function inOrder<Row>(keys: readonly string[], rows: Row[], keyOf: (row: Row) => string): Row[] {
-  if (rows.length < 2) return rows
+  return rows.length < 2 ? rows : ofThese(keys, rows, keyOf)
+}
+
+/** The same, of rows among which there may be others. */
+function ofThese<Row>(keys: readonly string[], rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
   const found = new Map(rows.map((row) => [keyOf(row), row]))
   return [...new Set(keys)].map((key) => found.get(key)).filter((row) => row !== undefined)
 }

@@ -5,11 +5,12 @@
  * with the process, however that ends. The database itself stays open to others: an operator may read it, and may even
  * lock it for a while; then we answer that we cannot serve, and go on when it is free.
  */
-import { accessSync, constants, existsSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, openSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import Database, { type Database as Connection } from 'better-sqlite3'
-import { StoreUnavailable } from '../store.ts'
+import { StoreDamaged, StoreUnavailable } from '../store.ts'
 import { migrate, refuseNewer, schemaVersion } from './migrations/migrate.ts'
+import { CHECKPOINT_PAGES } from './session.ts'
 
 export const IN_MEMORY = ':memory:'
 
@@ -24,6 +25,8 @@ const BUSY_MS = 100
 
 export function connect(file: string, mustExist = false): Connection {
   refuseReadOnly(file)
+  refuseEmpty(file)
+  if (!mustExist && file !== IN_MEMORY) makePrivate(file)
   const db = new Database(file, { timeout: BUSY_MS, fileMustExist: mustExist && file !== IN_MEMORY })
   try {
     refuseNewer(db, file)
@@ -35,7 +38,7 @@ export function connect(file: string, mustExist = false): Connection {
     db.pragma('cache_size = -65536') // 64 MiB
     db.pragma('temp_store = MEMORY')
     db.pragma('foreign_keys = OFF')
-    db.pragma('wal_autocheckpoint = 1000')
+    db.pragma(`wal_autocheckpoint = ${String(CHECKPOINT_PAGES)}`)
     db.pragma('journal_size_limit = 67108864') // a log that grew while somebody read for long is cut back to 64 MiB
     migrate(db)
     return db
@@ -69,12 +72,23 @@ function refuseReadOnly(file: string): void {
   if (file !== IN_MEMORY && existsSync(file)) accessSync(file, constants.W_OK)
 }
 
+/** The file is there and holds nothing. */
+class EmptyFile extends Error {}
+
+/** SQLite would take it for a new database, and what was in it before would be forgotten without a word. */
+export function refuseEmpty(file: string): void {
+  if (file !== IN_MEMORY && statSync(file, { throwIfNoEntry: false })?.size === 0)
+    throw new EmptyFile(`${file} is empty`)
+}
+
 /**
  * Takes the file for this process, or refuses. The lock is an open transaction on an empty database beside the file.
  * Trap: POSIX drops a process's locks on a file when it closes any descriptor of it, so nobody here may read `.lock`.
  */
 export function lockFile(file: string): Connection {
-  const lock = new Database(`${realPath(file)}.lock`, { timeout: 0 })
+  const path = `${realPath(file)}.lock`
+  makePrivate(path)
+  const lock = new Database(path, { timeout: 0 })
   try {
     lock.exec('BEGIN EXCLUSIVE')
     return lock
@@ -86,6 +100,18 @@ export function lockFile(file: string): Connection {
       })
     }
     throw error
+  }
+}
+
+/**
+ * Makes the file where there is none, for its owner alone. SQLite would let the group and all others read it; the files
+ * that it makes beside it later have the same rights. One that is there is not opened (see the trap above).
+ */
+function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch {
+    // It is there, or SQLite will say what is wrong.
   }
 }
 
@@ -127,9 +153,33 @@ export function troubleOf(error: unknown): Trouble | null {
   return kind === undefined ? null : (TROUBLES[kind] ?? null)
 }
 
-export function unavailable(error: unknown): unknown {
+export function unavailable(error: unknown, file: string): unknown {
+  if (isDamage(error)) return damaged(file, error)
   const trouble = troubleOf(error)
   return trouble === null ? error : new StoreUnavailable(trouble.reason, error)
+}
+
+const DAMAGE = new Set(['SQLITE_CORRUPT', 'SQLITE_NOTADB'])
+
+/** Whether the error tells that the file no longer holds what was written. */
+export function isDamage(error: unknown): boolean {
+  return error instanceof EmptyFile || DAMAGE.has(kindOf(error) ?? '')
+}
+
+export function damaged(file: string, cause: unknown): StoreDamaged {
+  return new StoreDamaged('the database file is damaged', file, adviceFor(file), cause)
+}
+
+/** What to do about a damaged file. */
+export function adviceFor(file: string): readonly string[] {
+  const beside = ['-wal', '-shm'].map((suffix) => basename(file) + suffix)
+  return [
+    'Stop the server.',
+    `Copy ${basename(file)}, ${beside.join(' and ')} to another disk, before anything else is done with them.`,
+    `Run: curfew check ${file}`,
+    'Restore the newest backup. Without a backup, run curfew export on the copy and curfew import into an empty directory: ' +
+      'that saves what can still be read. Check the disk before you use it again.',
+  ]
 }
 
 /** Extended codes (SQLITE_IOERR_WRITE) count as their kind. */
@@ -143,8 +193,14 @@ export function openingError(error: unknown, file: string): unknown {
     new Error(`cannot open ${file}: ${reason}.${remedy}`, { cause: error })
   const elsewhere = 'or choose another directory with --data.'
   const kind = kindOf(error)
+  if (error instanceof EmptyFile)
+    return told(
+      'it is empty (0 bytes), as a database is that was cut off',
+      ` Put a backup in its place, or remove it to begin without data, ${elsewhere}`,
+    )
   if (kind === 'SQLITE_NOTADB') return told('it is no database of SQLite', ` Move it away, ${elsewhere}`)
-  if (kind === 'SQLITE_CORRUPT') return told('it is damaged', ` Put a copy in its place, ${elsewhere}`)
+  if (kind === 'SQLITE_CORRUPT')
+    return told('it is damaged', ` Run curfew check ${file}, and put a backup in its place, ${elsewhere}`)
   if (kind !== undefined && isDirectory(file)) return told('it is a directory', ` Move it away, ${elsewhere}`)
   const barred =
     kind !== undefined && BARRED.has(kind)

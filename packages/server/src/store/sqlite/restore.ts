@@ -15,6 +15,7 @@ export function isHalfRestored({ findMeta }: Statements): boolean {
 }
 
 export function restoreBatch(session: Session, batch: Batch, more: boolean): void {
+  session.remembered.clear()
   const { statements, texts, numbers } = session
   if (batch.inbox.length + batch.refused.length > 0) {
     throw new Error(

@@ -4,7 +4,7 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import { broken } from '@curfew/core'
+import { broken, errorKeys } from '@curfew/core'
 import type { Checkpoint, Doc, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import { beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
@@ -82,6 +82,8 @@ export type JobRow = readonly [
   limitKey: string | null,
   tenant: string | null,
   body: string | null,
+  errorType: string | null,
+  timeoutKind: string | null,
 ]
 
 export function toJob(row: JobRow, texts: Texts): Job {
@@ -184,14 +186,18 @@ export function isLarge({ body }: Job): boolean {
   return body.length > LARGEST_INSIDE
 }
 
+/** Who holds it; undefined while it is held by none, and the row keeps who held it last. */
+const holderOf = ({ hold }: Job): string | null | undefined => (hold === null ? undefined : hold.workerId)
+
 /** What a claim, a result or a sign of life changes, in the order in which MOVE_JOB names it. */
-export function movingValues(job: Job, seq: number, texts: Texts): unknown[] {
+export function movingValues(job: Job, seq: number, texts: Texts, worker = holderOf(job)): unknown[] {
   const { hold } = job
   return [
     job.state,
     seq,
     job.wakeAt,
-    hold === null || hold.workerId === null ? null : exact(hold.workerId),
+    worker === undefined ? 0 : 1,
+    worker === undefined || worker === null ? null : exact(worker),
     job.attempt,
     job.lease,
     job.enqueuedAt,
@@ -208,6 +214,7 @@ export function movingValues(job: Job, seq: number, texts: Texts): unknown[] {
 
 /** The rest of what may change, in the order in which UPDATE_JOB names it after that. */
 export function otherValues(job: Job, texts: Texts): unknown[] {
+  const { type, kind } = errorKeys(job)
   return [
     job.priority,
     job.deadLetter ? 1 : 0,
@@ -234,11 +241,13 @@ export function otherValues(job: Job, texts: Texts): unknown[] {
     job.given,
     job.owner === null ? null : ownerText(job.owner),
     job.owner?.step ?? null,
+    type === null ? null : exact(type),
+    kind,
   ]
 }
 
 /** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
-type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack'>
+export type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack'>
 type FlatHold = readonly [
   terms: TextRef,
   signAt: Instant,
@@ -250,8 +259,10 @@ type FlatHold = readonly [
 
 function holdText(hold: Hold, texts: Texts): string {
   const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack } = hold
-  const terms: Terms = { known, timeout, grace, heartbeat, visibility, onTimeout }
-  const flat: FlatHold = [texts.refOfText(JSON.stringify(terms)), signAt, visibleFrom, visibleMs]
+  const terms = texts.termsOf({ known, timeout, grace, heartbeat, visibility, onTimeout })
+  if (stack === undefined && typeof terms === 'number')
+    return `[${String(terms)},${String(signAt)},${String(visibleFrom)},${String(visibleMs)}]`
+  const flat: FlatHold = [terms, signAt, visibleFrom, visibleMs]
   return JSON.stringify(stack === undefined ? flat : [...flat, stack])
 }
 

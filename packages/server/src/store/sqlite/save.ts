@@ -1,6 +1,7 @@
 /** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
 import Database from 'better-sqlite3'
-import { broken, eventData, TAIL, type Doc, type Job, type NewEvent, type Worker } from '@curfew/core'
+import { broken, eventData, lastWorker, tagKeys, TAIL, type Doc, type Job, type NewEvent } from '@curfew/core'
+import type { Worker } from '@curfew/core'
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
@@ -20,6 +21,7 @@ export function saveChanges(session: Session, retention: EventRetention, changes
   for (const change of changes.workers) saveWorker(session, change)
   for (const change of changes.queues) saveQueue(session, change)
   for (const { type, policy } of changes.types) {
+    session.remembered.types.forget(type)
     if (policy === null) statements.deleteType.run(type)
     else statements.putType.run(typeValues(policy))
   }
@@ -43,13 +45,18 @@ export function saveChanges(session: Session, retention: EventRetention, changes
 
 function saveJobs(session: Session, changes: Changes['jobs']): void {
   if (changes.length === 0) return
-  const { statements, numbers } = session
+  const { statements, numbers, remembered } = session
   const tally = new Tally()
   const lastTombstone = numbers.tombstone
   for (const { before, after } of changes) {
     if (after === null) removeJob(session, before)
-    else if (before === null) insertJob(session, after, placeOf(after, numbers), 1)
-    else updateJob(session, before, after)
+    else {
+      const seq = placeOf(after, numbers)
+      if (before === null) insertJob(session, after, seq, 1)
+      else updateJob(session, before, after, seq)
+      if (before !== null || after.state === 'active') remembered.wrote(after, (before?.version ?? 0) + 1, seq)
+    }
+    remembered.jobWake.moved(before?.wakeAt ?? null, after?.wakeAt ?? null)
     tally.count(before, after)
   }
   for (const row of tally.rows()) statements.addToCount.run(...row)
@@ -73,36 +80,54 @@ export function insertJob({ statements, texts }: Session, job: Job, seq: number,
   try {
     const { lastInsertRowid } = statements.insertJob.run(...firstValues(job, first, seq, texts))
     if (isLarge(job)) statements.insertBody.run(lastInsertRowid, job.body)
+    for (const tag of tagKeys(job)) statements.insertTag.run(exact(tag), job.id, lastInsertRowid)
   } catch (error) {
     throw duplicateOr(error, 'job', job)
   }
   // Only a restore adds jobs that have already lived; the rest of such a job follows.
-  if (!begins) statements.updateJob.run(...movingValues(job, seq, texts), ...otherValues(job, texts), job.id, first)
+  if (!begins)
+    statements.updateJob.run(
+      ...movingValues(job, seq, texts, lastWorker(job)),
+      ...otherValues(job, texts),
+      job.id,
+      first,
+    )
 }
 
-function updateJob({ statements, texts, numbers }: Session, before: Job, after: Job): void {
+function updateJob({ statements, texts }: Session, before: Job, after: Job, seq: number): void {
   if (!isStillItself(before, after)) {
     throw broken(`job ${before.id} cannot change its queue, type, body, fingerprint, limiter or tenant`)
   }
-  const moving = movingValues(after, placeOf(after, numbers), texts)
+  const moving = movingValues(after, seq, texts)
   const { changes } = onlyMoves(before, after)
     ? statements.moveJob.run(...moving, before.id, before.version)
     : statements.updateJob.run(...moving, ...otherValues(after, texts), before.id, before.version)
   if (changes !== 1) throw movedOn('job', before)
 }
 
-function removeJob({ statements, numbers }: Session, job: Job | null): void {
+function removeJob({ statements, numbers, remembered }: Session, job: Job | null): void {
   if (job === null) throw broken('a change of nothing into nothing')
+  remembered.active.forget(job.id)
   const place = statements.deleteJob.get(job.id, job.version)
   if (place === undefined) throw movedOn('job', job)
   statements.deleteBody.run(place)
+  for (const tag of tagKeys(job)) statements.deleteTag.run(exact(tag), job.id)
   statements.deleteCheckpoint.run(job.id)
   statements.insertTombstone.run(++numbers.tombstone, job.id)
 }
 
 // ---- Workers ----
 
-function saveWorker({ statements, texts }: Session, { before, after }: Change<Worker>): void {
+function saveWorker(session: Session, change: Change<Worker>): void {
+  const { workers, workerWake } = session.remembered
+  const { before, after } = change
+  writeWorker(session, change)
+  workerWake.moved(before?.wakeAt ?? null, after?.wakeAt ?? null)
+  if (after !== null) workers.put(after.id, { ...after, version: (before?.version ?? 0) + 1 })
+  else if (before !== null) workers.put(before.id, null)
+}
+
+function writeWorker({ statements, texts }: Session, { before, after }: Change<Worker>): void {
   if (before === null) {
     if (after === null) throw broken('a change of nothing into nothing')
     try {
@@ -121,7 +146,8 @@ function saveWorker({ statements, texts }: Session, { before, after }: Change<Wo
 
 // ---- Documents ----
 
-function saveDoc({ statements }: Session, { before, after }: Change<Doc>): void {
+function saveDoc({ statements, remembered }: Session, { before, after }: Change<Doc>): void {
+  remembered.docWake.moved(before?.wakeAt ?? null, after?.wakeAt ?? null)
   if (before === null) {
     if (after === null) throw broken('a change of nothing into nothing')
     insertDoc(statements, after, 1)
@@ -158,8 +184,10 @@ export function duplicateOr(error: unknown, what: string, { id }: { id: string }
 
 // ---- Queues, and the servers' own life ----
 
-function saveQueue({ statements }: Session, { before, after }: Change<Queue>): void {
+function saveQueue({ statements, remembered }: Session, { before, after }: Change<Queue>): void {
   if (after === null) throw broken('a queue cannot be removed')
+  remembered.queues.forget(after.name)
+
   if (before === null) statements.insertQueue.run(queueValues(after), after.name)
   else {
     const { changes } = statements.updateQueue.run(queueValues(after), before.name, before.version)

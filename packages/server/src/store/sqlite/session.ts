@@ -10,8 +10,14 @@ import type { Database as Connection } from 'better-sqlite3'
 import type { Instant, Outage } from '@curfew/core'
 import type { Life } from '../store.ts'
 import type { LogSync } from './sync.ts'
+import { ListStatements } from './job-lists.ts'
+import { Remembered } from './remembered.ts'
+import { toJob } from './rows.ts'
 import { prepare, type Statements } from './statements.ts'
 import { Texts } from './texts.ts'
+
+/** After so many pages the log is copied into the database. */
+export const CHECKPOINT_PAGES = 1_000
 
 export interface Numbers {
   seq: number
@@ -29,6 +35,8 @@ export type OpenSync = ((database: string) => LogSync) | null
 export class Session {
   readonly db: Connection
   readonly statements: Statements
+  readonly lists: ListStatements
+  readonly remembered = new Remembered()
   texts: Texts
   numbers: Numbers
   /** Asked for by every transaction. */
@@ -41,6 +49,7 @@ export class Session {
   constructor(db: Connection, openSync: OpenSync) {
     this.db = db
     this.statements = prepare(db)
+    this.lists = new ListStatements(db, this.statements.wide, (row) => toJob(row, this.texts))
     this.texts = new Texts(this.statements)
     this.numbers = findNumbers(this.statements)
     this.life = findLife(this.statements)
@@ -53,6 +62,19 @@ export class Session {
     this.db.close()
   }
 
+  /**
+   * The commit of a long transaction writes much to the log; to copy all of it into the database as well, in the same
+   * call, would take as long again. The next commit does that.
+   */
+  withoutCheckpoint(commit: () => void): void {
+    this.db.pragma('wal_autocheckpoint = 0')
+    try {
+      commit()
+    } finally {
+      this.db.pragma(`wal_autocheckpoint = ${String(CHECKPOINT_PAGES)}`)
+    }
+  }
+
   keep(): void {
     this.#kept = { numbers: { ...this.numbers }, life: this.life }
     this.texts.settle()
@@ -61,6 +83,7 @@ export class Session {
   forget(): void {
     this.numbers = { ...this.#kept.numbers }
     this.life = this.#kept.life
+    this.remembered.clear()
     if (this.texts.unsettled) this.texts = new Texts(this.statements)
   }
 }

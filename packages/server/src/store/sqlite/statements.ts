@@ -9,7 +9,7 @@
  * statement anew at each execution, which costs more than finding fifty jobs.
  */
 import type { Database } from 'better-sqlite3'
-import type { Instant, JobState } from '@curfew/core'
+import { JOB_STATES, type Instant, type JobState } from '@curfew/core'
 import type {
   CheckpointRow,
   DocRow,
@@ -26,7 +26,7 @@ import { WideRows } from './wide-rows.ts'
 // ---- Jobs ----
 
 /** A job's row, and before it what the client sent if it lies in `bodies`. */
-const WHOLE_JOB = `iif(j.body IS NULL, (SELECT b.body FROM bodies b WHERE b.place = j.place), NULL) AS aside, j.*`
+export const WHOLE_JOB = `iif(j.body IS NULL, (SELECT b.body FROM bodies b WHERE b.place = j.place), NULL) AS aside, j.*`
 
 export const FIND_JOB = `
 -- Finds the job with this id.
@@ -148,27 +148,6 @@ FROM jobs INDEXED BY jobs_tenant
 WHERE tenant IS NOT NULL AND tenant = ?
 GROUP BY state`
 
-export const LIST_JOBS_OF_TENANT = `
--- Finds jobs of a tenant by queue, state and type (null: any) below a cursor, newest id first. Sorts all that fit.
-SELECT ${WHOLE_JOB}
-FROM jobs j INDEXED BY jobs_tenant
-WHERE j.tenant IS NOT NULL AND j.tenant = @tenant
-  AND j.id < @before
-  AND (@queue IS NULL OR j.queue = @queue)
-  AND (@state IS NULL OR j.state = @state)
-  AND (@type IS NULL OR j.type = @type)
-ORDER BY j.id DESC
-LIMIT +@limit OFFSET +@offset`
-
-export const COUNT_JOBS_OF_TENANT = `
--- Counts the jobs of a tenant by queue, state and type (null: any).
-SELECT count(*)
-FROM jobs INDEXED BY jobs_tenant
-WHERE tenant IS NOT NULL AND tenant = @tenant
-  AND (@queue IS NULL OR queue = @queue)
-  AND (@state IS NULL OR state = @state)
-  AND (@type IS NULL OR type = @type)`
-
 export const FIND_OLDEST_AVAILABLE = `
 -- Finds the available jobs of a queue that have waited longest, oldest first: from each priority there is, the first so many.
 WITH RECURSIVE bands (priority) AS (
@@ -203,6 +182,14 @@ SELECT ${WHOLE_JOB}
 FROM jobs j INDEXED BY jobs_owner
 WHERE j.owner = @owner AND j.id > @after
 ORDER BY j.id
+LIMIT +@limit`
+
+export const FIND_LAST_OWNED = `
+-- Finds the jobs of an owner with the highest ids, highest first.
+SELECT ${WHOLE_JOB}
+FROM jobs j INDEXED BY jobs_owner
+WHERE j.owner = @owner
+ORDER BY j.id DESC
 LIMIT +@limit`
 
 export const FIND_OWNED_OPEN = `
@@ -281,18 +268,18 @@ INSERT INTO bodies (place, body) VALUES (?, ?)`
 export const UPDATE_JOB = `
 -- Rewrites the job with this id, if it is still in the version that was read.
 UPDATE jobs SET
-  state = ?, seq = ?, wake_at = ?, worker_id = ?, attempt = ?, lease = ?, enqueued_at = ?, started_at = ?, completed_at = ?, purge_at = ?,
+  state = ?, seq = ?, wake_at = ?, worker_id = iif(?, ?, worker_id), attempt = ?, lease = ?, enqueued_at = ?, started_at = ?, completed_at = ?, purge_at = ?,
   hold = ?, closed_by = ?, progress = ?, result = ?, life = ?,
   priority = ?, dead_letter = ?, interruptions = ?, anchor_at = ?, limits_set_at = ?, scheduled_at = ?, expires_at = ?, activated_at = ?, cancelled_at = ?,
   discarded_at = ?, reenqueued_at = ?, next_retry_at = ?, retry_delay_ms = ?, result_ttl_ms = ?, error_count = ?, checkpoint_seq = ?, limits = ?, retry = ?,
-  ceiling = ?, cancel_reason = ?, error = ?, errors = ?, given = ?, owner = ?, step = ?,
+  ceiling = ?, cancel_reason = ?, error = ?, errors = ?, given = ?, owner = ?, step = ?, error_type = ?, timeout_kind = ?,
   version = version + 1
 WHERE id = ? AND version = ?`
 
 export const MOVE_JOB = `
 -- Rewrites what a claim, a result or a sign of life changes in the job with this id, if it is still in the version that was read.
 UPDATE jobs SET
-  state = ?, seq = ?, wake_at = ?, worker_id = ?, attempt = ?, lease = ?, enqueued_at = ?, started_at = ?, completed_at = ?, purge_at = ?,
+  state = ?, seq = ?, wake_at = ?, worker_id = iif(?, ?, worker_id), attempt = ?, lease = ?, enqueued_at = ?, started_at = ?, completed_at = ?, purge_at = ?,
   hold = ?, closed_by = ?, progress = ?, result = ?, life = ?,
   version = version + 1
 WHERE id = ? AND version = ?`
@@ -305,48 +292,13 @@ export const DELETE_BODY = `
 -- Removes what the client sent with the job at this place.
 DELETE FROM bodies WHERE place = ?`
 
-export const LIST_JOBS = `
--- Finds jobs by queue, state and type (null: any) below a cursor, newest id first. Reads all that are newer.
-SELECT ${WHOLE_JOB}
-FROM jobs j INDEXED BY jobs_id
-WHERE j.id < @before
-  AND (@queue IS NULL OR j.queue = @queue)
-  AND (@state IS NULL OR j.state = @state)
-  AND (@type IS NULL OR j.type = @type)
-ORDER BY j.id DESC
-LIMIT +@limit OFFSET +@offset`
+export const INSERT_TAG = `
+-- Notes that the job at this place has a tag.
+INSERT INTO tags (tag, id, place) VALUES (?, ?, ?)`
 
-export const LIST_JOBS_ASIDE = `
--- Finds jobs of a state that is not on the straight way, by queue and type (null: any), below a cursor, newest id first.
-SELECT ${WHOLE_JOB}
-FROM jobs j INDEXED BY jobs_aside
-WHERE j.state <> 'available' AND j.state <> 'active' AND j.state <> 'completed'
-  AND j.state = @state
-  AND j.id < @before
-  AND (@queue IS NULL OR j.queue = @queue)
-  AND (@type IS NULL OR j.type = @type)
-ORDER BY j.id DESC
-LIMIT +@limit OFFSET +@offset`
-
-export const LIST_JOBS_HELD = `
--- Finds active jobs by queue and type (null: any) below a cursor, newest id first. Sorts all that are active.
-SELECT ${WHOLE_JOB}
-FROM jobs j INDEXED BY jobs_held
-WHERE j.state = 'active'
-  AND j.state = @state
-  AND j.id < @before
-  AND (@queue IS NULL OR j.queue = @queue)
-  AND (@type IS NULL OR j.type = @type)
-ORDER BY j.id DESC
-LIMIT +@limit OFFSET +@offset`
-
-export const COUNT_JOBS_OF_TYPE = `
--- Counts the jobs of a type, by queue and state (null: any). Reads every job.
-SELECT count(*)
-FROM jobs
-WHERE type = @type
-  AND (@queue IS NULL OR queue = @queue)
-  AND (@state IS NULL OR state = @state)`
+export const DELETE_TAG = `
+-- Removes the note that a job has a tag.
+DELETE FROM tags WHERE tag = ? AND id = ?`
 
 export const LIST_DEAD_LETTERS = `
 -- Finds the members of the dead-letter list by queue, type and tenant (null: any), newest first.
@@ -377,8 +329,8 @@ ORDER BY j.id
 LIMIT +?`
 
 export const LIST_ACTIVE_JOBS = `
--- Finds active jobs.
-SELECT ${WHOLE_JOB}
+-- Finds active jobs, without the bodies that lie aside.
+SELECT '' AS aside, j.*
 FROM jobs j INDEXED BY jobs_held
 WHERE j.state = 'active'
 LIMIT +?`
@@ -408,7 +360,14 @@ export const COUNTS_OF = `
 -- Finds the numbers of jobs of a queue by state, dead letters apart.
 SELECT state, n
 FROM counts
-WHERE queue = ? AND state <> 'dead_letter'`
+WHERE queue = ? AND state IN (${JOB_STATES.map((state) => `'${state}'`).join(', ')})`
+
+export const TOTALS = `
+-- Sums the numbers of jobs by state, dead letters apart.
+SELECT state, sum(n)
+FROM counts
+WHERE state <> 'dead_letter'
+GROUP BY state`
 
 export const DEAD_LETTER_COUNTS = `
 -- Finds how many dead letters each queue has.
@@ -416,14 +375,6 @@ SELECT queue, n AS count
 FROM counts
 WHERE state = 'dead_letter' AND n > 0
 ORDER BY queue`
-
-export const COUNT_JOBS = `
--- Sums the numbers of jobs by queue and state (null: any).
-SELECT total(n)
-FROM counts
-WHERE (@queue IS NULL OR queue = @queue)
-  AND (@state IS NULL OR state = @state)
-  AND state <> 'dead_letter'`
 
 export const COUNT_DEAD_LETTERS = `
 -- Sums the numbers of dead letters by queue (null: any).
@@ -567,6 +518,17 @@ export const LIST_WORKERS = `
 -- Finds all workers.
 SELECT * FROM workers ORDER BY id`
 
+export const WORKERS_PAGE = `
+-- Finds some of the workers that are not dead, by id.
+SELECT * FROM workers WHERE died_at IS NULL ORDER BY id LIMIT +@limit OFFSET +@offset`
+
+export const WORKER_TOTALS = `
+-- Counts the workers that are not dead by state, and those of them that are known and silent since.
+SELECT state, count(*), count(*) FILTER (WHERE known AND last_seen_at < ?)
+FROM workers
+WHERE died_at IS NULL
+GROUP BY state`
+
 export const NEXT_WORKER_WAKE = `
 -- Finds the nearest instant at which something must happen to a worker.
 SELECT wake_at
@@ -612,6 +574,18 @@ SELECT * FROM queues WHERE name = ?`
 export const LIST_QUEUES = `
 -- Finds all queues.
 SELECT * FROM queues ORDER BY name`
+
+export const QUEUES_PAGE = `
+-- Finds some of the queues, by name.
+SELECT * FROM queues ORDER BY name LIMIT +@limit OFFSET +@offset`
+
+export const FIRST_QUEUES = `
+-- Finds the queues that came first.
+SELECT * FROM queues ORDER BY created_at, name LIMIT +?`
+
+export const QUEUE_TOTALS = `
+-- Counts the queues, and those that are paused.
+SELECT count(*), count(paused_at) FROM queues`
 
 export const INSERT_QUEUE = `
 -- Adds a queue in its first version, unless it is there already.
@@ -721,6 +695,7 @@ export const RESET = `
 BEGIN IMMEDIATE;
 DELETE FROM jobs;
 DELETE FROM bodies;
+DELETE FROM tags;
 DELETE FROM counts;
 DELETE FROM tombstones;
 DELETE FROM checkpoints;
@@ -773,8 +748,6 @@ export function prepare(db: Database) {
     outpacedByDeadline: rows<readonly [id: string, ahead: number]>(OUTPACED_BY_DEADLINE),
     outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(OUTWAITED),
     tenantCounts: rows<readonly [state: JobState, n: number]>(TENANT_COUNTS),
-    listJobsOfTenant: jobs<[JobsAsked & { before: string; tenant: string } & Slice]>(LIST_JOBS_OF_TENANT),
-    countJobsOfTenant: valueBy<JobsAsked & { tenant: string }>(COUNT_JOBS_OF_TENANT),
     findDeadlined: jobs<[Wanted]>(FIND_DEADLINED),
     findDeadlinedOfTenant: jobs<[Wanted & OfTenant]>(FIND_DEADLINED_OF_TENANT),
     findUndated: jobs<[Wanted & { above: number }]>(FIND_UNDATED),
@@ -782,6 +755,7 @@ export function prepare(db: Database) {
     findOldestAvailable: jobs<[{ queue: string; limit: number }]>(FIND_OLDEST_AVAILABLE),
     findOwned: jobs<[Owned]>(FIND_OWNED),
     findOwnedOpen: jobs<[Owned]>(FIND_OWNED_OPEN),
+    findLastOwned: jobs<[Omit<Owned, 'after'>]>(FIND_LAST_OWNED),
     findUnique: jobs<[{ key: string; states: string; limit: number }]>(FIND_UNIQUE),
     countLimited: valueBy<{ key: string; state: JobState }>(COUNT_LIMITED),
     findHeldBy: jobs<[workerId: string]>(FIND_HELD_BY),
@@ -794,10 +768,8 @@ export function prepare(db: Database) {
     moveJob: write(MOVE_JOB),
     deleteJob: value<number>(DELETE_JOB),
     deleteBody: write(DELETE_BODY),
-    listJobs: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS),
-    listJobsAside: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS_ASIDE),
-    listJobsHeld: jobs<[JobsAsked & { before: string } & Slice]>(LIST_JOBS_HELD),
-    countJobsOfType: valueBy<JobsAsked>(COUNT_JOBS_OF_TYPE),
+    insertTag: write(INSERT_TAG),
+    deleteTag: write(DELETE_TAG),
     listDeadLetters: jobs<[DeadLettersAsked & Slice]>(LIST_DEAD_LETTERS),
     countDeadLettersAmong: valueBy<DeadLettersAsked>(COUNT_DEAD_LETTERS_AMONG),
     listActiveJobs: jobs<[limit: number]>(LIST_ACTIVE_JOBS),
@@ -807,9 +779,9 @@ export function prepare(db: Database) {
     addToCount: write(ADD_TO_COUNT),
     allCounts: rows<readonly [queue: string, state: JobState, n: number]>(ALL_COUNTS),
     countsOf: rows<readonly [state: JobState, n: number]>(COUNTS_OF),
+    totals: rows<readonly [state: JobState, n: number]>(TOTALS),
     deadLetterCounts: rows<readonly [queue: string, count: number]>(DEAD_LETTER_COUNTS),
-    countJobs: valueBy<Pick<JobsAsked, 'queue' | 'state'>>(COUNT_JOBS),
-    countDeadLetters: valueBy<Pick<JobsAsked, 'queue'>>(COUNT_DEAD_LETTERS),
+    countDeadLetters: valueBy<Pick<DeadLettersAsked, 'queue'>>(COUNT_DEAD_LETTERS),
     insertTombstone: write(INSERT_TOMBSTONE),
     deleteTombstones: write(DELETE_TOMBSTONES),
     findTombstone: value<number>(FIND_TOMBSTONE),
@@ -838,6 +810,8 @@ export function prepare(db: Database) {
     updateWorker: write(UPDATE_WORKER),
     deleteWorker: write(DELETE_WORKER),
     listWorkers: rows<WorkerRow>(LIST_WORKERS),
+    workersPage: rows<WorkerRow>(WORKERS_PAGE),
+    workerTotals: rows<readonly [state: string, count: number, silent: number]>(WORKER_TOTALS),
     nextWorkerWake: value<Instant>(NEXT_WORKER_WAKE),
     findNotices: rows<NoticeRow>(FIND_NOTICES),
     noticesAfter: rows<readonly [...NoticeRow, place: number]>(NOTICES_AFTER),
@@ -847,6 +821,9 @@ export function prepare(db: Database) {
 
     findQueue: rows<QueueRow>(FIND_QUEUE),
     listQueues: rows<QueueRow>(LIST_QUEUES),
+    queuesPage: rows<QueueRow>(QUEUES_PAGE),
+    firstQueues: rows<QueueRow>(FIRST_QUEUES),
+    queueTotals: rows<readonly [total: number, paused: number]>(QUEUE_TOTALS),
     insertQueue: write(INSERT_QUEUE),
     restoreQueue: write(RESTORE_QUEUE),
     updateQueue: write(UPDATE_QUEUE),
@@ -873,6 +850,8 @@ export function prepare(db: Database) {
     sizes: rows<SizesRow>(SIZES),
     lastTombstone: value<number | null>(LAST_TOMBSTONE),
     sqliteVersion: value<string>(SQLITE_VERSION),
+
+    wide,
   }
 }
 
@@ -893,13 +872,11 @@ interface Owned {
   limit: number
 }
 
-interface JobsAsked {
+interface DeadLettersAsked {
   queue: string | null
-  state: string | null
   type: string | null
+  tenant: string | null
 }
-
-type DeadLettersAsked = Pick<JobsAsked, 'queue' | 'type'> & { tenant: string | null }
 
 interface Slice {
   limit: number

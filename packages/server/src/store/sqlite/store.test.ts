@@ -6,13 +6,23 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database, { type Database as Connection } from 'better-sqlite3'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { DEFAULT_LIMITS, DEFAULT_RETRY, minutes, settleAtEnqueue, type Limits, type RetryPolicy } from '@curfew/core'
+import {
+  ANY_JOB,
+  DEFAULT_LIMITS,
+  DEFAULT_RETRY,
+  minutes,
+  settleAtEnqueue,
+  type Limits,
+  type RetryPolicy,
+} from '@curfew/core'
 import { admitted, anEvent, aQueue, at, aWorker, changes, changesOf, saveIn, within } from '../builders.suite.ts'
-import { StoreUnavailable, type EventRetention, type Store } from '../store.ts'
+import { StoreDamaged, StoreUnavailable, type EventRetention, type Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
 import { connect, IN_MEMORY } from './connection.ts'
 import { SCHEMA_VERSION } from './migrations/migrate.ts'
 import { TOMBSTONES } from './save.ts'
+import { sortValues, WAYS, type Way } from '../job-lists.ts'
+import { LIST_STATEMENTS } from './job-lists.ts'
 import * as sql from './statements.ts'
 import { openSqliteStore, SqliteStore } from './store.ts'
 import { LogSync } from './sync.ts'
@@ -118,6 +128,14 @@ describe('the file', () => {
     const db = new Database(file)
     db.exec(`
       INSERT INTO bodies (place, body) SELECT place, body FROM jobs;
+      DROP INDEX jobs_error;
+      DROP INDEX jobs_timeout;
+      DROP INDEX jobs_worked;
+      DROP INDEX jobs_created;
+      DROP INDEX jobs_ended;
+      DROP TABLE tags;
+      ALTER TABLE jobs DROP COLUMN error_type;
+      ALTER TABLE jobs DROP COLUMN timeout_kind;
       ALTER TABLE jobs DROP COLUMN body;
       DROP INDEX jobs_aside;
       DROP INDEX jobs_owner;
@@ -149,7 +167,7 @@ describe('the file', () => {
     const told = { workerId: 'worker-1', notice: { jobId: 'j', lease: 2, reason: 'lost', at: 7 } }
     expect(await within(store, (tx) => tx.findNotices(['worker-1'], 9))).toEqual([told])
     expect(await store.queue('default')).toEqual(aQueue({ version: 1 }))
-    const { jobs } = await store.jobs({ queue: null, state: 'pending', type: null }, null, { limit: 9, offset: 0 })
+    const { jobs } = await store.jobs({ ...ANY_JOB, states: ['pending'] }, null, { limit: 9, offset: 0 })
     expect(jobs.map(({ id, body }) => [id, body])).toEqual([[step.job.id, step.job.body]])
     await store.close()
   })
@@ -379,7 +397,6 @@ describe('the query plans', () => {
     db.close()
     return rows.map(({ detail }) => detail).join('; ')
   }
-  const page = { queue: null, state: null, type: null, before: '~', limit: 1, offset: 0 }
 
   test.each([
     ['claim', sql.FIND_CLAIMABLE, ['default', 1], 'jobs_claim'],
@@ -388,8 +405,6 @@ describe('the query plans', () => {
     ['held', sql.FIND_HELD_BY, ['worker-1'], 'jobs_held'],
     ['active', sql.LIST_ACTIVE_JOBS, [1], 'jobs_held'],
     ['by id', sql.FIND_JOB, ['id'], 'jobs_id'],
-    ['list', sql.LIST_JOBS, [page], 'jobs_id'],
-    ['list of a state', sql.LIST_JOBS_ASIDE, [page], 'jobs_aside'],
     ['oldest dead letters', sql.FIND_OLDEST_DEAD_LETTERS, [1], 'jobs_dead_letter'],
     [
       'dead letters',
@@ -410,6 +425,45 @@ describe('the query plans', () => {
     const plan = planOf(query, ...params)
     expect(plan).toContain(`INDEX ${index}`)
     expect(plan).not.toContain('TEMP B-TREE')
+  })
+
+  describe('of lists', () => {
+    const INDEXES: Readonly<Record<Way, readonly string[]>> = {
+      tag: ['USING PRIMARY KEY (tag=? AND id<?)'],
+      timeout: ['jobs_timeout (timeout_kind=? AND id<?)'],
+      error: ['jobs_error (error_type=? AND id<?)'],
+      worker: ['jobs_held (worker_id=?)', 'jobs_worked (worker_id=? AND id<?)'],
+      tenant: ['jobs_tenant (tenant=? AND state=? AND id<?)'],
+      aside: ['jobs_aside (state=? AND id<?)'],
+      held: ['jobs_held'],
+      claim: ['jobs_claim (queue=?)'],
+      waiting: ['jobs_claim'],
+      ended: ['jobs_ended (<expr>>? AND <expr><?)'],
+      created: ['jobs_created (created_at>? AND created_at<?)'],
+      id: ['jobs_id (id<?)'],
+    }
+    const filter = { ...ANY_JOB, queue: 'default', states: ['discarded' as const] }
+    const values = { ...sortValues({ way: 'id', filter, before: null, look: 9 }, String), limit: 1, offset: 0 }
+    const bound = Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [
+        name,
+        typeof value === 'object' ? JSON.stringify(value) : Number(value) || String(value),
+      ]),
+    )
+
+    test.each(Object.entries(INDEXES))('by %s go along an index, and are compared row by row', (way, indexes) => {
+      for (const part of ['size', 'count', 'walked', 'last'] as const) {
+        if (part !== 'count' && WAYS[way as Way] === null) continue
+        const plan = planOf(LIST_STATEMENTS[part](way as Way), bound)
+        for (const index of indexes) expect(plan).toContain(index)
+        expect(plan).not.toMatch(/SCAN (jobs|j|tags)( |$)(?!USING)/)
+        // Only what a worker holds is put in order: no more than it can do at once.
+        if (way !== 'worker') expect(plan).not.toContain('TEMP B-TREE')
+      }
+      const sorted = planOf(LIST_STATEMENTS.sorted(way as Way), bound)
+      for (const index of indexes) expect(sorted).toContain(index)
+      expect(sorted).not.toMatch(/SCAN (jobs|j|tags)( |$)(?!USING)/)
+    })
   })
 })
 
@@ -529,10 +583,24 @@ describe('when the database cannot serve', () => {
   })
 
   test('an error that is not the disk’s is passed on as it is', async () => {
-    breakDisk('SQLITE_CORRUPT')
+    breakDisk('SQLITE_MISUSE')
     await expect(save(job())).rejects.toThrow(Database.SqliteError)
     expect(connections).toHaveLength(1)
   })
+
+  test.each(['SQLITE_CORRUPT', 'SQLITE_CORRUPT_INDEX', 'SQLITE_NOTADB'])(
+    'a file that is damaged (%s) is told with its name and what to do',
+    async (code) => {
+      breakDisk(code)
+      const refused = save(job())
+      await expect(refused).rejects.toThrow(StoreDamaged)
+      await expect(refused).rejects.toMatchObject({
+        reason: 'the database file is damaged',
+        file: expect.stringMatching(/\.db$/),
+        advice: expect.arrayContaining([expect.stringContaining('curfew check')]),
+      })
+    },
+  )
 })
 
 test('a worker’s row is written small however often it beats', async () => {

@@ -11,15 +11,17 @@
  */
 import type { Database as Connection } from 'better-sqlite3'
 import { earliest, type Checkpoint, type Doc, type DocName, type Instant, type Job, type JobState } from '@curfew/core'
-import type { Owner, TypePolicy, Worker } from '@curfew/core'
+import type { JobFilter, Owner, TypePolicy, Worker } from '@curfew/core'
 import { NO_CHANGES, StoreUnavailable } from '../store.ts'
 import type {
   Batch,
   Closing,
+  DeadLetterFilter,
   Ended,
   EventRetention,
+  JobCount,
+  JobPage,
   Life,
-  JobFilter,
   Outpaced,
   Page,
   Queue,
@@ -28,9 +30,12 @@ import type {
   Store,
   StoredEvent,
   WorkerNotice,
+  WorkerTotal,
 } from '../store.ts'
 import type { StoreHealth, Transaction } from '../store.ts'
-import { connect, IN_MEMORY, lockFile, openingError, troubleOf, unavailable, type Durability } from './connection.ts'
+import { connect, damaged, IN_MEMORY, isDamage, lockFile, openingError } from './connection.ts'
+import { troubleOf, unavailable, type Durability } from './connection.ts'
+import { countJobs, listJobs } from '../job-lists.ts'
 import { noJobs, ownerText } from '../records.ts'
 import {
   exact,
@@ -48,7 +53,7 @@ import { isHalfRestored, restoreBatch } from './restore.ts'
 import { Session, type OpenSync } from './session.ts'
 import { RESET, type Statements } from './statements.ts'
 import { LogSync } from './sync.ts'
-import { docsUnder, SqliteTransaction } from './transaction.ts'
+import { countsOf, docsUnder, SqliteTransaction } from './transaction.ts'
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -68,9 +73,6 @@ export async function openSqliteStore({ file, durability, events }: SqliteOption
     throw openingError(error, file)
   }
 }
-
-/** Above every job id: a list without a cursor begins here. */
-const ABOVE_ALL_IDS = '~'
 
 export class SqliteStore implements Store {
   readonly health: StoreHealth
@@ -116,10 +118,11 @@ export class SqliteStore implements Store {
         const { value, changes } = await work(tx)
         await tx.save(changes)
         tx.end()
-        this.#attempt(() => commit.run())
+        const nextWakeAt = this.#nextWakeAt(session)
+        this.#attempt(() => (tx.isLong ? session.withoutCheckpoint(() => commit.run()) : commit.run()))
         session.keep()
         const durable = this.#durable(session, tx.hasSaved)
-        return { value, events: tx.appended, durable, nextWakeAt: this.#nextWakeAt(session) }
+        return { value, events: tx.appended, durable, nextWakeAt }
       } catch (error) {
         tx.abandon()
         this.#rollBack(session)
@@ -134,33 +137,15 @@ export class SqliteStore implements Store {
     return this.#read(({ findJob }, { texts }) => one(findJob.get(id), (row) => toJob(row, texts)))
   }
 
-  jobs(filter: JobFilter, before: string | null, page: Page): Promise<{ jobs: Job[]; total: number }> {
-    const { queue, state, type, tenant = null } = filter
-    return this.#read((statements, { texts }) => {
-      const { countJobs, countJobsOfType, countJobsOfTenant, listJobsOfTenant } = statements
-      if (tenant !== null) {
-        const asked = { queue, state, type, tenant }
-        const found = listJobsOfTenant.all({ ...asked, before: before ?? ABOVE_ALL_IDS, ...page })
-        return { jobs: found.map((row) => toJob(row, texts)), total: countJobsOfTenant.get(asked) ?? 0 }
-      }
-      const total = (type === null ? countJobs.get({ queue, state }) : countJobsOfType.get({ queue, state, type })) ?? 0
-      // Where there is nothing (more) to be found, nobody shall search for it through all jobs.
-      const limit = Math.min(page.limit, Math.max(0, total - page.offset))
-      if (limit === 0) return { jobs: [], total }
-      const asked = { queue, state, type, before: before ?? ABOVE_ALL_IDS, limit, offset: page.offset }
-      return {
-        jobs: listFor(state, statements)
-          .all(asked)
-          .map((row) => toJob(row, texts)),
-        total,
-      }
-    })
+  jobs(filter: JobFilter, cursor: string | null, page: Page): Promise<JobPage> {
+    return this.#readInSteps(({ lists }) => listJobs(lists, filter, cursor, page))
   }
 
-  deadLetters(
-    { queue, type, tenant = null }: Pick<JobFilter, 'queue' | 'type' | 'tenant'>,
-    page: Page,
-  ): Promise<{ jobs: Job[]; total: number }> {
+  countJobs(filter: JobFilter): Promise<JobCount> {
+    return this.#readInSteps(({ lists }) => countJobs(lists, filter))
+  }
+
+  deadLetters({ queue, type, tenant = null }: DeadLetterFilter, page: Page): Promise<{ jobs: Job[]; total: number }> {
     const isAny = type === null && tenant === null
     return this.#read(({ listDeadLetters, countDeadLetters, countDeadLettersAmong }, { texts }) => ({
       jobs: listDeadLetters.all({ queue, type, tenant, ...page }).map((row) => toJob(row, texts)),
@@ -218,6 +203,18 @@ export class SqliteStore implements Store {
     })
   }
 
+  countsOf(queues: readonly string[]): Promise<Map<string, StateCounts>> {
+    return this.#read((statements) => countsOf(statements, queues))
+  }
+
+  totals(): Promise<StateCounts> {
+    return this.#read(({ totals }) => {
+      const counts = noJobs()
+      for (const [state, n] of totals.all()) counts[state] = n
+      return counts
+    })
+  }
+
   async nextWakeAt(): Promise<Instant | null> {
     return this.#read(nextWakeOf)
   }
@@ -232,12 +229,40 @@ export class SqliteStore implements Store {
     return this.#read(({ listWorkers }, { texts }) => listWorkers.all().map((row) => toWorker(row, texts)))
   }
 
+  workersPage(page: Page): Promise<Worker[]> {
+    return this.#read(({ workersPage }, { texts }) => workersPage.all(page).map((row) => toWorker(row, texts)))
+  }
+
+  workerTotals(silentSince: Instant): Promise<WorkerTotal[]> {
+    return this.#read(({ workerTotals }) =>
+      workerTotals.all(silentSince).map(([state, count, silent]) => ({ state, count, silent })),
+    )
+  }
+
   worker(id: string): Promise<Worker | null> {
     return this.#read(({ findWorker }, { texts }) => one(findWorker.get(exact(id)), (row) => toWorker(row, texts)))
   }
 
   queues(): Promise<Queue[]> {
     return this.#read(({ listQueues }) => listQueues.all().map(toQueue))
+  }
+
+  queuesPage(page: Page): Promise<{ queues: Queue[]; total: number }> {
+    return this.#read(({ queuesPage, queueTotals }) => ({
+      queues: queuesPage.all(page).map(toQueue),
+      total: queueTotals.get()?.[0] ?? 0,
+    }))
+  }
+
+  firstQueues(limit: number): Promise<Queue[]> {
+    return this.#read(({ firstQueues }) => firstQueues.all(limit).map(toQueue))
+  }
+
+  queueTotals(): Promise<{ total: number; paused: number }> {
+    return this.#read(({ queueTotals }) => {
+      const [total, paused] = queueTotals.get() ?? [0, 0]
+      return { total, paused }
+    })
   }
 
   queue(name: string): Promise<Queue | null> {
@@ -267,6 +292,11 @@ export class SqliteStore implements Store {
   owned(owner: Pick<Owner, 'kind' | 'id'>, after: string | null, limit: number): Promise<Job[]> {
     const asked = { owner: ownerText(owner), after: after ?? '', limit }
     return this.#read(({ findOwned }, { texts }) => findOwned.all(asked).map((row) => toJob(row, texts)))
+  }
+
+  lastOwned(owner: Pick<Owner, 'kind' | 'id'>, limit: number): Promise<Job[]> {
+    const asked = { owner: ownerText(owner), limit }
+    return this.#read(({ findLastOwned }, { texts }) => findLastOwned.all(asked).map((row) => toJob(row, texts)))
   }
 
   limited(key: string): Promise<{ available: number; active: number }> {
@@ -404,10 +434,32 @@ export class SqliteStore implements Store {
     return found
   }
 
+  /** The same for reads that are made of several; nothing is written between them. */
+  async #readInSteps<T>(run: (session: Session) => Promise<T>): Promise<T> {
+    const { found, durable } = await this.#turns.take(async () => {
+      const session = this.#ready()
+      try {
+        return { found: await run(session), durable: this.#durable(session, false) }
+      } catch (error) {
+        return this.#attempt(() => {
+          throw error
+        })
+      }
+    })
+    await durable
+    return found
+  }
+
   /** What was committed stays committed, whether or not this can be read. */
-  #nextWakeAt({ statements }: Session): Instant | null | undefined {
+  #nextWakeAt({ statements, remembered }: Session): Instant | null | undefined {
+    const { jobWake, workerWake, docWake } = remembered
     try {
-      return this.#attempt(() => nextWakeOf(statements))
+      return this.#attempt(() => {
+        if (jobWake.at === undefined) jobWake.at = statements.nextJobWake.get() ?? null
+        if (workerWake.at === undefined) workerWake.at = statements.nextWorkerWake.get() ?? null
+        if (docWake.at === undefined) docWake.at = statements.nextDocWake.get() ?? null
+        return earliest(earliest(jobWake.at, workerWake.at), docWake.at)
+      })
     } catch {
       return undefined
     }
@@ -419,7 +471,7 @@ export class SqliteStore implements Store {
     const synced = hasSaved ? sync.committed() : sync.settled()
     return synced.catch((error: unknown) => {
       this.#stale = true
-      throw unavailable(error)
+      throw unavailable(error, this.#session.db.name)
     })
   }
 
@@ -430,6 +482,7 @@ export class SqliteStore implements Store {
       try {
         this.#session = new Session(this.#connect(true), this.#openSync)
       } catch (error) {
+        if (isDamage(error)) throw damaged(this.#session.db.name, error)
         // Whatever hinders opening it, the file was ours a moment ago: it may come back.
         throw new StoreUnavailable(troubleOf(error)?.reason ?? 'the database file cannot be opened', error)
       }
@@ -444,7 +497,7 @@ export class SqliteStore implements Store {
     } catch (error) {
       // A database in memory would be lost with its connection.
       if (troubleOf(error)?.reconnect === true && !this.#session.db.memory) this.#stale = true
-      throw unavailable(error)
+      throw unavailable(error, this.#session.db.name)
     }
   }
 
@@ -472,27 +525,6 @@ class Turns {
 }
 
 const DONE = Promise.resolve()
-
-/** The way to the jobs of a state that passes the fewest others. */
-function listFor(
-  state: JobState | null,
-  { listJobs, listJobsAside, listJobsHeld }: Statements,
-): Statements['listJobs'] {
-  switch (state) {
-    case 'active':
-      return listJobsHeld
-    case 'scheduled':
-    case 'pending':
-    case 'retryable':
-    case 'cancelled':
-    case 'discarded':
-      return listJobsAside
-    case 'available':
-    case 'completed':
-    case null:
-      return listJobs
-  }
-}
 
 function nextWakeOf(statements: Statements): Instant | null {
   return earliest(statements.nextWorkerWake.get() ?? null, nextWorkOf(statements))

@@ -7,7 +7,8 @@
  * Shared texts are never removed; there are at most `MOST` of them, then new ones simply stay in their rows. So does a
  * text of more than `LONGEST`, and nothing here remembers it.
  */
-import { broken } from '@curfew/core'
+import { broken, type Limit } from '@curfew/core'
+import type { Terms } from './rows.ts'
 import type { Statements } from './statements.ts'
 
 /** A place in `texts`, or the text itself. */
@@ -27,6 +28,7 @@ export class Texts {
   /** Texts not in the table that are held in `#values` as well: at most RECENT. */
   #loose = 0
   #added = 0
+  #lastTerms: { readonly terms: Terms; readonly place: number } | null = null
 
   constructor(statements: Statements) {
     this.#statements = statements
@@ -39,6 +41,15 @@ export class Texts {
     if (typeof known === 'number') return known
     const ref = this.refOfText(known ?? JSON.stringify(value))
     if (!isLong(ref)) this.#refs.set(value, ref)
+    return ref
+  }
+
+  /** As `ref`, for terms of attempts. Most are those of the claim before. */
+  termsOf(terms: Terms): TextRef {
+    const last = this.#lastTerms
+    if (last !== null && areSame(last.terms, terms)) return last.place
+    const ref = this.refOfText(JSON.stringify(terms))
+    this.#lastTerms = typeof ref === 'number' ? { terms, place: ref } : null
     return ref
   }
 
@@ -97,6 +108,18 @@ export class Texts {
     this.#loose = 0
   }
 }
+
+const isSame = (a: Limit | null, b: Limit | null): boolean =>
+  a === b ||
+  (a !== null && b !== null && a.ms === b.ms && a.source === b.source && a.asked === b.asked && a.whole === b.whole)
+
+const areSame = (a: Terms, b: Terms): boolean =>
+  a.known === b.known &&
+  isSame(a.timeout, b.timeout) &&
+  isSame(a.grace, b.grace) &&
+  isSame(a.heartbeat, b.heartbeat) &&
+  isSame(a.visibility, b.visibility) &&
+  a.onTimeout === b.onTimeout
 
 function isLong(ref: TextRef): ref is string {
   return typeof ref === 'string' && ref.length > LONGEST

@@ -25,6 +25,7 @@ import {
   type JobRow,
   type WorkerRow,
 } from './rows.ts'
+import type { Rows } from './remembered.ts'
 import { saveChanges } from './save.ts'
 import type { Session } from './session.ts'
 import type { Statements, Wanted } from './statements.ts'
@@ -39,6 +40,7 @@ export class SqliteTransaction implements Transaction {
   /** What it has added to the log. */
   readonly appended: StoredEvent[] = []
   #hasSaved = false
+  #saves = 0
   /** What went wrong in it, or that it is over: it is asked for every transaction, and hardly ever told. */
   #over: Error | 'over' | 'rolled back' | null = null
 
@@ -53,7 +55,14 @@ export class SqliteTransaction implements Transaction {
   }
 
   async findJobs(ids: readonly string[]): Promise<Job[]> {
-    return this.#jobs(({ findJob }) => each(ids, (id) => findJob.get(id)))
+    return this.#use(({ statements, texts, remembered }) =>
+      each(ids, (id) => {
+        const known = remembered.active.get(id)
+        if (known !== undefined) return known ?? undefined
+        const row = statements.findJob.get(id)
+        return row === undefined ? undefined : toJob(row, texts)
+      }),
+    )
   }
 
   seeJobs(ids: readonly string[]): Promise<Job[]> {
@@ -120,16 +129,7 @@ export class SqliteTransaction implements Transaction {
   }
 
   async seeCounts(queues: readonly string[]): Promise<Map<string, StateCounts>> {
-    return this.#use(
-      ({ statements }) =>
-        new Map(
-          queues.map((queue) => {
-            const counts = noJobs()
-            for (const [state, n] of statements.countsOf.all(queue)) counts[state] = n
-            return [queue, counts]
-          }),
-        ),
-    )
+    return this.#use(({ statements }) => countsOf(statements, queues))
   }
 
   async seeLimited(keys: readonly string[]): Promise<Map<string, number>> {
@@ -156,7 +156,14 @@ export class SqliteTransaction implements Transaction {
   }
 
   async findWorkers(ids: readonly string[]): Promise<Worker[]> {
-    return this.#workers(({ findWorker }) => each(ids, (id) => findWorker.get(exact(id))))
+    return this.#use(({ statements, texts, remembered: { workers } }) =>
+      remembering(
+        workers,
+        ids,
+        (id) => statements.findWorker.get(exact(id)),
+        (row) => toWorker(row, texts),
+      ),
+    )
   }
 
   seeWorkers(ids: readonly string[]): Promise<Worker[]> {
@@ -168,11 +175,15 @@ export class SqliteTransaction implements Transaction {
   }
 
   async seeQueues(names: readonly string[]): Promise<Queue[]> {
-    return this.#use(({ statements }) => each(names, (name) => statements.findQueue.get(name)).map(toQueue))
+    return this.#use(({ statements, remembered: { queues } }) =>
+      remembering(queues, names, (name) => statements.findQueue.get(name), toQueue),
+    )
   }
 
   async seeTypes(types: readonly string[]): Promise<TypePolicy[]> {
-    return this.#use(({ statements }) => each(types, (type) => statements.findType.get(type)).map(toTypePolicy))
+    return this.#use(({ statements, remembered }) =>
+      remembering(remembered.types, types, (type) => statements.findType.get(type), toTypePolicy),
+    )
   }
 
   async findCheckpoints(jobIds: readonly string[]): Promise<Checkpoint[]> {
@@ -197,6 +208,11 @@ export class SqliteTransaction implements Transaction {
     })
   }
 
+  /** Whether what it writes came in many parts. */
+  get isLong(): boolean {
+    return this.#saves > LONG
+  }
+
   /** Whether there is something to be brought to the disk. */
   get hasSaved(): boolean {
     return this.#hasSaved
@@ -204,6 +220,7 @@ export class SqliteTransaction implements Transaction {
 
   async save(changes: Changes): Promise<void> {
     if (!this.#hasSaved && !isNothing(changes)) this.#hasSaved = true
+    this.#saves += 1
     for (const event of this.#use((session) => saveChanges(session, this.#events, changes))) this.appended.push(event)
   }
 
@@ -244,11 +261,24 @@ export class SqliteTransaction implements Transaction {
   }
 }
 
+/** Transactions of more saves are long. */
+const LONG = 2
+
 /** Below every priority a job can have. */
 const LOWEST = -1_000
 
 /** To SQLite every text is less than any bytes. */
 const ABOVE_ALL_TEXT = Buffer.alloc(0)
+
+export function countsOf(statements: Statements, queues: readonly string[]): Map<string, StateCounts> {
+  return new Map(
+    queues.map((queue) => {
+      const counts = noJobs()
+      for (const [state, n] of statements.countsOf.all(queue)) counts[state] = n
+      return [queue, counts]
+    }),
+  )
+}
 
 export function docsUnder(
   { findDocsBetween }: Statements,
@@ -259,6 +289,23 @@ export function docsUnder(
 ): Doc[] {
   const to = above(prefix) ?? ABOVE_ALL_TEXT
   return findDocsBetween.all({ kind, from: prefix, after: after ?? '', to, limit }).map(toDoc)
+}
+
+/** What is not remembered is looked up, and remembered. */
+function remembering<Row, Found>(
+  rows: Rows<Found>,
+  names: readonly string[],
+  find: (name: string) => Row | undefined,
+  to: (row: Row) => Found,
+): Found[] {
+  return each(names, (name) => {
+    const known = rows.get(name)
+    if (known !== undefined) return known ?? undefined
+    const row = find(name)
+    const found = row === undefined ? null : to(row)
+    rows.put(name, found)
+    return found ?? undefined
+  })
 }
 
 /** In the order of asking, each once. */

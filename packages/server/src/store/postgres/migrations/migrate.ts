@@ -14,10 +14,14 @@ import { docsOwners } from './0003-docs-owners.ts'
 import { drainingUnique } from './0004-draining-unique.ts'
 import { tenants } from './0005-tenants.ts'
 import { tenantsByDeadline } from './0006-tenants-by-deadline.ts'
+import { listKeys } from './0007-list-keys.ts'
+import { listIndexes } from './0008-list-indexes.ts'
 
 export interface Migration {
   readonly name: string
   readonly kind: 'expand' | 'contract'
+  /** Works through the rows, in transactions of its own, before the rest; it may be begun anew. */
+  readonly fill?: (client: Client) => Promise<void>
   readonly sql: string
 }
 
@@ -28,6 +32,8 @@ export const MIGRATIONS: readonly Migration[] = [
   drainingUnique,
   tenants,
   tenantsByDeadline,
+  listKeys,
+  listIndexes,
 ]
 
 export interface Migrating {
@@ -100,7 +106,8 @@ function refuseNewer(schema: string, seen: Seen, known: number, bears: boolean):
   }
 }
 
-async function apply(client: Client, version: number, { name, kind, sql }: Migration): Promise<void> {
+async function apply(client: Client, version: number, { name, kind, fill, sql }: Migration): Promise<void> {
+  await fill?.(client)
   await client.query('BEGIN')
   try {
     await client.query(sql)

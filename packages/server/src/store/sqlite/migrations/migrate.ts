@@ -1,6 +1,6 @@
 /**
- * Brings a file's schema up to date. Migrations are numbered by their place in this list, applied one transaction each,
- * and never edited: a file remembers how many it has seen (`PRAGMA user_version`).
+ * Brings a file's schema up to date. Migrations are numbered by their place in this list, applied one transaction each
+ * (those that work through all rows, in many), and never edited: a file remembers how many it has seen (`PRAGMA user_version`).
  */
 import type { Database } from 'better-sqlite3'
 import { jobsWorkersEvents } from './0001-jobs-workers-events.ts'
@@ -13,8 +13,14 @@ import { tenants } from './0007-tenants.ts'
 import { tenantsByDeadline } from './0008-tenants-by-deadline.ts'
 import { claimByLimiter } from './0009-claim-by-limiter.ts'
 import { bodiesInside } from './0010-bodies-inside.ts'
+import { listKeys } from './0011-list-keys.ts'
+import { fillListKeys } from './0012-fill-list-keys.ts'
+import { listIndexes } from './0013-list-indexes.ts'
 
-const MIGRATIONS: readonly string[] = [
+/** SQL, or a function that works through the rows in transactions of its own and may be begun anew. */
+type Migration = string | ((db: Database) => void)
+
+const MIGRATIONS: readonly Migration[] = [
   jobsWorkersEvents,
   jobsAside,
   notices,
@@ -25,6 +31,9 @@ const MIGRATIONS: readonly string[] = [
   tenantsByDeadline,
   claimByLimiter,
   bodiesInside,
+  listKeys,
+  fillListKeys,
+  listIndexes,
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
@@ -41,9 +50,11 @@ export function refuseNewer(db: Database, file: string): void {
 
 export function migrate(db: Database): void {
   for (let done = schemaVersion(db); done < SCHEMA_VERSION; done = schemaVersion(db)) {
+    const migration = MIGRATIONS[done] ?? ''
+    if (typeof migration === 'function') migration(db)
     db.exec('BEGIN IMMEDIATE')
     try {
-      db.exec(MIGRATIONS[done] ?? '')
+      if (typeof migration === 'string') db.exec(migration)
       db.pragma(`user_version = ${String(done + 1)}`)
       db.exec('COMMIT')
     } catch (error) {

@@ -1,0 +1,62 @@
+/** `curfew check`: whether a data file holds what was written to it. Reads only; a server may have the file open. */
+import { existsSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import Database from 'better-sqlite3'
+import { placeOf } from '../open-store.ts'
+import { SettingsError, type Settings } from '../settings.ts'
+import { adviceFor, isDamage, openingError, refuseEmpty } from '../store/sqlite/connection.ts'
+
+/** So many problems are printed: what is damaged once is often damaged a thousand times. */
+const MAX_PROBLEMS = 20
+
+export interface Checked {
+  readonly isSound: boolean
+  readonly text: string
+}
+
+export function checkFile(settings: Settings, named: string | undefined): Checked {
+  const file = named === undefined ? fileOf(settings) : resolve(named)
+  if (!existsSync(file)) throw new Error(`${file} does not exist.`)
+  if (statSync(file).isDirectory()) throw new Error(`${file} is a directory. Name the data file in it, or use --data.`)
+  const problems = problemsOf(file)
+  if (problems.length === 0) return { isSound: true, text: `${file} is sound.` }
+  return {
+    isSound: false,
+    text: [
+      `${file} is damaged.`,
+      ...problems.map((problem) => `  ${problem}`),
+      '',
+      'What to do:',
+      ...adviceFor(file).map((step, index) => `  ${String(index + 1)}. ${step}`),
+    ].join('\n'),
+  }
+}
+
+function fileOf(settings: Settings): string {
+  const place = placeOf(settings)
+  if (place.kind === 'file') return place.file
+  throw new SettingsError(
+    place.kind === 'memory'
+      ? 'What is only in memory cannot be checked. Name a data file: curfew check FILE.'
+      : 'curfew check reads data files of SQLite. PostgreSQL is checked with pg_amcheck.',
+  )
+}
+
+function problemsOf(file: string): readonly string[] {
+  let db: Database.Database | null = null
+  try {
+    refuseEmpty(file)
+    db = new Database(file, { readonly: true, fileMustExist: true })
+    const rows = db.pragma(`quick_check(${String(MAX_PROBLEMS)})`) as { readonly quick_check: string }[]
+    return rows.map(({ quick_check: problem }) => problem).filter((problem) => problem !== 'ok')
+  } catch (error) {
+    // Damage so early in the file that the check itself cannot begin.
+    if (db !== null && isDamage(error) && !isForeign(error)) return [messageOf(error)]
+    throw openingError(error, file)
+  } finally {
+    db?.close()
+  }
+}
+
+const isForeign = (error: unknown): boolean => (error as { code?: unknown }).code === 'SQLITE_NOTADB'
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,0 +1,19 @@
+/**
+ * Long answers leave in pieces. To encode and send ten megabytes at once takes tens of milliseconds, in which nothing else
+ * is served; a piece at a time waits for the reader, and others are served in between.
+ */
+
+/** Answers of more signs than this leave in pieces. */
+export const MAX_AT_ONCE = 256 * 1024
+
+/** The text in order. No piece ends within a pair of surrogates: each is encoded by itself. */
+export function* piecesOf(text: string): Generator<string> {
+  for (let from = 0; from < text.length;) {
+    let to = Math.min(text.length, from + MAX_AT_ONCE)
+    if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to -= 1
+    yield text.slice(from, to)
+    from = to
+  }
+}
+
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff
