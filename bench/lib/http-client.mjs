@@ -29,6 +29,7 @@ export class Connection {
 
   /** Calls back with the status and the body's bytes. */
   send(bytes, done, failed) {
+    if (this.#socket.destroyed) return failed?.(new Error('the connection was closed'))
     this.#done = done
     this.#failed = failed
     this.#socket.write(bytes)

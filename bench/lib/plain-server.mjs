@@ -15,4 +15,6 @@ const server = createServer((request, response) => {
     response.end(body)
   })
 })
+// A client may be quiet for a while between two rounds.
+server.keepAliveTimeout = 0
 server.listen(0, '127.0.0.1', () => process.stdout.write(`listening on http://127.0.0.1:${server.address().port}\n`))

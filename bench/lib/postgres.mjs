@@ -28,10 +28,19 @@ const SETTINGS = {
 export async function startDatabase() {
   const { Cluster } = await postgresOfTheTests()
   const cluster = await Cluster.start({ fsync: true, settings: SETTINGS })
+  let databases = 0
   const urlOf = (schema) => `${cluster.url()}?schema=${schema}`
   return {
+    urlOf,
     /** A server on a schema of this database. */
     serve: (schema, flags = []) => startServer({ database: urlOf(schema), flags }),
+    /** A database of its own, on the same server. */
+    async create() {
+      databases += 1
+      const name = `bench_${databases}`
+      await this.sql('public', `CREATE DATABASE ${name}`)
+      return { url: cluster.url(name), drop: () => this.sql('public', `DROP DATABASE ${name} WITH (FORCE)`) }
+    },
     /** Statements on a schema, one after the other. */
     async sql(schema, ...statements) {
       const client = new pg.Client({ connectionString: cluster.url() })

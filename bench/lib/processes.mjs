@@ -8,35 +8,68 @@ import { fileURLToPath } from 'node:url'
 /** The checkout that this file belongs to. */
 export const HERE = fileURLToPath(new URL('../../', import.meta.url))
 
-/** A fresh server, as an operator would start it: full durability, its own directory or a database. `root`: a checkout. */
-export async function startServer({ flags = [], node = [], database = null, root = HERE } = {}) {
+const children = new Set()
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
+/** Ends the child with this process, if it has not ended before. */
+export function endsWithUs(child) {
+  children.add(child)
+  child.once('exit', () => children.delete(child))
+  return child
+}
+
+/**
+ * A fresh server, as an operator would start it: full durability, its own directory or a database. `root`: a checkout.
+ * `channel`: opens one to a preloaded module, for `tell`.
+ */
+export async function startServer({ flags = [], node = [], database = null, root = HERE, channel = false } = {}) {
   const main = resolve(root, 'packages/server/dist/cli/main.js')
   const data = mkdtempSync(join(tmpdir(), 'curfew-bench-'))
   const place = database === null ? ['--data', data] : ['--database', database]
   const args = [...node, main, 'serve', '--port', '0', ...place, '--log-level', 'warn', ...flags]
-  const child = spawn(process.execPath, args, {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const port = await portOf(child)
-  return {
-    port,
+  const launch = () =>
+    endsWithUs(
+      spawn(process.execPath, args, {
+        env: { PATH: process.env.PATH, HOME: process.env.HOME },
+        stdio: ['ignore', 'pipe', 'inherit', ...(channel ? ['ipc'] : [])],
+      }),
+    )
+  let child = launch()
+  const server = {
+    port: await portOf(child),
     data,
+    get pid() {
+      return child.pid
+    },
     cpuMs: () => cpuMs(child.pid),
+    /** Ends it in order and keeps its data; `launch` starts it again, on another port. */
+    end: () => ended(child, 'SIGTERM'),
+    async launch() {
+      child = launch()
+      server.port = await portOf(child)
+    },
+    /** Sends a message to the preloaded module; answers what it replies. */
+    tell: (message) =>
+      new Promise((resolve) => {
+        child.once('message', resolve)
+        child.send(message)
+      }),
     async stop() {
       await ended(child, 'SIGTERM')
       rmSync(data, { recursive: true, force: true })
     },
   }
+  return server
 }
 
 /** A program of this folder that prints `listening on …` as the server does. */
 export async function startProgram(file, args = []) {
-  const child = spawn(process.execPath, [fileURLToPath(new URL(file, import.meta.url)), ...args], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const program = fileURLToPath(new URL(file, import.meta.url))
+  const child = endsWithUs(spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'inherit'] }))
   const port = await portOf(child)
-  return { port, cpuMs: () => cpuMs(child.pid), stop: () => ended(child, 'SIGKILL') }
+  return { port, pid: child.pid, cpuMs: () => cpuMs(child.pid), stop: () => ended(child, 'SIGKILL') }
 }
 
 /** Any module in a process of its own; what it sends as a message can be waited for. */
@@ -69,11 +102,14 @@ export function startModule(module, env) {
 
 /** A process that makes load: `run(module, name, args)` calls a function there that the module exports. */
 export function startLoad() {
-  const child = fork(fileURLToPath(new URL('load-process.mjs', import.meta.url)))
+  const child = endsWithUs(fork(fileURLToPath(new URL('load-process.mjs', import.meta.url))))
   return {
     run: (module, name, args) =>
       new Promise((resolve, reject) => {
+        const gone = (code) => reject(new Error(`load ${name}: the process ended with ${code}`))
+        child.once('exit', gone)
         child.once('message', ({ error, value }) => {
+          child.off('exit', gone)
           if (error === undefined) resolve(value)
           else reject(new Error(`load ${name}: ${error}`))
         })
@@ -103,8 +139,17 @@ function ended(child, signal) {
   })
 }
 
+/** The memory that a process holds, in bytes; null where the system does not say. */
+export function memoryOf(pid) {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024
+  } catch {
+    return null
+  }
+}
+
 /** What a process has had of the processor, in ms; null where the system does not say. It counts in steps of 10 ms. */
-function cpuMs(pid) {
+export function cpuMs(pid) {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ')
     return (Number(fields[11]) + Number(fields[12])) * 10

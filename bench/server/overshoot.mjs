@@ -56,30 +56,32 @@ async function once(args, busy) {
   }
 }
 
-/** Arms all deadlines, waits until the last has passed, and answers what the jobs and the histogram say. */
-export async function armAndWait({ port, deadlines, armMs, spreadMs }) {
+/**
+ * Arms all deadlines, waits until the last has passed, and answers what the jobs and the histogram say. `queues`: fresh
+ * ones, of the jobs that wait and of those that are held.
+ */
+export async function armAndWait({ port, deadlines, armMs, spreadMs, queues = ['waiting', 'held'] }) {
+  const [waiting, held] = queues
   const pool = new Pool(port, 10)
   const half = deadlines / 2
   const began = performance.now()
   // Each length is counted from its own start, so that the deadlines, not the lengths, are spread evenly.
   const lengthFor = (n) => Math.round(armMs - (performance.now() - began) + (n / half) * spreadMs)
   const retry = { max_attempts: 1 }
-  await fill(pool, 'waiting', half, (n) => ({ retry, options: { enqueue_ttl_ms: lengthFor(n) } }))
-  await fill(pool, 'held', half, (n) => ({ retry, options: { timeout_ms: lengthFor(n), grace_period_ms: 0 } }))
-  for (let held = 0, worker = 0; held < half; worker += 1) {
-    const asked = { queues: ['held'], count: HELD_BY_ONE, worker_id: `w${worker}` }
-    held += (await pool.json('POST', '/ojs/v1/workers/fetch', asked)).jobs.length
+  await fill(pool, waiting, half, (n) => ({ retry, options: { enqueue_ttl_ms: lengthFor(n) } }))
+  await fill(pool, held, half, (n) => ({ retry, options: { timeout_ms: lengthFor(n), grace_period_ms: 0 } }))
+  for (let taken = 0, worker = 0; taken < half; worker += 1) {
+    const asked = { queues: [held], count: HELD_BY_ONE, worker_id: `${held}-${worker}` }
+    taken += (await pool.json('POST', '/ojs/v1/workers/fetch', asked)).jobs.length
   }
   for (let ended = 0; ended < deadlines;) {
     await new Promise((resolve) => setTimeout(resolve, 500))
     if (performance.now() - began > armMs + spreadMs + 20_000) throw new Error(`only ${ended} deadlines were decided`)
     if (performance.now() - began < armMs + spreadMs) continue
-    const counts = await Promise.all(
-      ['waiting', 'held'].map((queue) => pool.json('GET', `/ojs/v1/queues/${queue}/stats`)),
-    )
+    const counts = await Promise.all(queues.map((queue) => pool.json('GET', `/ojs/v1/queues/${queue}/stats`)))
     ended = counts.reduce((sum, { stats }) => sum + stats.discarded, 0)
   }
-  const overshoots = [...(await overshootsOf(pool, 'waiting')), ...(await overshootsOf(pool, 'held'))]
+  const overshoots = [...(await overshootsOf(pool, waiting)), ...(await overshootsOf(pool, held))]
   const { body } = await pool.request(metricsRequest)
   pool.close()
   if (overshoots.length !== deadlines) throw new Error(`${overshoots.length} overshoots of ${deadlines}`)
