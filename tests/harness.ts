@@ -2,6 +2,7 @@
  * The whole server in one process, without sockets, on a clock turned by hand. Calls go through the same handler the
  * sockets use; `advance` visits every timer on the way, so each deadline is decided at its own instant.
  */
+import { afterEach } from 'vitest'
 import {
   DEFAULT_LIMITS,
   FakeClock,
@@ -149,6 +150,14 @@ export function at(ms: number): string {
 /** Lets everything that was promised so far come true. */
 export const idle = quiet
 
+/** Servers of the test that runs. What they logged is shown if it fails: a store that did not serve explains most of it. */
+const opened: TestServer[] = []
+
+afterEach(({ task }) => {
+  const troubles = opened.splice(0).flatMap(({ logged }) => logged.filter(({ level }) => level !== 'info'))
+  if (task.result?.state === 'fail' && troubles.length > 0) console.error(`${task.name}: the server logged`, troubles)
+})
+
 export class TestServer {
   readonly clock: FakeClock
   readonly engine: Engine
@@ -189,7 +198,9 @@ export class TestServer {
       info: { version: '0.0.0-test', conformance: settings.conformance, backend: 'sqlite', pid: 1 },
       admits: options.token === undefined ? null : (authorization) => authorization === `Bearer ${options.token ?? ''}`,
     })
-    return new TestServer(clock, engine, store, handler, logged)
+    const server = new TestServer(clock, engine, store, handler, logged)
+    opened.push(server)
+    return server
   }
 
   /** `body` as a value, or as text to send it as it is. */
