@@ -24,6 +24,7 @@ const CLOCKS = [
   ),
   'tests/process/journeys/**/*.test.ts',
   'tests/process/sdk/fence.test.ts',
+  'tests/process/sdk/heartbeat.test.ts',
   'tests/cluster/**/*.test.ts',
 ]
 

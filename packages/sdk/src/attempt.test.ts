@@ -108,6 +108,20 @@ describe('the handler side of an attempt', () => {
     expect(heard).toContain('lost')
   })
 
+  test.each(['checkpoint', 'progress'] as const)(
+    'a handler that waits for the answer to its %s learns at once that its lease is lost',
+    async (op) => {
+      const never = (): Promise<void> => new Promise(() => {})
+      const { attempt, clock } = stage({ saveCheckpoint: never, saveProgress: never })
+      const save = (): Promise<void> =>
+        op === 'progress' ? attempt.context.progress(0.5) : attempt.context.checkpoint(1)
+      const waiting = save()
+      attempt.abort({ why: 'lost' }, after(clock.now(), millis(200)), true)
+      await expect(waiting).rejects.toMatchObject({ code: 'lost_lease' })
+      await expect(save()).rejects.toMatchObject({ code: 'lost_lease' })
+    },
+  )
+
   test('once it is over it can save nothing any more', async () => {
     const { attempt, saved } = stage()
     await attempt.context.checkpoint(1)

@@ -40,6 +40,7 @@ export class Attempt implements ContextPorts {
   #progress: LatestWins<ProgressCall> | null = null
   #endsAt: number
   #isOver = false
+  #isLost = false
 
   constructor(hold: Hold, facts: AttemptFacts, ports: AttemptPorts) {
     this.hold = hold
@@ -61,6 +62,13 @@ export class Attempt implements ContextPorts {
   abort(stop: Stop, endsAt: Instant, isLost: boolean): void {
     this.#endsAt = isLost ? -Infinity : Math.min(this.#endsAt, endsAt)
     if (!this.#stop.aborted) this.#stop.abort(stopError(stop))
+    if (isLost) this.#saveNoMore()
+  }
+
+  /** Another attempt may run: a handler that waits for the answer to what it saved must not wait for it any longer. */
+  #saveNoMore(): void {
+    this.#isLost = true
+    this.#saving?.abort(new LostLeaseError('The lease of this attempt is lost; nothing it saves counts.'))
   }
 
   /** Nothing the handler asks for counts any more. */
@@ -99,16 +107,22 @@ export class Attempt implements ContextPorts {
         this.#ports.onSign(true, this.hold)
         return null
       case 'progress':
+        this.#refuseIfLost()
         this.#ports.onSign(false, this.hold)
         await this.#saved(this.#progressLane().put(call))
         return null
       case 'checkpoint':
+        this.#refuseIfLost()
         this.#ports.onSign(false, this.hold)
         await this.#saved(this.#checkpointLane().put(call.state))
         return null
       case 'enqueue':
         return this.#ports.enqueue(this.hold, call)
     }
+  }
+
+  #refuseIfLost(): void {
+    if (this.#isLost) throw new LostLeaseError('The lease of this attempt is lost; nothing it saves counts.')
   }
 
   // Most attempts save nothing: what that takes is made when it is needed.
@@ -130,12 +144,26 @@ export class Attempt implements ContextPorts {
 
   async #saved(saving: Promise<void>): Promise<void> {
     try {
-      await saving
+      await orAborted(saving, this.#savingSignal())
     } catch (error) {
       if (error instanceof RequestError && error.status === 409) this.#ports.onLost(this.hold)
       throw error
     }
   }
+}
+
+/** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
+function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      reject(signal.reason as Error)
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    const done = (): void => {
+      signal.removeEventListener('abort', abort)
+    }
+    work.then(resolve, reject).finally(done)
+  })
 }
 
 function patience(host: Host, ms: number): { promise: Promise<void>; cancel: () => void } {

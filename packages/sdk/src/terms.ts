@@ -114,6 +114,28 @@ export function fenceAt(contactAt: Instant, workerTimeoutMs: Millis): { warnAt: 
   }
 }
 
+/** The clocks of a reservation. */
+export interface Reservation {
+  /** Only signs from the handler prove that it lives. */
+  readonly manual: boolean
+  readonly stallMs: number | null
+  readonly visibilityMs: number | null
+}
+
+/** The shortest clock that beats which list the attempt renew; Infinity: it has none. */
+export function beatenClockMs({ manual, stallMs, visibilityMs }: Reservation): number {
+  return Math.min(manual ? Infinity : (stallMs ?? Infinity), visibilityMs ?? Infinity)
+}
+
+/**
+ * When the server may hand the job to another worker because no beat has arrived that lists it, counted from the sending of
+ * the last one that was answered; and a moment before, when its handler must be asked to stop. Null: the job has no such clock.
+ */
+export function lapseAt(reservation: Reservation, listedAt: Instant): { warnAt: Instant; fenceAt: Instant } | null {
+  const clockMs = beatenClockMs(reservation)
+  return clockMs === Infinity ? null : fenceAt(listedAt, millis(clockMs))
+}
+
 export function monotonicNow(host: { monotonicMs(): number }): Instant {
   return instant(host.monotonicMs())
 }

@@ -17,6 +17,7 @@ test('fifty jobs with limits shorter than the beat interval complete at the firs
   const ids = await Promise.all(
     Array.from({ length: 50 }, (_, index) =>
       crew.job(index < 44 ? inline.queue : apart.queue, WORK_MS, {
+        args: [WORK_MS, 'still'],
         ...LIMITS[index % LIMITS.length],
         retry: { max_attempts: 5, initial_interval: 'PT0.1S' },
       }),
@@ -28,3 +29,20 @@ test('fifty jobs with limits shorter than the beat interval complete at the firs
   })
   expect(tally(ids.map((id) => crew.journal.runsOf(id).length))).toEqual({ 1: 50 })
 })
+
+test.each([{ heartbeat_timeout_ms: 2_000 }, { visibility_timeout_ms: 2_000 }])(
+  'a job with a limit of two seconds (%o) is not stopped because another handler keeps the thread busy for longer',
+  async (limit) => {
+    const crew = await Crew.open()
+    const { queue } = await crew.member({ concurrency: 3 })
+    const retry = { max_attempts: 2, initial_interval: 'PT0.1S' }
+    const ids = await crew.jobs(2, queue, WORK_MS, { args: [WORK_MS, 'still'], ...limit, retry })
+    await crew.begun(ids)
+    const busy = await crew.job(queue, 4_000, { args: [4_000, 'busy'] })
+    const jobs = await crew.settled([...ids, busy], WORK_MS * 3)
+    expect(tally(jobs.map(({ state, attempt }) => `${String(state)} at attempt ${String(attempt)}`))).toEqual({
+      'completed at attempt 1': 3,
+    })
+    expect(ids.flatMap((id) => crew.journal.runsOf(id).map(({ reason }) => reason))).toEqual([null, null])
+  },
+)

@@ -295,6 +295,17 @@ const cancelsOnlyBegun = planted(
     ),
 )
 
+const NO_ORDERS = { orders: { stops: [], isForgotten: false }, unlisted: [] }
+
+/** A heartbeat that failed counts as one that was answered: handlers run on while others get their jobs. */
+const trustsSilence = planted(
+  (session) => (input, now) =>
+    session.step(
+      input.in === 'beat-failed' ? { in: 'beat', sentAt: now, epoch: -1, begun: Infinity, ...NO_ORDERS } : input,
+      now,
+    ),
+)
+
 export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'attempts are known by their job, not by their lease': keyedByJob,
   'a quiet worker goes on asking': asksOnWhileQuiet,
@@ -322,6 +333,7 @@ export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'a quiet worker keeps jobs that wait for a slot': withholds(/before the job could begin/),
   'a job that waited for a slot for too long is not handed back': withholds(TOO_LONG),
   'a job that waits for a slot is not cancelled': cancelsOnlyBegun,
+  'a heartbeat that failed counts as answered': trustsSilence,
   'an order to resume is ignored': mishears((input) =>
     withOrders(input, (orders) => (orders.state === 'running' ? { stops: orders.stops, isForgotten: false } : orders)),
   ),

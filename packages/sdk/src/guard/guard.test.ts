@@ -94,6 +94,7 @@ class Stage {
       manual: false,
       stallMs: null,
       visibilityMs: null,
+      listedAt: this.clock.now(),
       graceMs: 1_000,
       hardAt,
       softStop,
@@ -103,11 +104,19 @@ class Stage {
   }
 
   /** Runs the attempt in an isolate; the server ends it `leadMs` after the kill. */
-  run(key: string, { softMs, graceMs = 0, leadMs = 0 }: { softMs: number; graceMs?: number; leadMs?: number }): void {
+  run(
+    key: string,
+    {
+      softMs,
+      graceMs = 0,
+      leadMs = 0,
+      ...more
+    }: { softMs: number; graceMs?: number; leadMs?: number } & Partial<Watched>,
+  ): void {
     const softStop = { why: 'deadline', kind: 'execution', limitMs: softMs, source: 'type' } as const
     const softAt = this.clock.now() + softMs
     const hardAt = softAt + graceMs
-    this.begin(key, { hardAt, graceMs, softStop })
+    this.begin(key, { hardAt, graceMs, softStop, ...more })
     const facts = {
       jobId: key,
       type: 't',
@@ -128,10 +137,50 @@ class Stage {
     this.guard.obey({ op: 'run', task: { key, ...KIND, serverEndsAt: hardAt + leadMs, facts } })
   }
 
+  get ended(): string[] {
+    return this.news.flatMap((news) => (news.op === 'ended' ? [news.key] : []))
+  }
+
   get fences(): number {
     return this.news.filter(({ op }) => op === 'fence').length
   }
 }
+
+describe.each([{ visibilityMs: 1_000 }, { stallMs: 1_000 }])(
+  'a reservation of a second in an isolate (%o)',
+  (clock) => {
+    test('lasts while beats that list it are answered', async () => {
+      const stage = new Stage()
+      stage.run('a', { softMs: 60_000, ...clock })
+      await stage.advance(5_000)
+      expect(stage.ended).toEqual([])
+    })
+
+    test('ends its handler before the server may hand the job out again, whatever the worker is doing', async () => {
+      const stage = new Stage()
+      stage.run('a', { softMs: 60_000, ...clock })
+      await stage.advance(2_000)
+      const [lastAnswered = 0] = stage.news.flatMap((news) => (news.op === 'beat' ? [news.askedAt] : [])).slice(-1)
+      stage.isAway = true
+      while (stage.ended.length === 0 && stage.clock.now() < lastAnswered + 2_000) await stage.advance(100)
+      expect(stage.ended).toEqual(['a'])
+      expect(stage.clock.now() - lastAnswered).toBeLessThanOrEqual(1_000)
+      expect(stage.fences).toBe(0)
+    })
+  },
+)
+
+test('the answer to a beat says how many attempts the guard knew when it sent it', async () => {
+  const stage = new Stage()
+  let open = (): void => {}
+  stage.gate = new Promise((resolve) => (open = resolve))
+  stage.begin('a')
+  await stage.advance(5_000)
+  stage.begin('b')
+  open()
+  await stage.advance(5_000)
+  expect(stage.news.filter(({ op }) => op === 'beat')).toMatchObject([{ begun: 1 }, { begun: 2 }])
+})
 
 describe('the guard of a worker', () => {
   test('beats every interval, with the jobs and their leases', async () => {

@@ -1,6 +1,7 @@
 /**
  * The guard of a worker: beats for it, watches the isolates its handlers run in, and ends everything when the server
- * has not been heard for so long that it may hand the jobs to another worker.
+ * has not been heard for so long that it may hand the jobs to another worker. A job whose own clock is shorter is ended in
+ * its isolate when that clock has run without an answered beat that lists the job.
  *
  * It runs no code of the application's. In a thread of its own (`thread.ts`) it goes on when a handler blocks the
  * worker; where there is no network to block on, it runs in the worker's own thread.
@@ -11,7 +12,7 @@ import type { StartIsolate } from '../isolate/isolate.ts'
 import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
 import type { Stop } from '../isolate/protocol.ts'
 import type { Log } from '../log.ts'
-import { fenceAt, monotonicNow } from '../terms.ts'
+import { beatenClockMs, fenceAt, lapseAt, monotonicNow } from '../terms.ts'
 import { beatBody } from './beat.ts'
 import type { BeatAnswer, GuardNews, GuardOrder, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
@@ -47,7 +48,10 @@ export class Guard {
   readonly #signs = new Set<string>()
   /** When an attempt's life was last vouched for. */
   readonly #vouchedAt = new Map<string, Instant>()
-  readonly #inIsolates = new Set<string>()
+  /** When the latest beat was sent that listed this attempt and was answered. Only for what runs in isolates. */
+  readonly #inIsolates = new Map<string, Instant>()
+  /** How many attempts it was told of so far. */
+  #begun = 0
   /** Clocks of attempts that are too short for the usual interval, by attempt. */
   readonly #shortClocks = new Map<string, number>()
   /** Where handlers are stuck, for the next beat. Sent once: their attempts are over before another one. */
@@ -66,6 +70,7 @@ export class Guard {
   #isFenced = false
   #beatTimer: Timer | null = null
   #fenceTimer: Timer | null = null
+  #lapseTimer: Timer | null = null
   #closed = false
 
   constructor(ports: GuardPorts) {
@@ -136,8 +141,9 @@ export class Guard {
         })
         return
       case 'run':
-        this.#inIsolates.add(order.task.key)
+        this.#inIsolates.set(order.task.key, instant(this.#watched.get(order.task.key)?.listedAt ?? this.#now()))
         this.#isolates.run(order.task)
+        this.#armLapse()
         return
       case 'reply':
         this.#isolates.reply(order.key, order.id, order.answer)
@@ -157,10 +163,11 @@ export class Guard {
   // ---- Beats ----
 
   #watch(attempt: Watched): void {
-    const { key, manual, stallMs, visibilityMs } = attempt
+    const { key } = attempt
+    this.#begun += 1
     this.#watched.set(key, attempt)
     this.#vouchedAt.set(key, this.#now())
-    const clockMs = Math.min(manual ? Infinity : (stallMs ?? Infinity), visibilityMs ?? Infinity)
+    const clockMs = beatenClockMs(attempt)
     if (clockMs / BEATS_PER_CLOCK >= (this.#intervalMs ?? 0)) return
     this.#shortClocks.set(key, clockMs)
     this.#armBeat()
@@ -209,7 +216,7 @@ export class Guard {
 
   async #beat(): Promise<void> {
     const askedAt = this.#now()
-    const epoch = this.#epoch
+    const [epoch, begun] = [this.#epoch, this.#begun]
     this.#beatAt = askedAt
     this.#askedBeatAt = null
     if (this.#unanswered >= MAX_UNANSWERED) {
@@ -219,34 +226,29 @@ export class Guard {
     this.#unanswered += 1
     const signs = new Set(this.#signs)
     const stacks = new Map(this.#stacks)
+    const watched = [...this.#watched.values()]
     this.#stacks.clear()
     this.#signs.clear()
     for (const key of signs) this.#vouchedAt.set(key, askedAt)
     this.#armBeat()
     try {
       const answer = await this.#ports.beat(
-        beatBody(
-          this.#ports.facts,
-          this.#state,
-          [...this.#watched.values()],
-          signs,
-          askedAt,
-          this.#ports.fences,
-          stacks,
-        ),
+        beatBody(this.#ports.facts, this.#state, watched, signs, askedAt, this.#ports.fences, stacks),
         Math.max(MIN_PATIENCE_MS, this.#intervalMs ?? 0),
       )
       if (this.#closed) return
       this.#heard(askedAt)
+      this.#listed(watched, askedAt)
       this.#stopIsolates(answer)
-      this.#ports.tell({ op: 'beat', askedAt, epoch, answer })
+      this.#ports.tell({ op: 'beat', askedAt, epoch, begun, answer })
     } catch (error) {
       // Signs that did not arrive are given again.
       for (const key of signs) if (this.#watched.has(key)) this.#signs.add(key)
       // A server without heartbeats refuses them: that is an answer all the same.
       if (error instanceof RequestError && error.status < 500 && error.status !== 429) {
         this.#heard(askedAt)
-        this.#ports.tell({ op: 'beat', askedAt, epoch, answer: {} })
+        this.#listed(watched, askedAt)
+        this.#ports.tell({ op: 'beat', askedAt, epoch, begun, answer: {} })
         return
       }
       this.#ports.tell({ op: 'beat-failed', message: error instanceof Error ? error.message : String(error) })
@@ -319,8 +321,38 @@ export class Guard {
     if (this.#timeoutMs === null) return
     this.#isFenced = true
     const { fenceAt: killAt } = fenceAt(this.#contactAt, this.#timeoutMs)
-    for (const key of this.#inIsolates) this.#isolates.stop(key, LOST, killAt)
+    for (const key of this.#inIsolates.keys()) this.#isolates.stop(key, LOST, killAt)
     this.#ports.tell({ op: 'fence' })
+  }
+
+  /** A beat that listed these attempts and was sent then has been answered. */
+  #listed(watched: readonly Watched[], askedAt: Instant): void {
+    if (this.#inIsolates.size === 0) return
+    for (const { key } of watched) {
+      const before = this.#inIsolates.get(key)
+      if (before !== undefined && before < askedAt) this.#inIsolates.set(key, askedAt)
+    }
+    this.#armLapse()
+  }
+
+  /** The session stops handlers whose clock runs out by itself; here it is done for isolates while the worker is busy. */
+  #armLapse(): void {
+    this.#lapseTimer?.cancel()
+    this.#lapseTimer = null
+    if (this.#closed) return
+    let dueAt: Instant | null = null
+    for (const [key, listedAt] of this.#inIsolates) {
+      const attempt = this.#watched.get(key)
+      if (attempt === undefined) continue
+      const lapse = lapseAt(attempt, listedAt)
+      if (lapse === null) continue
+      if (isDue(lapse.warnAt, this.#now())) this.#isolates.stop(key, LOST, lapse.fenceAt)
+      else dueAt = earliest(dueAt, lapse.warnAt)
+    }
+    if (dueAt === null) return
+    this.#lapseTimer = this.#ports.host.setTimer(Math.max(0, dueAt - this.#now()), () => {
+      this.#armLapse()
+    })
   }
 
   async #close(): Promise<void> {
@@ -328,6 +360,7 @@ export class Guard {
     this.#closed = true
     this.#beatTimer?.cancel()
     this.#fenceTimer?.cancel()
+    this.#lapseTimer?.cancel()
     await this.#isolates.close()
     this.#ports.tell({ op: 'closed' })
   }

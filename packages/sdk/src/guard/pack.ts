@@ -69,6 +69,7 @@ function isAlike(
   const { attempt } = order
   return (
     attempt.hardAt === first.hardAt &&
+    attempt.listedAt === first.listedAt &&
     attempt.manual === first.manual &&
     attempt.stallMs === first.stallMs &&
     attempt.visibilityMs === first.visibilityMs &&

@@ -2,6 +2,7 @@
  * What a worker says to its guard, and what it hears back. Everything is plain data: the guard lives in a thread of its
  * own, which no handler can block.
  */
+import type { MessagePort } from 'node:worker_threads'
 import type { IsolateKind } from '../isolate/isolate.ts'
 import type { Call, Ending, ErrorData, IsolateTask, Stop } from '../isolate/protocol.ts'
 
@@ -24,6 +25,8 @@ export interface ThreadData {
   readonly token: string | null
   readonly fences: boolean
   readonly facts: WorkerFacts
+  /** Where its news go. */
+  readonly news: MessagePort
 }
 
 /** An attempt the guard vouches for, or whose isolate it watches. Instants are monotonic. */
@@ -37,6 +40,8 @@ export interface Watched {
   readonly stallMs: number | null
   /** How long the reservation lasts after a beat that lists it; null: unknown. */
   readonly visibilityMs: number | null
+  /** The sending of the latest beat that listed it and was answered; before the first one, the claim. */
+  readonly listedAt: number
   readonly graceMs: number
   readonly hardAt: number
   readonly softStop: Stop
@@ -88,7 +93,14 @@ export interface LastCall {
 }
 
 export type GuardNews =
-  | { readonly op: 'beat'; readonly askedAt: number; readonly epoch: number; readonly answer: BeatAnswer }
+  /** `begun`: how many attempts the guard had been told of when it sent the beat. */
+  | {
+      readonly op: 'beat'
+      readonly askedAt: number
+      readonly epoch: number
+      readonly begun: number
+      readonly answer: BeatAnswer
+    }
   | { readonly op: 'beat-failed'; readonly message: string }
   /** No beat follows, and none is on its way. */
   | { readonly op: 'silenced' }

@@ -1,5 +1,5 @@
 /** A guard in a thread of its own, or in this one; the worker sees no difference. */
-import { Worker as Thread } from 'node:worker_threads'
+import { MessageChannel, receiveMessageOnPort, Worker as Thread } from 'node:worker_threads'
 import type { Host } from '@curfew/core'
 import type { Log } from '../log.ts'
 import { Guard, type GuardPorts } from './guard.ts'
@@ -10,6 +10,11 @@ export interface GuardHandle {
   order(order: GuardOrder): void
   /** What was ordered so far is on its way, even if this turn never ends. */
   flush(): void
+  /**
+   * Tells at once what the guard has said so far. Timers fire before messages are read: a worker that was busy, or had no
+   * processor for a while, would judge by what it knew before.
+   */
+  catchUp(): void
   /** Ends beats and isolates; nothing of the guard is left. */
   close(): Promise<void>
 }
@@ -29,6 +34,7 @@ export function guardHere(ports: Omit<GuardPorts, 'tell'>, tell: (news: GuardNew
       guard.obey(order)
     },
     flush: () => {},
+    catchUp: () => {},
     close: () => {
       guard.obey({ op: 'close' })
       return done
@@ -39,11 +45,12 @@ export function guardHere(ports: Omit<GuardPorts, 'tell'>, tell: (news: GuardNew
 /** Orders of one turn travel together. */
 export function guardInThread(
   entry: URL,
-  data: ThreadData,
+  data: Omit<ThreadData, 'news'>,
   { host, log }: { host: Host; log: Log },
   tell: (news: GuardNews) => void,
 ): GuardHandle {
-  const thread = new Thread(entry, { workerData: data, name: 'curfew-guard' })
+  const { port1: port, port2: news } = new MessageChannel()
+  const thread = new Thread(entry, { workerData: { ...data, news }, transferList: [news], name: 'curfew-guard' })
   let waiting: GuardOrder[] = []
   let isClosing = false
   const flush = (): void => {
@@ -52,8 +59,17 @@ export function guardInThread(
     waiting = []
     thread.postMessage(pack(orders))
   }
+  const hear = (news: readonly GuardNews[]): void => {
+    for (const each of news) tell(each)
+  }
+  const catchUp = (): void => {
+    for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port))
+      hear(next.message as GuardNews[])
+  }
   const exited = new Promise<void>((resolve) => {
     thread.on('exit', () => {
+      catchUp()
+      port.close()
       if (!isClosing) tell({ op: 'gone' })
       resolve()
     })
@@ -61,14 +77,13 @@ export function guardInThread(
   thread.on('error', (error: Error) => {
     log.error({ err: error.message, stack: error.stack }, 'the thread that beats for this worker broke')
   })
-  thread.on('message', (news: GuardNews[]) => {
-    for (const each of news) tell(each)
-  })
+  port.on('message', hear)
   return {
     order: (order) => {
       if (waiting.push(order) === 1) host.defer(flush)
     },
     flush,
+    catchUp,
     close: () => {
       isClosing = true
       waiting.push({ op: 'close' })

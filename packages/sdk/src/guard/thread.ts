@@ -16,7 +16,7 @@ function live(data: ThreadData): void {
   const flush = (): void => {
     const news = waiting
     waiting = []
-    port.postMessage(news)
+    data.news.postMessage(news)
   }
   const guard = new Guard({
     host: nodeHost,

@@ -11,7 +11,7 @@
 import { after, earliest, elapsed, millis, type Instant, type Millis } from '@curfew/core'
 import type { Stop } from '../isolate/protocol.ts'
 import type { Hold } from '../report.ts'
-import { fenceAt, type Terms } from '../terms.ts'
+import { lapseAt, type Terms } from '../terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { HandlerFacts, LeaseName } from './inputs.ts'
 import { bufferMs } from './prefetch.ts'
@@ -45,7 +45,9 @@ export interface Held {
   /** The last sign of life of a handler that must give its own. */
   signAt: Instant
   /** The sending of the latest heartbeat that listed it and was answered; before the first one, the claim. */
-  vouchedAt: Instant
+  listedAt: Instant
+  /** Its place among the attempts that the guard was told of; 0: it was not. */
+  watchNumber: number
 }
 
 export function newHeld(
@@ -71,7 +73,8 @@ export function newHeld(
     arrivedAt: now,
     begunAt: now,
     signAt: now,
-    vouchedAt: terms.startedAt,
+    listedAt: terms.startedAt,
+    watchNumber: 0,
   }
 }
 
@@ -101,28 +104,23 @@ export function stallAt({ facts, terms, signAt }: Held): Instant | null {
 }
 
 /**
- * When the server may hand the job to another worker because no heartbeat has arrived that lists it, and a moment before it:
- * by then a handler must be asked to stop. Null: the job has no such clock.
+ * When its handler must be asked to stop because no heartbeat that lists it was answered, and when the server may hand the
+ * job to another worker. Null: the job has no such clock, or its handler was asked to stop already.
  */
-export function lapse({ facts, terms, vouchedAt }: Held): { readonly warnAt: Instant; readonly at: Instant } | null {
-  const stallMs = facts.manual ? null : terms.stallMs
-  if (stallMs === null && terms.visibilityMs === null) return null
-  const { warnAt, fenceAt: at } = fenceAt(
-    vouchedAt,
-    millis(Math.min(stallMs ?? Infinity, terms.visibilityMs ?? Infinity)),
-  )
-  return { warnAt, at }
+export function lapseOf({ handler, stop, facts, terms, listedAt }: Held): ReturnType<typeof lapseAt> {
+  const isOpen = handler === 'running' ? stop === null : handler === 'buffered' || handler === 'waiting'
+  if (!isOpen) return null
+  return lapseAt({ manual: facts.manual, stallMs: terms.stallMs, visibilityMs: terms.visibilityMs }, listedAt)
 }
 
-/** The next moment at which something must be decided about this lease if nothing is heard. */
+/** The next moment at which something must be decided about this lease if nothing is heard; its lapse apart. */
 export function nextDueAt(held: Held): Instant | null {
-  const warnAt = lapse(held)?.warnAt ?? null
   switch (held.handler) {
     case 'buffered':
     case 'waiting':
-      return earliest(held.giveUpAt, warnAt)
+      return held.giveUpAt
     case 'running':
-      return held.stop === null ? earliest(held.terms.softAt, stallAt(held), warnAt, held.giveUpAt) : held.giveUpAt
+      return held.stop === null ? earliest(held.terms.softAt, stallAt(held), held.giveUpAt) : held.giveUpAt
     default:
       return null
   }

@@ -19,7 +19,7 @@ import {
   bufferedMs,
   giveUpAt,
   isUnbegun,
-  lapse,
+  lapseOf,
   leaseName,
   mayRun,
   newHeld,
@@ -70,6 +70,10 @@ export class Leases {
   readonly #buffer = new Set<Held>()
   /** Leases that were cancelled or lost before the answer that brings them was read. */
   readonly #ordered = new Set<string>()
+  /** How many attempts the guard was told of. */
+  #watched = 0
+  /** No reservation lapses before this. It may be earlier than the first that does: then it is looked for again. */
+  #lapsesAt: Instant | null = null
 
   constructor(
     effects: Effects,
@@ -93,6 +97,11 @@ export class Leases {
   /** How many jobs wait for a slot. */
   get buffered(): number {
     return this.#buffer.size
+  }
+
+  /** When a handler may have to stop because the reservation of its job lapses; null: not for now. */
+  get lapsesAt(): Instant | null {
+    return this.#lapsesAt
   }
 
   has(key: string): boolean {
@@ -138,7 +147,8 @@ export class Leases {
   startBuffered(now: Instant): void {
     for (const held of this.#buffer) {
       if (this.#slotsTaken >= this.#concurrency) return
-      if (isDue(held.giveUpAt, now)) this.#waitedTooLong(held)
+      if (hasLapsed(held, now)) this.#loseUnbegun(held)
+      else if (isDue(held.giveUpAt, now)) this.#waitedTooLong(held)
       else this.#start(held, now)
     }
   }
@@ -168,7 +178,12 @@ export class Leases {
       this.#neverStarted(held)
       return null
     }
-    this.#effects.do({ do: 'watch', watched: watchedOf(held) })
+    // An answer that was so long on its way brings a reservation that is over.
+    if (hasLapsed(held, now)) {
+      this.#loseUnbegun(held)
+      return null
+    }
+    this.#watch(held)
     if (!others.some(mayRun)) return held
     this.#setHandler(held, 'waiting')
     held.giveUpAt = earliest(terms.softAt, after(now, STEP_ASIDE_MS)) ?? terms.softAt
@@ -194,6 +209,10 @@ export class Leases {
     if (waiting === null) return
     if (isDue(waiting.terms.softAt, now)) {
       this.#neverStarted(waiting)
+      return
+    }
+    if (hasLapsed(waiting, now)) {
+      this.#loseUnbegun(waiting)
       return
     }
     waiting.signAt = now
@@ -250,9 +269,26 @@ export class Leases {
 
   /** A new guard learns what its beats have to list. */
   watchAll(): void {
-    for (const held of this.#held.values())
+    this.#watched = 0
+    for (const held of this.#held.values()) {
+      held.watchNumber = 0
       if (!held.isLost && (takesSlot(held) || isUnbegun(held) || (held.isReported && !held.isHandedBack)))
-        this.#effects.do({ do: 'watch', watched: watchedOf(held) })
+        this.#watch(held)
+    }
+  }
+
+  /** Beats list it from now on. */
+  #watch(held: Held): void {
+    held.watchNumber = ++this.#watched
+    this.#effects.do({ do: 'watch', watched: watchedOf(held) })
+    this.#lapsesAt = earliest(this.#lapsesAt, lapseOf(held)?.warnAt ?? null)
+    this.#effects.wakeBy(this.#lapsesAt)
+  }
+
+  #findNextLapse(): void {
+    this.#lapsesAt = null
+    for (const held of this.#held.values()) this.#lapsesAt = earliest(this.#lapsesAt, lapseOf(held)?.warnAt ?? null)
+    this.#effects.wakeBy(this.#lapsesAt)
   }
 
   /** The attempts that an order is about. */
@@ -305,12 +341,12 @@ export class Leases {
   loseAll(now: Instant): void {
     for (const held of [...this.#held.values()]) {
       if (takesSlot(held)) this.lose(held, now)
-      else if (held.handler === 'buffered') this.#loseBuffered(held)
+      else if (held.handler === 'buffered') this.#loseUnbegun(held)
     }
   }
 
   /** It never began, so nothing of it can be running when it goes back. */
-  #loseBuffered(held: Held): void {
+  #loseUnbegun(held: Held): void {
     this.#disown(held)
     const message = 'The worker lost contact with the server before the job could begin.'
     this.#notBegun(held, handBackReport(held.hold, 'lost_lease', message))
@@ -409,40 +445,47 @@ export class Leases {
 
   // ---- Time ----
 
-  /** A heartbeat that was sent then has been answered: it listed every lease that was here before. */
-  vouched(sentAt: Instant): void {
+  /** A heartbeat that was sent then has been answered. It listed the first `begun` attempts that the guard was told of. */
+  listed(sentAt: Instant, begun: number): void {
     for (const held of this.#held.values())
-      if (held.arrivedAt < sentAt && sentAt > held.vouchedAt) held.vouchedAt = sentAt
+      if (held.watchNumber > 0 && held.watchNumber <= begun && sentAt > held.listedAt) held.listedAt = sentAt
+    this.#findNextLapse()
   }
 
   due(now: Instant): void {
+    if (isDue(this.#lapsesAt, now)) this.#dueLapses(now)
     for (const held of [...this.#held.values()]) if (isDue(nextDueAt(held), now)) this.#dueFor(held, now)
   }
 
   nextDueAt(): Instant | null {
     let next: Instant | null = null
     for (const held of this.#held.values()) next = earliest(next, nextDueAt(held))
-    return next
+    return earliest(next, this.#lapsesAt)
+  }
+
+  #dueLapses(now: Instant): void {
+    for (const held of [...this.#held.values()]) {
+      const lapse = lapseOf(held)
+      if (lapse === null || !isDue(lapse.warnAt, now)) continue
+      if (held.handler === 'running') this.#lapse(held, lapse.fenceAt, now)
+      else this.#loseUnbegun(held)
+    }
+    this.#findNextLapse()
   }
 
   #dueFor(held: Held, now: Instant): void {
     const { terms } = held
-    const lapsed = lapse(held)
-    const hasLapsed = lapsed !== null && isDue(lapsed.warnAt, now)
     if (held.handler === 'buffered') {
-      if (hasLapsed) this.#loseBuffered(held)
-      else this.#waitedTooLong(held)
+      this.#waitedTooLong(held)
       return
     }
     if (held.handler === 'waiting') {
-      if (hasLapsed) this.lose(held, now)
-      else if (isDue(terms.softAt, now)) this.#neverStarted(held)
+      if (isDue(terms.softAt, now)) this.#neverStarted(held)
       else this.handBack(held, 'An earlier attempt of the job is still running in this worker.')
       return
     }
     if (held.stop === null && isDue(terms.softAt, now)) this.stop(held, terms.softStop, terms.hardAt)
     else if (held.stop === null && isDue(stallAt(held), now)) this.#stall(held, now)
-    else if (held.stop === null && hasLapsed) this.#lapse(held, lapsed.at, now)
     if (isDue(held.giveUpAt, now)) this.#abandon(held, now)
   }
 
@@ -456,8 +499,8 @@ export class Leases {
 
   /** No heartbeat was answered in time: the server is about to hand the job to another worker. */
   #lapse(held: Held, lapsesAt: Instant, now: Instant): void {
-    const { hold, vouchedAt } = held
-    const fields = { job_id: hold.jobId, attempt: hold.attempt, silent_ms: Math.round(elapsed(vouchedAt, now)) }
+    const { hold, listedAt } = held
+    const fields = { job_id: hold.jobId, attempt: hold.attempt, silent_ms: Math.round(elapsed(listedAt, now)) }
     this.#effects.log('warn', fields, 'no heartbeat for the job was answered in time; stopping its handler')
     this.stop(held, LOST, lapsesAt)
   }
@@ -502,6 +545,9 @@ export function handBackReport(hold: Hold, type: string, message: string): Repor
   return { kind: 'nack', hold, requeue: true, error: { type, code: type, message } }
 }
 
+/** The server may be about to hand its job to another worker: it must not begin. */
+const hasLapsed = (held: Held, now: Instant): boolean => isDue(lapseOf(held)?.warnAt ?? null, now)
+
 const NO_OTHERS: readonly Held[] = []
 
 const NO_HANDLER: HandlerFacts = { isolated: false, manual: false }
@@ -518,7 +564,7 @@ export const NO_TERMS: Terms = {
   softStop: { why: 'deadline', kind: 'execution', limitMs: 0, source: 'default' },
 }
 
-function watchedOf({ key, hold, terms, facts }: Held): Watched {
+function watchedOf({ key, hold, terms, facts, listedAt }: Held): Watched {
   return {
     key,
     jobId: hold.jobId,
@@ -526,6 +572,7 @@ function watchedOf({ key, hold, terms, facts }: Held): Watched {
     manual: facts.manual,
     stallMs: terms.stallMs,
     visibilityMs: terms.visibilityMs,
+    listedAt,
     graceMs: terms.graceMs,
     hardAt: facts.isolated ? terms.killAt : terms.hardAt,
     softStop: terms.softStop,

@@ -111,6 +111,7 @@ export class Drive {
       in: 'beat',
       sentAt: this.now,
       epoch: this.epoch,
+      begun: this.all('watch').length,
       orders: { stops: [], isForgotten: false, ...orders },
       unlisted: [],
       ...more,

@@ -167,9 +167,22 @@ describe('deadlines', () => {
         drive
           .wait(10)
           .bring(job('a', 1, { x_limits: limits }))
-          .beat({}, { sentAt })
+          .beat({}, { sentAt, begun: 0 })
           .wait(900)
         expect(drive.all('abort')).toHaveLength(1)
+      })
+
+      test('is not renewed by a heartbeat that did not list it, although it was sent afterwards', () => {
+        const drive = begin().wait(500).beat({}, { begun: 0 }).wait(400)
+        expect(drive.all('abort')).toHaveLength(1)
+      })
+
+      test('is over when the answer that brings it comes too late: the job is handed back, and never starts', () => {
+        const drive = new Drive()
+        const asked = { at: instant(drive.now - 950), waitedMs: millis(0) }
+        drive.answer(drive.listening, { jobs: [job('a', 1, { x_limits: limits })], asked })
+        expect(drive.started).toEqual([])
+        expect(drive.handedBack).toEqual(['a#1'])
       })
 
       test('is not renewed by calls that list no jobs', () => {

@@ -130,8 +130,13 @@ export class Session {
     return this.#leaving?.stage === 'ended'
   }
 
-  /** When every attempt must stop because the server was not heard; null while nothing runs. */
+  /** When an attempt may have to stop because the server was not heard; null while nothing runs. */
   get fenceAt(): Instant | null {
+    return earliest(this.#silenceAt, this.#leases.lapsesAt)
+  }
+
+  /** When every attempt must stop: the server takes the worker for dead soon after. */
+  get #silenceAt(): Instant | null {
     if (this.#contact.isFenced || this.#kept === 0 || this.#registration === 'none') return null
     return this.#contact.warnAt
   }
@@ -170,7 +175,7 @@ export class Session {
         return
       case 'beat':
         this.#contact.heard(input.sentAt, now)
-        this.#leases.vouched(input.sentAt)
+        this.#leases.listed(input.sentAt, input.begun)
         this.#obey(input.orders, input.epoch, now)
         this.#recoverLostAnswers(input.unlisted, input.sentAt, now)
         return
@@ -326,7 +331,7 @@ export class Session {
   #startBuffered(now: Instant): void {
     if (this.#leases.buffered === 0) return
     // The worker was asleep, and nothing has told it yet.
-    if (isDue(this.fenceAt, now)) this.#fence(now)
+    if (isDue(this.#silenceAt, now)) this.#fence(now)
     this.#leases.startBuffered(now)
   }
 
@@ -360,7 +365,7 @@ export class Session {
     if (call.count > 0 && call.replacedAt === null) this.#prefetch.brought(call.count, answer.jobs.length)
     this.#leases.take(answer.jobs, { asked: answer.asked, refusal: this.#refusalAt(now) }, now)
     if (!this.#calls.isAsking()) this.#leases.forgetEnded()
-    this.#effects.wakeBy(this.fenceAt)
+    this.#effects.wakeBy(this.#silenceAt)
   }
 
   /** Why a job that arrives now is not started; null: it is. */
@@ -463,14 +468,14 @@ export class Session {
 
   #due(now: Instant): void {
     this.#effects.wantsTurn = true
-    if (isDue(this.fenceAt, now)) this.#fence(now)
+    if (isDue(this.#silenceAt, now)) this.#fence(now)
     this.#leases.due(now)
     this.#calls.due(now)
   }
 
   #armAgain(now: Instant): void {
     this.#effects.awake()
-    this.#effects.wakeBy(earliest(this.fenceAt, this.#contact.restsUntil(now)))
+    this.#effects.wakeBy(earliest(this.#silenceAt, this.#contact.restsUntil(now)))
     if (this.#registersAgainAt !== null && this.#registersAgainAt > now) this.#effects.wakeBy(this.#registersAgainAt)
     const leavingAt = this.#leavingAt()
     // A stage of leaving may outlast its time: then a handler is waited for, and not the clock.

@@ -406,8 +406,14 @@ export class Worker {
     this.#hasTurn = true
     this.#host.defer(() => {
       this.#hasTurn = false
-      this.#hear({ in: 'turn' })
+      this.#judge('turn')
     })
+  }
+
+  /** What the guard has heard from the server comes first: otherwise time would be judged by what was known before. */
+  #judge(input: 'turn' | 'due'): void {
+    this.#guard?.catchUp()
+    this.#hear({ in: input })
   }
 
   #carryOut(effect: Effect): void {
@@ -482,7 +488,7 @@ export class Worker {
     this.#wake?.cancel()
     this.#wake = this.#host.setTimer(Math.max(0, at - this.#now()), () => {
       this.#wake = null
-      this.#hear({ in: 'due' })
+      this.#judge('due')
     })
   }
 
@@ -565,13 +571,13 @@ export class Worker {
   #hearGuard(news: GuardNews): void {
     switch (news.op) {
       case 'beat': {
-        const { askedAt, epoch, answer } = news
+        const { askedAt, epoch, begun, answer } = news
         const unlisted = (answer.x_unlisted ?? []).map(({ job_id: jobId, x_lease: lease, held_ms: heldMs }) => ({
           jobId,
           lease,
           heldMs,
         }))
-        this.#hear({ in: 'beat', sentAt: instant(askedAt), epoch, orders: ordersOf(answer), unlisted })
+        this.#hear({ in: 'beat', sentAt: instant(askedAt), epoch, begun, orders: ordersOf(answer), unlisted })
         return
       }
       case 'beat-failed':
@@ -617,7 +623,7 @@ export class Worker {
     if (this.#endWatch !== null || !this.#isThreaded || !this.#runner.hasInline) return
     this.#endWatch = afterEverySleep(() => {
       const { fenceAt } = this.#session
-      if (fenceAt !== null && this.#now() >= fenceAt) this.#hear({ in: 'due' })
+      if (fenceAt !== null && this.#now() >= fenceAt) this.#judge('due')
       if (this.#session.active > 0) return
       this.#endWatch?.()
       this.#endWatch = null

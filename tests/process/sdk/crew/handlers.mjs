@@ -23,8 +23,8 @@ function open({ jobId, attempt, signal }) {
 }
 
 /**
- * Works for so long. What it does when its signal is aborted: `obey` stops at once, `deaf` goes on, `busy` does not even
- * let its thread know.
+ * Works for so long. What it does when its signal is aborted: `obey` and `still` stop at once, `deaf` goes on, `busy` does
+ * not even let its thread know. `still` writes nothing meanwhile, so that many of them cost the machine nothing.
  */
 export default async function work(context, [ms, manner = 'obey']) {
   const say = open(context)
@@ -32,9 +32,10 @@ export default async function work(context, [ms, manner = 'obey']) {
   try {
     while (performance.now() < endAt) {
       if (manner === 'busy') continue
-      const restMs = Math.max(1, Math.min(TICK_MS, endAt - performance.now()))
-      await pause(restMs, undefined, manner === 'obey' ? { signal: context.signal } : {})
-      say('tick')
+      const leftMs = Math.max(1, endAt - performance.now())
+      const restMs = manner === 'still' ? leftMs : Math.min(TICK_MS, leftMs)
+      await pause(restMs, undefined, manner === 'deaf' ? {} : { signal: context.signal })
+      if (manner !== 'still') say('tick')
     }
   } catch {
     say('end')
