@@ -2,6 +2,7 @@
 //
 //   time     a command is handed its clock and its chance, so a test can turn both by hand
 //   imports  http → engine → core, engine → store/store.ts ← sqlite; server.ts puts them together, cli serves it.
+//            Within core, engine and http the folders have arrows of their own (ARCHITECTURE.md).
 //            index.ts is for those outside. Arrows never turn round
 //
 // A rule's options do not merge between blocks: the last block that names a rule wins. So every room states its
@@ -22,6 +23,34 @@ const outsideOnly = {
   regex: '/index\\.ts$',
   message: 'index.ts is what others see of the package; nobody inside uses it.',
 }
+
+/** A folder of core, and what it must not import besides everything outside of core. */
+const coreFolder = (folder, message, regex) => ({
+  name: `wall: core/${folder}`,
+  files: [`packages/core/src/${folder}/*.ts`],
+  ignores: tests,
+  rules: {
+    'no-restricted-imports': wall(
+      { regex: '^(?!\\.{1,2}/)', message: 'core imports nothing but its own files.' },
+      ...(regex === undefined ? [] : [{ regex, message }]),
+    ),
+  },
+})
+const into = (names) => `^(\\.\\./)+(${names})/`
+
+const engineWall = [
+  {
+    regex: '^(\\.\\./){2}(?!store/store\\.ts$)',
+    message: 'engine imports its own folders and store/store.ts only.',
+  },
+  { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the engine: it holds a Store.' },
+  { regex: '^node:(http|https|net|fs)', message: 'No I/O in the engine.' },
+]
+const httpWall = [
+  { regex: '^(\\.\\./)+(cli/|store/(?!store\\.ts$))', message: 'http speaks to the engine, not to a store.' },
+  { regex: '^\\.\\./\\.\\./[a-z-]+\\.ts$', message: 'http speaks to the engine; the server is put together above it.' },
+  { regex: '^(better-sqlite3|pg)$', message: 'http speaks to the engine, not to a database.' },
+]
 
 export default defineConfig(
   { ignores: ['**/dist/', '**/coverage/', '**/.curfew/'] },
@@ -99,27 +128,33 @@ export default defineConfig(
       ],
     },
   },
-  {
-    name: 'wall: core imports only itself',
-    files: ['packages/core/src/**/*.ts'],
-    ignores: tests,
-    rules: {
-      'no-restricted-imports': wall({ regex: '^(?!\\./[^.])', message: 'core imports nothing but its own files.' }),
-    },
-  },
+  coreFolder('**', 'core imports nothing but its own files.'),
+  coreFolder('time', 'time knows errors, and nothing of jobs.', '^\\.\\./(?!(errors|wire/shape)\\.ts$)'),
+  coreFolder(
+    'job/**',
+    'The rules of jobs know nothing of what is made of jobs.',
+    into('workflow|cron|webhook|journey'),
+  ),
+  ...['workflow', 'cron', 'webhook', 'schema'].map((name) =>
+    coreFolder(name, `${name} knows jobs, and nothing of journeys.`, into('journey')),
+  ),
+  coreFolder('journey/run', 'A run is read, shown and planned by others.', '^\\.\\./(read|view|plan)/'),
+  coreFolder('journey/view', 'What is shown is neither read nor planned here.', '^\\.\\./(read|plan)/'),
   {
     name: 'wall: engine knows core and the store port',
     files: ['packages/server/src/engine/**/*.ts'],
     ignores: tests,
+    rules: { 'no-restricted-imports': wall(...engineWall) },
+  },
+  {
+    name: 'wall: queues, schemas and metrics know the kernel only',
+    files: ['queues', 'schemas', 'metrics'].map((name) => `packages/server/src/engine/${name}/*.ts`),
+    ignores: tests,
     rules: {
-      'no-restricted-imports': wall(
-        {
-          regex: '^\\.\\./(?!store/store\\.ts$)',
-          message: 'engine imports its own folder and ../store/store.ts only.',
-        },
-        { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the engine: it holds a Store.' },
-        { regex: '^node:(http|https|net|fs)', message: 'No I/O in the engine.' },
-      ),
+      'no-restricted-imports': wall(...engineWall, {
+        regex: '^\\.\\./(?!kernel/|\\.\\./)',
+        message: 'Others build on this folder; it knows the kernel only.',
+      }),
     },
   },
   {
@@ -148,12 +183,17 @@ export default defineConfig(
     name: 'wall: http knows engine and core',
     files: ['packages/server/src/http/**/*.ts'],
     ignores: tests,
+    rules: { 'no-restricted-imports': wall(...httpWall) },
+  },
+  {
+    name: 'wall: sockets and shapes know no routes',
+    files: ['packages/server/src/http/transport/*.ts', 'packages/server/src/http/shapes/*.ts'],
+    ignores: tests,
     rules: {
-      'no-restricted-imports': wall(
-        { regex: '^(\\.\\./)+(cli/|store/(?!store\\.ts$))', message: 'http speaks to the engine, not to a store.' },
-        { regex: '^\\.\\./[a-z-]+\\.ts$', message: 'http speaks to the engine; the server is put together above it.' },
-        { regex: '^(better-sqlite3|pg)$', message: 'http speaks to the engine, not to a database.' },
-      ),
+      'no-restricted-imports': wall(...httpWall, {
+        regex: '^\\.\\./routes/',
+        message: 'Only api/app.ts lists the routes.',
+      }),
     },
   },
   {

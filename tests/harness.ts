@@ -15,12 +15,12 @@ import {
   type Stopwatch,
 } from '@curfew/core'
 import { noApiKeys, type ApiKeys } from '../packages/server/src/engine/api-keys.ts'
-import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/engine.ts'
-import { Meters } from '../packages/server/src/engine/meters.ts'
+import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/kernel/engine.ts'
+import { Meters } from '../packages/server/src/engine/metrics/meters.ts'
 import type { Send } from '../packages/server/src/engine/outgoing.ts'
 import { openExpressions } from '../packages/server/src/expressions/open-expressions.ts'
 import { nodeStopwatch } from '../packages/server/src/host.ts'
-import { createApp, type Handler } from '../packages/server/src/http/app.ts'
+import { createApp, type Handler } from '../packages/server/src/http/api/app.ts'
 import type { Store } from '../packages/server/src/store/store.ts'
 import { openTestStore, quiet } from './stores.ts'
 

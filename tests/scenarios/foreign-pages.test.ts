@@ -1,7 +1,7 @@
 /** A browser sends requests to this machine on behalf of any web page: what a server without a token takes of them. */
 import { expect, test } from 'vitest'
 import { openServer, SettingsError } from 'curfew'
-import { ROUTES } from '../../packages/server/src/http/app.ts'
+import { ROUTES } from '../../packages/server/src/http/api/app.ts'
 import { TestServer } from '../harness.ts'
 
 const PAGES: readonly Record<string, string>[] = [

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { FakeClock, millis, planJourney, seededRandom, type Assumptions } from '@curfew/core'
 import { Client } from '@curfew/sdk'
 import { expect, test } from 'vitest'
-import { definitionOf } from '../../packages/server/src/engine/definitions.ts'
+import { definitionOf } from '../../packages/server/src/engine/definitions/definitions.ts'
 import { CallFailed, type Send } from '../../packages/server/src/engine/outgoing.ts'
 import { TestServer } from '../harness.ts'
 

@@ -1,7 +1,7 @@
 /** Definitions of kind Api: one call, one answer, at the latest at the deadline. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { API_PATH, DEFINITION, DEFINITION_VERSION, instant, versionId } from '@curfew/core'
-import type { HttpResponse } from '../../packages/server/src/http/message.ts'
+import type { HttpResponse } from '../../packages/server/src/http/api/message.ts'
 import { at, idle, TestServer, type Reply } from '../harness.ts'
 import { call, deploy, jsonata, PLAIN, succeed, Upstream } from '../journey-stage.ts'
 

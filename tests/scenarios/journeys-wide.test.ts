@@ -3,7 +3,7 @@ import { FakeClock, MAX_PIECE } from '@curfew/core'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { Store, Transaction } from '../../packages/server/src/store/store.ts'
 import { at, idle, TestServer, type Reply } from '../harness.ts'
-import { MAX_PER_TURN } from '../../packages/server/src/engine/turns.ts'
+import { MAX_PER_TURN } from '../../packages/server/src/engine/kernel/turns.ts'
 import { begin, call, deploy, EXECUTION, jsonata, PLAIN, runUrl, succeed, timer, wait } from '../journey-stage.ts'
 import { openTestStore } from '../stores.ts'
 

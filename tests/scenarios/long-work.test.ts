@@ -1,9 +1,9 @@
 /** Work whose length a caller chooses: it is bounded, or it is done in turns, so that nobody else has to wait for it. */
 import { CHARS_AT_ONCE, FakeClock, MAX_FIELDS, MAX_VALUES, MAX_VALUES_OF_MANY } from '@curfew/core'
 import { describe, expect, test, vi } from 'vitest'
-import { QUEUES_PER_TURN } from '../../packages/server/src/engine/fetch.ts'
-import { MAX_SERIES } from '../../packages/server/src/engine/series.ts'
-import { MAX_PER_TURN } from '../../packages/server/src/engine/turns.ts'
+import { QUEUES_PER_TURN } from '../../packages/server/src/engine/jobs/fetch.ts'
+import { MAX_SERIES } from '../../packages/server/src/engine/metrics/series.ts'
+import { MAX_PER_TURN } from '../../packages/server/src/engine/kernel/turns.ts'
 import { TestServer } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
 

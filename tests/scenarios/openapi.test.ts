@@ -1,6 +1,6 @@
 /** The description of the API: complete, sound, and true to what the routes accept and refuse. */
 import { expect, test } from 'vitest'
-import { ROUTES } from '../../packages/server/src/http/app.ts'
+import { ROUTES } from '../../packages/server/src/http/api/app.ts'
 import { TestServer } from '../harness.ts'
 import { checker, type Schema } from './contract-values.ts'
 

@@ -1,6 +1,6 @@
 /** Query parameters: each route takes those it declares, read by their shapes; everything else is refused by name. */
 import { describe, expect, test } from 'vitest'
-import { ROUTES } from '../../packages/server/src/http/app.ts'
+import { ROUTES } from '../../packages/server/src/http/api/app.ts'
 import { TestServer } from '../harness.ts'
 
 const ID = '019b76da-a800-7000-8000-000000000001'

@@ -1,7 +1,7 @@
 /** The SDK on a server that speaks the Open Job Spec and knows nothing of ours. */
 import { expect, test } from 'vitest'
 import { defineJob, UnsupportedError, Worker, type Context, type WorkerSettings } from '@curfew/sdk'
-import type { Handler } from '../../packages/server/src/http/app.ts'
+import type { Handler } from '../../packages/server/src/http/api/app.ts'
 import { idle, TestServer } from '../harness.ts'
 
 interface Plain {

@@ -1,7 +1,7 @@
 /** The SDK's worker and a server that refuses, is away, or cannot do everything. */
 import { expect, test } from 'vitest'
 import { Worker } from '@curfew/sdk'
-import type { Handler } from '../../packages/server/src/http/app.ts'
+import type { Handler } from '../../packages/server/src/http/api/app.ts'
 import { TestServer } from '../harness.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

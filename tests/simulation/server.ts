@@ -6,9 +6,9 @@
  * instant of the server's clock, and what was answered, if it lived to answer.
  */
 import { OjsError, type Host, type Timer } from '@curfew/core'
-import { Engine, type EngineSettings } from '../../packages/server/src/engine/engine.ts'
-import { Meters } from '../../packages/server/src/engine/meters.ts'
-import { createApp, type Handler } from '../../packages/server/src/http/app.ts'
+import { Engine, type EngineSettings } from '../../packages/server/src/engine/kernel/engine.ts'
+import { Meters } from '../../packages/server/src/engine/metrics/meters.ts'
+import { createApp, type Handler } from '../../packages/server/src/http/api/app.ts'
 import { StoreUnavailable } from '../../packages/server/src/store/store.ts'
 import { messageOf, type Call } from './calls.ts'
 import type { Chance } from './chance.ts'

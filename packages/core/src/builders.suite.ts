@@ -2,12 +2,21 @@
  * Builders for tests: valid jobs in every state, workers and their beats, and moments to decide in. A test names only
  * what matters to it. Everything is made by the rules themselves, so no builder can describe a job that cannot exist.
  */
-import { days, instant, millis, type Instant, type Millis, type Random } from './clock.ts'
-import type { Liveness, Outage } from './deadlines.ts'
+import { days, instant, millis, type Instant, type Millis, type Random } from './time/clock.ts'
+import type { Liveness, Outage } from './job/deadlines.ts'
 import { eventData, type NewEvent } from './events.ts'
-import type { Failure } from './failures.ts'
-import type { Ceiling, Job, Parent } from './job.ts'
-import { admit, cancel, complete, fail, start, type Moment, type Retention, type Transition } from './lifecycle.ts'
+import type { Failure } from './job/failures.ts'
+import type { Ceiling, Job, Parent } from './job/job.ts'
+import {
+  admit,
+  cancel,
+  complete,
+  fail,
+  start,
+  type Moment,
+  type Retention,
+  type Transition,
+} from './job/lifecycle/lifecycle.ts'
 import {
   DEFAULT_LIMITS,
   settleAtEnqueue,
@@ -16,9 +25,9 @@ import {
   type Limits,
   type LimitSettings,
   type TimeoutMode,
-} from './limits.ts'
-import { DEFAULT_RETRY, type RetryPolicy } from './retry.ts'
-import type { Beat, Worker } from './worker.ts'
+} from './job/limits.ts'
+import { DEFAULT_RETRY, type RetryPolicy } from './job/retry.ts'
+import type { Beat, Worker } from './job/worker.ts'
 
 /** `at('12:00')`, `at('12:00:01.500')`: an instant of the day on which all tests play. */
 export function at(clock: string): Instant {

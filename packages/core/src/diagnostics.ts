@@ -5,7 +5,7 @@
  *
  * A key that is missing is told of the mapping it is missing in; one that is unknown, of the key itself.
  */
-import type { Fields } from './shape.ts'
+import type { Fields } from './wire/shape.ts'
 
 export interface Diagnostic {
   readonly code: string

@@ -6,8 +6,8 @@
  * A kind is declared once, beside its rules. Its record is plain data: what JSON.parse gives back for what JSON.stringify
  * made of it.
  */
-import type { Instant } from './clock.ts'
-import type { Json } from './job.ts'
+import type { Instant } from './time/clock.ts'
+import type { Json } from './job/job.ts'
 
 export interface DocName {
   readonly kind: string

@@ -1,5 +1,5 @@
 /**
- * What can go wrong, as a closed list. A refusal is an `OjsError` with one of these codes; `http/errors.ts` turns codes
+ * What can go wrong, as a closed list. A refusal is an `OjsError` with one of these codes; `http/api/errors.ts` turns codes
  * into statuses, and nothing ever matches on message text.
  */
 

@@ -2,10 +2,10 @@
  * What happened, as a closed list. Events are saved in the transaction of their cause, in lifecycle order per job, and
  * read by poll and by stream. `job.heartbeat` and `worker.heartbeat` go to live streams only.
  */
-import { iso, type Instant } from './clock.ts'
+import { iso, type Instant } from './time/clock.ts'
 import { eventId } from './ids.ts'
-import type { Fragment, Job, Json } from './job.ts'
-import type { Workflow } from './workflow.ts'
+import type { Fragment, Job, Json } from './job/job.ts'
+import type { Workflow } from './workflow/workflow.ts'
 
 export const EVENT_TYPES = [
   'job.enqueued',

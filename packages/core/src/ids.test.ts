@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { NOON, later } from './builders.suite.ts'
-import { instant } from './clock.ts'
+import { instant } from './time/clock.ts'
 import { eventId, isUuidV7, sequenceOfEventId, uuidV7 } from './ids.ts'
 import { seededRandom } from './seeded-random.ts'
 

@@ -1,5 +1,5 @@
 /** UUIDv7: time-ordered ids, from an instant and handed-in chance. */
-import type { Instant, Random } from './clock.ts'
+import type { Instant, Random } from './time/clock.ts'
 
 export const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 

@@ -1,5 +1,5 @@
 /** Chance that can be repeated: the same seed gives the same numbers (mulberry32). For tests and the simulation. */
-import type { Random } from './clock.ts'
+import type { Random } from './time/clock.ts'
 
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0

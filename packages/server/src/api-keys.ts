@@ -6,7 +6,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { InboundRequest, KeySource, KeyVerdict } from '@curfew/core'
 import type { ApiKeys } from './engine/api-keys.ts'
 import { noApiKeys } from './engine/api-keys.ts'
-import type { Secrets } from './engine/call-auth.ts'
+import type { Secrets } from './engine/journeys/call-auth.ts'
 import { isMapping, readMapping } from './setting-file.ts'
 import { SettingsError } from './settings.ts'
 

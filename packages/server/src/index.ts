@@ -2,5 +2,5 @@
 export { openServer } from './server.ts'
 export type { Address, CurfewServer, ServerOptions } from './server.ts'
 export { SettingsError } from './settings.ts'
-export type { Handler, HttpRequest, HttpResponse } from './http/message.ts'
-export type { Log } from './engine/engine.ts'
+export type { Handler, HttpRequest, HttpResponse } from './http/api/message.ts'
+export type { Log } from './engine/kernel/engine.ts'

@@ -4,8 +4,8 @@
  */
 import { statSync } from 'node:fs'
 import type { Host } from '@curfew/core'
-import { SECRET_VARIABLES, secretVariable, type Secrets } from './engine/call-auth.ts'
-import type { Log } from './engine/engine.ts'
+import { SECRET_VARIABLES, secretVariable, type Secrets } from './engine/journeys/call-auth.ts'
+import type { Log } from './engine/kernel/engine.ts'
 import { readMapping } from './setting-file.ts'
 import { SettingsError } from './settings.ts'
 

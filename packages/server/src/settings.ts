@@ -14,7 +14,7 @@ import {
   parseDuration,
   vocabulary,
 } from '@curfew/core'
-import { SECRET_VARIABLES } from './engine/call-auth.ts'
+import { SECRET_VARIABLES } from './engine/journeys/call-auth.ts'
 
 export class SettingsError extends Error {}
 

@@ -2,8 +2,8 @@ import { SpanStatusCode, trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { eventData, journeyEnded, journeyStarted, type NewEvent } from '@curfew/core'
-import { anEnd, anEndedRun, aRun, later, RUN_ID } from '../../core/src/journey-runs.suite.ts'
-import { reportRun } from './engine/journey-report.ts'
+import { anEnd, anEndedRun, aRun, later, RUN_ID } from '../../core/src/journey/run/runs.suite.ts'
+import { reportRun } from './engine/journeys/report.ts'
 import { openTracing } from './tracing.ts'
 
 const exporter = new InMemorySpanExporter()

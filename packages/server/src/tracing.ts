@@ -3,7 +3,7 @@
  * nothing is traced; where it is, spans go to the provider that the host application, or a file given to `node --import`,
  * has registered, and nowhere if none was.
  */
-import type { Trace } from './engine/journey-report.ts'
+import type { Trace } from './engine/journeys/report.ts'
 
 export const tracesNothing: Trace = () => {}
 

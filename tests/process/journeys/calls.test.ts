@@ -1,8 +1,8 @@
 /** Calls of runs on real sockets and the real clock: others that drip, flood, stay silent or point elsewhere. */
 import { clockFrom, millis, type HttpResult, type Instant, type PreparedCall, type Resilience } from '@curfew/core'
 import { afterAll, describe, expect, test } from 'vitest'
-import { noSecrets } from '../../../packages/server/src/engine/call-auth.ts'
-import { performCall, type Caller, type CallTerms } from '../../../packages/server/src/engine/journey-call.ts'
+import { noSecrets } from '../../../packages/server/src/engine/journeys/call-auth.ts'
+import { performCall, type Caller, type CallTerms } from '../../../packages/server/src/engine/journeys/call.ts'
 import { BLOCKED, BLOCKED_METADATA } from '../../../packages/server/src/engine/outgoing.ts'
 import { nodeHost } from '../../../packages/server/src/host.ts'
 import { openHttpClient } from '../../../packages/server/src/net/http-client.ts'

@@ -3,8 +3,8 @@ import { clockFrom, effectiveBudgetMs, type Definition, type FindOpenApi, type R
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { parse } from 'yaml'
-import type { Located } from '../engine/definition-source.ts'
-import { checksWith, judge } from '../engine/definition-verdict.ts'
+import type { Located } from '../engine/definitions/source.ts'
+import { checksWith, judge } from '../engine/definitions/verdict.ts'
 import { openExpressions } from '../expressions/open-expressions.ts'
 import { nodeHost, systemRandom } from '../host.ts'
 

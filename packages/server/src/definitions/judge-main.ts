@@ -1,7 +1,7 @@
 /** Where the thread that judges a definition begins, and ends with its answer. */
 import { clockFrom, readDefinition, seededRandom, type DeployedVersion } from '@curfew/core'
 import { parentPort, workerData } from 'node:worker_threads'
-import { checksWith, judge, trusting } from '../engine/definition-verdict.ts'
+import { checksWith, judge, trusting } from '../engine/definitions/verdict.ts'
 import { InProcessExpressions } from '../expressions/in-process.ts'
 import { nodeHost } from '../host.ts'
 import { LATER, type Told, type ToJudge } from './judge-messages.ts'

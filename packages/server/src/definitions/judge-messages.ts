@@ -1,6 +1,6 @@
 /** What goes to the thread that judges a definition, and what comes back. */
 import { CONFIG_PATH, type RunLimits } from '@curfew/core'
-import type { Verdict } from '../engine/definition-verdict.ts'
+import type { Verdict } from '../engine/definitions/verdict.ts'
 
 export interface ToJudge {
   readonly text: string

@@ -1,6 +1,6 @@
 import { clockFrom, days } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
-import { alsoWrong, checksWith, judge } from '../engine/definition-verdict.ts'
+import { alsoWrong, checksWith, judge } from '../engine/definitions/verdict.ts'
 import { InProcessExpressions } from '../expressions/in-process.ts'
 import { nodeHost } from '../host.ts'
 import { judgeInThreads } from './judge-thread.ts'

@@ -4,8 +4,8 @@
  */
 import { parseStored, type Definition } from '@curfew/core'
 import { Worker } from 'node:worker_threads'
-import type { JudgeBeside, ReadBeside, Verdict } from '../engine/definition-verdict.ts'
-import { inPieces } from '../engine/turns.ts'
+import type { JudgeBeside, ReadBeside, Verdict } from '../engine/definitions/verdict.ts'
+import { inPieces } from '../engine/kernel/turns.ts'
 import { nodeHost } from '../host.ts'
 import type { Told, ToJudge } from './judge-messages.ts'
 

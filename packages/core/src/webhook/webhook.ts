@@ -1,0 +1,299 @@
+/**
+ * Webhooks: who wants to be told of what, and what an endpoint's answer means. The rules only; `engine/webhooks/webhooks.ts` reads
+ * the log for each subscription and makes a job of every delivery.
+ *
+ * A subscription has a place in the log (`cursor`): everything up to it has been looked at, and what matched is a job by
+ * now. Events about the server's own queues, types and limiters are never delivered (`isOwnEvent`): a delivery would
+ * cause events that cause deliveries, without end.
+ *
+ * OJS webhooks §5 (subscriptions, filters), §7 (what is tried again, and when), §8.3 (rotation).
+ */
+import { badField, badPolicy } from '../errors.ts'
+import { days, hours, millis, minutes, seconds, type Instant, type Millis } from '../time/clock.ts'
+import { after } from '../time/sums.ts'
+import { docKind } from '../doc.ts'
+import { EVENT_TYPES } from '../events.ts'
+import { isReserved, QUEUE_SHAPE, RESERVED_PREFIX, TYPE_SHAPE } from '../wire/envelope.ts'
+import type { RetryPolicy } from '../job/retry.ts'
+import { anyObject, flag, list, object, policy, text, utf8Length, whole, type Fields } from '../wire/shape.ts'
+
+export const WEBHOOK_QUEUE = 'curfew.webhooks'
+export const DELIVERY_TYPE = 'curfew.webhook.deliver'
+/** The limiter that the deliveries of a subscription share. */
+export const deliveryLimitKey = (subscriptionId: string): string => `${RESERVED_PREFIX}webhook/${subscriptionId}`
+
+export interface WebhookFilter {
+  readonly queues: readonly string[]
+  readonly jobTypes: readonly string[]
+}
+
+export interface Webhook {
+  readonly id: string
+  /** Whose jobs it is told of; null: everybody's. */
+  readonly tenant: string | null
+  readonly url: string
+  /** Types of events: as they are, `job.*`, or `*`. */
+  readonly events: readonly string[]
+  /** Empty lists let everything pass. */
+  readonly filter: WebhookFilter
+  readonly metadata: Fields | null
+  readonly active: boolean
+  /** Why the server turned it off, if it did. */
+  readonly inactiveReason: string | null
+  readonly timeoutMs: Millis
+  readonly secret: string
+  /** The secret before the last rotation, which signs too for a while. */
+  readonly oldSecret: { readonly secret: string; readonly until: Instant } | null
+  /** The place in the log up to which it has been served. */
+  readonly cursor: number
+  /** When some server looks after it, if none has before. */
+  readonly lookAt: Instant
+  readonly createdAt: Instant
+  readonly updatedAt: Instant
+}
+
+export const WEBHOOK = docKind<Webhook>('webhook', ({ active, lookAt }) => (active ? lookAt : null))
+
+// ---- What a client sends ----
+
+const EVENT_PATTERN = text({
+  pattern: /^(\*|[a-z_]+(\.[a-z_]+)*(\.\*)?)$/,
+  maxLength: 128,
+  expected: 'a type of event such as "job.completed", a group such as "job.*", or "*"',
+})
+const LONGEST_URL = 2_048
+const LARGEST_METADATA = 16_384
+/** OJS webhooks §7.3. */
+const TIMEOUT_S = { least: 1, most: 60, byDefault: 30 }
+
+/** Secrets as Standard Webhooks write them begin with this; the rest is the key in base64. */
+export const SECRET_PREFIX = 'whsec_'
+const BASE64 = '(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'
+/** Either form: `whsec_` and base64, or any text. It becomes a key, so it must be hard to guess. */
+const SECRET_SHAPE = policy(
+  text({
+    pattern: new RegExp(`^(?:(?!${SECRET_PREFIX})[\\s\\S]*|${SECRET_PREFIX}${BASE64})$`),
+    min: 16,
+    maxLength: 256,
+    expected: `16 to 256 characters long; after ${SECRET_PREFIX}, base64`,
+  }),
+)
+
+const FIELDS = {
+  url: text({
+    pattern: /^[hH][tT][tT][pP][sS]?:\/\/[^/?#\\\s]+[^\s]*$/,
+    maxLength: LONGEST_URL,
+    format: 'uri',
+    expected: 'an absolute https URL such as "https://example.com/hooks"',
+  }),
+  events: list(EVENT_PATTERN, 1, 100),
+  filter: object({ queues: list(QUEUE_SHAPE, 0, 100), job_types: list(TYPE_SHAPE, 0, 100) }, { unknown: 'refuse' }),
+  metadata: anyObject(),
+  active: flag(),
+  timeout: policy(whole(TIMEOUT_S.least, TIMEOUT_S.most)),
+} as const
+
+export const WEBHOOK_SHAPE = object(
+  { ...FIELDS, secret: SECRET_SHAPE },
+  { required: ['url', 'events'], unknown: 'refuse' },
+)
+/** `null` takes filter, metadata and timeout away. */
+export const WEBHOOK_PATCH_SHAPE = object(FIELDS, { unknown: 'refuse', kept: ['url', 'events', 'active'] })
+export const ROTATE_SHAPE = object({ secret: SECRET_SHAPE }, { unknown: 'refuse' })
+
+export interface WebhookTerms {
+  /** `http:` endpoints are for development. */
+  readonly allowInsecure: boolean
+}
+
+export interface NewWebhook {
+  readonly id: string
+  readonly tenant: string | null
+  readonly secret: string
+  readonly cursor: number
+}
+
+/** `made` is what the server gives it; a secret that was sent wins. */
+export function readWebhook(sent: unknown, made: NewWebhook, terms: WebhookTerms, now: Instant): Webhook {
+  const fields = WEBHOOK_SHAPE.read(sent, '')
+  return {
+    id: made.id,
+    tenant: made.tenant,
+    url: readUrl(fields.url, terms),
+    events: fields.events,
+    filter: readFilter(fields.filter),
+    metadata: readMetadata(fields.metadata),
+    active: fields.active ?? true,
+    inactiveReason: null,
+    timeoutMs: seconds(fields.timeout ?? TIMEOUT_S.byDefault),
+    secret: fields.secret ?? made.secret,
+    oldSecret: null,
+    cursor: made.cursor,
+    lookAt: nextLookAt(now),
+    createdAt: now,
+    updatedAt: now,
+  }
+}
+
+/** `last` is the end of the log: a subscription that is turned on again begins there. */
+export function patchWebhook(
+  webhook: Webhook,
+  sent: unknown,
+  last: number,
+  terms: WebhookTerms,
+  now: Instant,
+): Webhook {
+  const given = anyObject().read(sent, '')
+  const fields = WEBHOOK_PATCH_SHAPE.read(given, '')
+  const removes = (key: string): boolean => given[key] === null
+  const active = fields.active ?? webhook.active
+  return {
+    ...webhook,
+    url: fields.url === undefined ? webhook.url : readUrl(fields.url, terms),
+    events: fields.events ?? webhook.events,
+    filter: fields.filter !== undefined || removes('filter') ? readFilter(fields.filter) : webhook.filter,
+    metadata: fields.metadata !== undefined || removes('metadata') ? readMetadata(fields.metadata) : webhook.metadata,
+    timeoutMs:
+      fields.timeout !== undefined || removes('timeout')
+        ? seconds(fields.timeout ?? TIMEOUT_S.byDefault)
+        : webhook.timeoutMs,
+    active,
+    inactiveReason: active ? null : webhook.inactiveReason,
+    cursor: active && !webhook.active ? last : webhook.cursor,
+    lookAt: active && !webhook.active ? nextLookAt(now) : webhook.lookAt,
+    updatedAt: now,
+  }
+}
+
+function readUrl(url: string, { allowInsecure }: WebhookTerms): string {
+  // core has no URL; what it really names is decided when it is called.
+  const [, scheme = '', authority = ''] = /^(https?):\/\/([^/?#\\\s]+)[^\s]*$/i.exec(url) ?? []
+  if (scheme === '') throw badField('url', 'url must be an absolute https URL such as "https://example.com/hooks".')
+  if (authority.includes('@'))
+    throw badPolicy('url', 'url must not contain credentials; deliveries are signed with the secret instead.')
+  // OJS webhooks §8.4
+  if (scheme.toLowerCase() === 'http' && !allowInsecure)
+    throw badPolicy('url', 'url must be https; http is for servers started with --allow-private-network.')
+  return url
+}
+
+function readFilter(filter: { queues?: string[]; job_types?: string[] } | undefined): WebhookFilter {
+  return { queues: filter?.queues ?? [], jobTypes: filter?.job_types ?? [] }
+}
+
+function readMetadata(metadata: Fields | undefined): Fields | null {
+  if (metadata === undefined) return null
+  if (utf8Length(JSON.stringify(metadata)) > LARGEST_METADATA)
+    throw badField('metadata', `metadata must not be larger than ${String(LARGEST_METADATA)} bytes.`)
+  return metadata
+}
+
+/** OJS webhooks §8.3. */
+export const ROTATION_MS = hours(24)
+
+export function rotateSecret(webhook: Webhook, secret: string, now: Instant): Webhook {
+  return { ...webhook, secret, oldSecret: { secret: webhook.secret, until: after(now, ROTATION_MS) }, updatedAt: now }
+}
+
+/** Those that sign now, the newest first. */
+export function secretsOf({ secret, oldSecret }: Webhook, now: Instant): string[] {
+  return oldSecret !== null && now < oldSecret.until ? [secret, oldSecret.secret] : [secret]
+}
+
+/** Patterns that no event of this server fits: a slip of the pen, most likely. */
+export function unheardOf(events: readonly string[]): string[] {
+  return events.filter((pattern) => !EVENT_TYPES.some((type) => fitsPattern(pattern, type)))
+}
+
+/** Names in the filter that belong to the server itself: no event about them is ever delivered. */
+export function undeliverable({ queues, jobTypes }: WebhookFilter): string[] {
+  return [...queues, ...jobTypes].filter(isReserved)
+}
+
+// ---- What it wants ----
+
+export interface Tellable {
+  readonly type: string
+  readonly subject: string
+  readonly queue: string | null
+  readonly jobType: string | null
+}
+
+/** About webhooks, or about a queue, a job type or a limiter of the server itself: what a delivery causes is always one. */
+export function isOwnEvent({ type, subject, queue, jobType }: Tellable): boolean {
+  if (type.startsWith('webhook.')) return true
+  if ((queue !== null && isReserved(queue)) || (jobType !== null && isReserved(jobType))) return true
+  return type.startsWith('rate_limit.') && isReserved(subject)
+}
+
+export function wants({ events, filter }: Pick<Webhook, 'events' | 'filter'>, event: Tellable): boolean {
+  if (isOwnEvent(event)) return false
+  if (filter.queues.length > 0 && (event.queue === null || !filter.queues.includes(event.queue))) return false
+  if (filter.jobTypes.length > 0 && (event.jobType === null || !filter.jobTypes.includes(event.jobType))) return false
+  return events.some((pattern) => fitsPattern(pattern, event.type))
+}
+
+/** OJS webhooks §5.2. */
+function fitsPattern(pattern: string, type: string): boolean {
+  if (pattern === '*') return true
+  return pattern.endsWith('.*') ? type.startsWith(pattern.slice(0, -1)) : pattern === type
+}
+
+// ---- Deliveries ----
+
+/** After so long without a word from any server, whichever wakes first looks after the subscription. */
+const LOOK_EVERY_MS = minutes(5)
+
+export function nextLookAt(now: Instant): Instant {
+  return after(now, LOOK_EVERY_MS)
+}
+
+/** OJS webhooks §7.2: the waits after the first, second, … attempt. */
+const DELAYS: readonly Millis[] = [seconds(30), minutes(2), minutes(10), hours(1), hours(4), hours(12), hours(24)]
+
+export function deliveryDelayMs(failedAttempt: number): Millis {
+  return DELAYS[Math.min(Math.max(1, failedAttempt), DELAYS.length) - 1] ?? hours(24)
+}
+
+/** As near as a policy comes to the waits above: for attempts that end without anybody to say how (a server that died). */
+export const DELIVERY_RETRY: RetryPolicy = {
+  maxAttempts: DELAYS.length + 1,
+  initialMs: seconds(30),
+  coefficient: 4,
+  maxMs: hours(24),
+  jitter: false,
+  nonRetryable: [],
+  onExhaustion: 'dead_letter',
+  strategy: 'exponential',
+}
+
+/** All attempts and their waits, and time to spare. */
+export const DELIVERY_TOTAL_MS = days(3)
+/** What an attempt has beyond the endpoint's own time: to be begun, and to be written down. */
+export const DELIVERY_MARGIN_MS = seconds(10)
+
+export type DeliveryVerdict =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'retry'; readonly delayMs: Millis | null; readonly reason: string }
+  | { readonly kind: 'dead'; readonly reason: string }
+  /** Nobody lives there any more: nothing more is to be sent. */
+  | { readonly kind: 'gone'; readonly reason: string }
+
+/** OJS webhooks §7.1, but redirects are not followed: they would lead a signed request to somebody else. */
+export function verdictOnAnswer(status: number, retryAfter: string | undefined, now: Instant): DeliveryVerdict {
+  const reason = `the endpoint answered ${String(status)}`
+  if (status >= 200 && status < 300) return { kind: 'delivered' }
+  if (status >= 300 && status < 400)
+    return { kind: 'dead', reason: `${reason}; redirects are not followed, so change the url` }
+  if (status === 410) return { kind: 'gone', reason }
+  if (status === 429) return { kind: 'retry', delayMs: retryAfterMs(retryAfter, now), reason }
+  if (status >= 400 && status < 500) return { kind: 'dead', reason }
+  return { kind: 'retry', delayMs: null, reason }
+}
+
+/** Seconds, or a date; never longer than a day. Null when it says nothing one can keep. */
+function retryAfterMs(value: string | undefined, now: Instant): Millis | null {
+  if (value === undefined) return null
+  const ms = /^\d{1,9}$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now
+  return Number.isFinite(ms) && ms > 0 ? millis(Math.min(Math.ceil(ms), hours(24))) : null
+}

@@ -1,0 +1,509 @@
+/**
+ * What follows in a workflow: how it begins, what a member's end leads to, and how the whole ends.
+ *
+ *   a job ends ─→ its step ─→ its branch counts it ─┬─→ the next one starts        (chain, DAG)
+ *                                                   ├─→ the callbacks start        (batch)
+ *                                                   └─→ the branch is over ─→ the branch above counts it ─→ …
+ *
+ * Nothing here reads a store or makes a job. A walk asks for what it needs (`Wish`): to see steps it was not given, or
+ * to have a job made; whoever drives it grants the wish and lets it go on. So the rule stays in one piece, and touches no
+ * more of the tree than it asks for.
+ *
+ * The deadline of a workflow is decided before anything else (`expire`). A workflow that is over stays as it is: members
+ * that end later are written down on their own step and lead to nothing.
+ */
+import { iso, type Instant, type Millis } from '../time/clock.ts'
+import { after, elapsed, isDue } from '../time/sums.ts'
+import { latenessOf } from '../job/deadlines.ts'
+import { broken, OjsError } from '../errors.ts'
+import { workflowEvent, type EventType, type NewEvent } from '../events.ts'
+import { lengths } from '../job/failures.ts'
+import type { Fragment, Job, Json } from '../job/job.ts'
+import { elementsOf } from '../wire/json-text.ts'
+import type { Moment } from '../job/lifecycle/lifecycle.ts'
+import {
+  isWorkflowOver,
+  type Branch,
+  type Hook,
+  type WorkflowStep,
+  type StepFailure,
+  type Workflow,
+} from './workflow.ts'
+
+/** The results handed on to one job take at most this much; the oldest are left out. */
+export const LARGEST_PARENT_RESULTS = 4 * 1024 * 1024
+/** The error of a workflow names so many of its failures. */
+const KEPT_FAILURES = 10
+const LONGEST_MESSAGE = 500
+
+/** Results of others, as the inside of an array, and how many of them had to be left out. */
+export interface Results {
+  readonly list: Fragment
+  readonly omitted: number
+}
+
+const NO_RESULTS: Results = { list: '', omitted: 0 }
+
+export type Wish =
+  | { readonly kind: 'see'; readonly numbers: readonly number[] }
+  | { readonly kind: 'make'; readonly step: WorkflowStep; readonly results: Results }
+
+/** A job was made, or refused. */
+export type Made = { readonly jobId: string } | { readonly refused: OjsError }
+
+export type Walk = Generator<Wish, void, Made | undefined>
+
+/** How a step ended. A member that was cancelled or discarded has failed. */
+export type StepEnding =
+  | { readonly ok: true; readonly result: Json | null; readonly startedAt: Instant | null }
+  | {
+      readonly ok: false
+      readonly error: Json | null
+      readonly code: string
+      readonly message: string
+      readonly attempt: number
+      readonly startedAt: Instant | null
+    }
+
+export function endingOf(job: Job): StepEnding {
+  const { startedAt } = job
+  if (job.state === 'completed') return { ok: true, result: job.result, startedAt }
+  const told = job.error === null ? {} : (JSON.parse(job.error) as { code?: string; message?: string })
+  const { attempt } = job
+  if (job.state === 'discarded') {
+    const { code = 'discarded', message = 'The job was discarded.' } = told
+    return { ok: false, error: job.error, code, message, attempt, startedAt }
+  }
+  if (job.state === 'cancelled') {
+    return { ok: false, error: CANCELLED, code: 'cancelled', message: 'The job was cancelled.', attempt, startedAt }
+  }
+  return { ok: false, error: REMOVED, code: 'removed', message: 'The job was removed.', attempt, startedAt }
+}
+
+const CANCELLED: Json = JSON.stringify({ type: 'cancelled', code: 'cancelled', message: 'The job was cancelled.' })
+const REMOVED: Json = JSON.stringify({ type: 'removed', code: 'removed', message: 'The job was removed.' })
+
+export class Flow {
+  #workflow: Workflow
+  readonly #steps: Map<number, WorkflowStep>
+  readonly #touched = new Set<number>()
+  readonly #moment: Moment
+  readonly events: NewEvent[] = []
+  /** How late the workflow's own deadline was decided, when it was. */
+  overshootMs: Millis | null = null
+
+  constructor(workflow: Workflow, steps: Iterable<WorkflowStep>, moment: Moment) {
+    this.#workflow = workflow
+    this.#steps = new Map(Array.from(steps, (step) => [step.number, step]))
+    this.#moment = moment
+  }
+
+  get workflow(): Workflow {
+    return this.#workflow
+  }
+
+  /** Steps that changed. */
+  touched(): WorkflowStep[] {
+    return [...this.#touched].map((number) => this.#step(number))
+  }
+
+  has(number: number): boolean {
+    return this.#steps.has(number)
+  }
+
+  /** Every step that is in hand, by number. */
+  steps(): WorkflowStep[] {
+    return [...this.#steps.values()].sort((a, b) => a.number - b.number)
+  }
+
+  /** The numbers on the way from the root to a step. */
+  lineage(number: number): readonly number[] {
+    const line: number[] = []
+    for (let at = number; at !== 0; at = this.#step(at).up) line.push(at)
+    return line.reverse()
+  }
+
+  /** A step that was asked for. What is known already may have been decided about since. */
+  show(step: WorkflowStep): void {
+    if (!this.#steps.has(step.number)) this.#steps.set(step.number, step)
+  }
+
+  // ---- The whole ----
+
+  *begin(): Walk {
+    this.#tell('workflow.started', { total_steps: this.#workflow.branch.count, total_jobs: this.#workflow.jobs })
+    yield* this.#beginBranch(0, NO_RESULTS)
+  }
+
+  /** Ends the workflow if its time is up. Its members end by the same deadline, each on its own row. */
+  expire(): boolean {
+    const { state, deadlineAt, createdAt, limitSource } = this.#workflow
+    const { now, upAt } = this.#moment
+    if (state !== 'running' || deadlineAt === null || !isDue(deadlineAt, now)) return false
+    const limitMs = elapsed(createdAt, deadlineAt)
+    // Outages after the start of the server are known to members alone.
+    const { overshootMs, lateMs, downtimeMs } = latenessOf(deadlineAt, createdAt, upAt, [], now)
+    this.overshootMs = overshootMs
+    this.#end('failed', {
+      type: 'workflow_timeout',
+      code: 'workflow_timeout',
+      message: `The workflow was not over within ${String(limitMs / 1000)} seconds.`,
+      ...lengths(limitMs, elapsed(createdAt, now)),
+      source: limitSource,
+      deadline: iso(deadlineAt),
+      overshoot_ms: overshootMs,
+      late_ms: lateMs,
+      downtime_ms: downtimeMs,
+      occurred_at: iso(now),
+      ...this.#failedSteps(),
+    })
+    return true
+  }
+
+  /** By an operator's hand. `running`: members that are active and run on. */
+  cancel(running: number): void {
+    const { id, state, jobs, jobsCompleted, jobsFailed } = this.#workflow
+    if (state !== 'running') {
+      throw new OjsError('conflict', `The workflow is ${state} already and cannot be cancelled.`, {
+        details: { workflow_id: id, current_state: state, expected_state: 'running' },
+      })
+    }
+    const jobsCancelled = Math.max(0, jobs - jobsCompleted - jobsFailed - running)
+    this.#workflow = { ...this.#workflow, jobsCancelled }
+    this.#end('cancelled', null)
+  }
+
+  /** A member has ended. Counted once: its step leaves `started` and never comes back. */
+  *ended(number: number, ending: StepEnding): Walk {
+    const step = this.#step(number)
+    if (step.state !== 'started') return
+    if (!isWorkflowOver(this.#workflow)) yield* this.#over(step, ending)
+    // Cancelled members of a workflow that is over need no word of their own.
+    else if (ending.ok || ending.error !== CANCELLED) this.#put(closed(step, ending, this.#moment.now))
+  }
+
+  // ---- Starting ----
+
+  *#beginBranch(number: number, given: Results): Walk {
+    const branch = this.#branch(number)
+    const children = range(branch.first, branch.kind === 'chain' ? 1 : branch.count)
+    yield* this.#see(children)
+    const ready = children.filter((child) => this.#step(child).missing === 0)
+    // Counted before any of them starts: the first to fail must not end the branch before the last has begun.
+    this.#setBranch(number, { ...branch, open: ready.length })
+    for (const child of ready) yield* this.#start(child, given, NO_RESULTS)
+  }
+
+  /** `given` is what its jobs see; `before` is what the next step of a chain will see as well. */
+  *#start(number: number, given: Results, before: Results): Walk {
+    const step = this.#step(number)
+    const started: WorkflowStep = {
+      ...step,
+      state: 'started',
+      template: null,
+      before: before.list,
+      omitted: before.omitted,
+    }
+    if (step.branch !== null) {
+      this.#put({ ...started, startedAt: this.#moment.now })
+      yield* this.#beginBranch(number, given)
+      return
+    }
+    const made = yield { kind: 'make', step, results: given }
+    if (made === undefined) throw broken(`nobody made the job of step ${String(number)}`)
+    if ('jobId' in made) {
+      this.#put({ ...started, jobId: made.jobId })
+      if (step.hook !== null) this.#tell('workflow.callback_fired', { callback: step.hook, ...this.#named(number) })
+      return
+    }
+    const { code, message } = made.refused
+    this.#put(started)
+    const error = JSON.stringify({ type: code, code, message })
+    yield* this.#over(started, { ok: false, error, code, message, attempt: 0, startedAt: null })
+  }
+
+  // ---- Ending ----
+
+  *#over(step: WorkflowStep, ending: StepEnding): Walk {
+    this.#put(closed(step, ending, this.#moment.now))
+    this.#count(step, ending)
+    this.#tellStep(step.number, ending)
+    const branch = this.#branch(step.up)
+    const counted: Branch = {
+      ...branch,
+      open: branch.open - 1,
+      completed: branch.completed + (ending.ok && step.hook === null ? 1 : 0),
+      failed: branch.failed + (!ending.ok && step.hook === null ? 1 : 0),
+      hooksFailed: branch.hooksFailed + (!ending.ok && step.hook !== null ? 1 : 0),
+    }
+    this.#setBranch(step.up, counted)
+    switch (branch.kind) {
+      case 'chain':
+        return yield* this.#afterLink(step, ending.ok)
+      case 'group':
+        if (counted.open === 0) yield* this.#endBranch(step.up, counted.failed === 0)
+        return
+      case 'batch':
+        if (counted.open > 0) return
+        if (counted.calling) yield* this.#endBranch(step.up, counted.hooksFailed === 0)
+        else yield* this.#call(step.up)
+        return
+      case 'dag':
+        return yield* this.#afterDependency(step, ending.ok)
+    }
+  }
+
+  *#afterLink(step: WorkflowStep, ok: boolean): Walk {
+    const branch = this.#branch(step.up)
+    if (!ok) return yield* this.#endBranch(step.up, false)
+    if (step.index === branch.count - 1) return yield* this.#endBranch(step.up, true)
+    const result = yield* this.#resultOf(step.number)
+    const before = appended({ list: step.before, omitted: step.omitted }, step.index, result)
+    yield* this.#see([step.number + 1])
+    this.#setBranch(step.up, { ...branch, open: 1 })
+    yield* this.#start(step.number + 1, before, before)
+  }
+
+  /** All jobs of a batch are over: `on_complete` always, and one of the others. OJS workflows §6.4 */
+  *#call(number: number): Walk {
+    const branch = this.#branch(number)
+    const ok = branch.failed === 0
+    const isCalled = (hook: Hook): boolean => hook === 'on_complete' || (hook === 'on_success') === ok
+    const called = branch.hooks.flatMap((hook, place) => (isCalled(hook) ? [branch.first + branch.count + place] : []))
+    if (called.length === 0) return yield* this.#endBranch(number, ok)
+    const results = yield* this.#resultsOf(range(branch.first, branch.count))
+    yield* this.#see(called)
+    this.#setBranch(number, { ...branch, calling: true, open: called.length })
+    for (const hook of called) yield* this.#start(hook, results, NO_RESULTS)
+  }
+
+  /** Whoever waited only for this one starts. What depends on a failure never does; everything else goes on. */
+  *#afterDependency(step: WorkflowStep, ok: boolean): Walk {
+    const ready: number[] = []
+    if (ok) {
+      yield* this.#see(step.next)
+      for (const number of step.next) {
+        const dependent = this.#step(number)
+        this.#put({ ...dependent, missing: dependent.missing - 1 })
+        if (dependent.missing === 1) ready.push(number)
+      }
+    }
+    const branch = this.#branch(step.up)
+    this.#setBranch(step.up, { ...branch, open: branch.open + ready.length })
+    if (branch.open + ready.length === 0) return yield* this.#endBranch(step.up, branch.failed === 0)
+    for (const number of ready) yield* this.#start(number, yield* this.#resultsOf(this.#step(number).after), NO_RESULTS)
+  }
+
+  *#endBranch(number: number, ok: boolean): Walk {
+    if (number === 0) {
+      this.#end(ok ? 'completed' : 'failed', ok ? null : this.#failure())
+      return
+    }
+    const step = this.#step(number)
+    if (ok) return yield* this.#over(step, { ok, result: null, startedAt: step.startedAt })
+    const { kind, count, failed, hooksFailed } = this.#branch(number)
+    const message = hooksFailed > 0 ? `A callback of the ${kind} failed.` : inWords(kind, failed, count)
+    const error = JSON.stringify({ type: 'step_failed', code: 'step_failed', message })
+    yield* this.#over(step, { ok, error, code: 'step_failed', message, attempt: 0, startedAt: step.startedAt })
+  }
+
+  #end(state: 'completed' | 'failed' | 'cancelled', error: Record<string, unknown> | null): void {
+    const { now, retention } = this.#moment
+    const { createdAt, branch } = this.#workflow
+    const keptMs = { completed: retention.completedMs, failed: retention.discardedMs, cancelled: retention.cancelledMs }
+    this.#workflow = {
+      ...this.#workflow,
+      state,
+      endedAt: now,
+      error: error === null ? null : JSON.stringify(error),
+      purgeAt: after(now, keptMs[state]),
+    }
+    const [first] = this.#workflow.failures
+    this.#tell(`workflow.${state}`, {
+      total_steps: branch.count,
+      duration_ms: elapsed(createdAt, now),
+      ...(state === 'failed' && first !== undefined ? { failed_step_id: first.step, failed_job_id: first.jobId } : {}),
+      ...(error === null ? {} : { error }),
+    })
+  }
+
+  // ---- Results ----
+
+  /** A job's own; a chain's last one; of everything else an array, with null for what has none. */
+  *#resultOf(number: number): Generator<Wish, Json, Made | undefined> {
+    const step = this.#step(number)
+    if (step.state !== 'completed') return 'null'
+    if (step.branch === null) return step.result ?? 'null'
+    const { kind, first, count } = step.branch
+    if (kind !== 'chain') return `[${(yield* this.#resultsOf(range(first, count))).list}]`
+    const last = first + count - 1
+    yield* this.#see([last])
+    return yield* this.#resultOf(last)
+  }
+
+  *#resultsOf(numbers: readonly number[]): Generator<Wish, Results, Made | undefined> {
+    yield* this.#see(numbers)
+    const results: Json[] = []
+    for (const number of numbers) results.push(yield* this.#resultOf(number))
+    return within(results)
+  }
+
+  // ---- The tree in hand ----
+
+  *#see(numbers: readonly number[]): Walk {
+    const unknown = numbers.filter((number) => !this.#steps.has(number))
+    if (unknown.length > 0) yield { kind: 'see', numbers: unknown }
+  }
+
+  #step(number: number): WorkflowStep {
+    const step = this.#steps.get(number)
+    if (step === undefined) throw broken(`step ${String(number)} of workflow ${this.#workflow.id} was not shown`)
+    return step
+  }
+
+  #put(step: WorkflowStep): void {
+    this.#steps.set(step.number, step)
+    this.#touched.add(step.number)
+  }
+
+  #branch(number: number): Branch {
+    const branch = number === 0 ? this.#workflow.branch : this.#step(number).branch
+    if (branch === null) throw broken(`step ${String(number)} of workflow ${this.#workflow.id} is no branch`)
+    return branch
+  }
+
+  #setBranch(number: number, branch: Branch): void {
+    if (number === 0) this.#workflow = { ...this.#workflow, branch }
+    else this.#put({ ...this.#step(number), branch })
+  }
+
+  /** Members are counted, and the first failures remembered. A callback's failure is remembered too. */
+  #count(step: WorkflowStep, ending: StepEnding): void {
+    if (step.branch !== null) return
+    const { jobsCompleted, jobsFailed, failures } = this.#workflow
+    const isMember = step.hook === null
+    if (ending.ok) {
+      if (isMember) this.#workflow = { ...this.#workflow, jobsCompleted: jobsCompleted + 1 }
+      return
+    }
+    const failure: StepFailure = {
+      step: step.id,
+      path: step.path,
+      jobId: step.jobId,
+      code: ending.code,
+      message: ending.message.slice(0, LONGEST_MESSAGE),
+      attempt: ending.attempt,
+    }
+    this.#workflow = {
+      ...this.#workflow,
+      jobsFailed: jobsFailed + (isMember ? 1 : 0),
+      failures: failures.length < KEPT_FAILURES ? [...failures, failure] : failures,
+    }
+  }
+
+  // ---- Telling ----
+
+  /** OJS workflows §9.6 */
+  #failure(): Record<string, unknown> {
+    const { branch } = this.#workflow
+    const message =
+      branch.hooksFailed > 0 ? 'A callback of the batch failed.' : inWords(branch.kind, branch.failed, branch.count)
+    return { type: 'step_failed', code: 'step_failed', message, ...this.#failedSteps() }
+  }
+
+  #failedSteps(): Record<string, unknown> {
+    const { branch, failures } = this.#workflow
+    const [first] = failures
+    if (first === undefined) return {}
+    return {
+      failed_step_id: first.step,
+      ...(branch.kind === 'chain' ? { failed_step_index: Number(first.path.split('/')[0]) } : {}),
+      failed_job_ids: failures.map(({ jobId }) => jobId),
+      errors: failures.map(({ step, path, jobId, code, message, attempt }) => ({
+        job_id: jobId,
+        step_id: step,
+        path,
+        code,
+        message,
+        attempt,
+      })),
+    }
+  }
+
+  #tellStep(number: number, ending: StepEnding): void {
+    const { jobs, jobsCompleted, jobsFailed } = this.#workflow
+    const { hook } = this.#step(number)
+    const data = {
+      ...this.#named(number),
+      ...(hook === null ? {} : { callback: hook }),
+      duration_ms: ending.startedAt === null ? 0 : elapsed(ending.startedAt, this.#moment.now),
+      steps_remaining: jobs - jobsCompleted - jobsFailed,
+    }
+    if (ending.ok) this.#tell('workflow.step_completed', data)
+    else this.#tell('workflow.step_failed', { ...data, error: { code: ending.code, message: ending.message } })
+  }
+
+  #named(number: number): Record<string, unknown> {
+    const { id, index, path, type, jobId } = this.#step(number)
+    return { step_id: id, step_index: index, step_path: path, step_type: type, job_id: jobId }
+  }
+
+  #tell(type: EventType, data: Record<string, unknown>): void {
+    this.events.push(workflowEvent(type, this.#workflow, this.#moment.now, data))
+  }
+}
+
+function closed(step: WorkflowStep, ending: StepEnding, now: Instant): WorkflowStep {
+  return {
+    ...step,
+    state: ending.ok ? 'completed' : 'failed',
+    startedAt: step.startedAt ?? ending.startedAt,
+    endedAt: now,
+    result: ending.ok ? ending.result : null,
+    error: ending.ok ? null : ending.error,
+    before: '',
+  }
+}
+
+/** The results of a chain so far, with one more. */
+function appended({ list, omitted }: Results, index: number, result: Json): Results {
+  const joined = index === 0 ? result : `${list},${result}`
+  if (joined.length <= LARGEST_PARENT_RESULTS) return { list: joined, omitted }
+  return within(elementsOf(`[${joined}]`), omitted)
+}
+
+/** As much as may be handed on: the oldest give way, the last one is always there. */
+function within(results: readonly Json[], omittedBefore = 0): Results {
+  let size = results.reduce((sum, { length }) => sum + length + 1, 0)
+  const kept = [...results]
+  let omitted = omittedBefore
+  for (let index = 0; size > LARGEST_PARENT_RESULTS && index < kept.length - 1; index += 1) {
+    const length = kept[index]?.length ?? 0
+    if (length <= NULL.length) continue
+    size -= length - NULL.length
+    kept[index] = NULL
+    omitted += 1
+  }
+  return { list: kept.join(','), omitted }
+}
+
+const NULL: Json = 'null'
+
+const range = (first: number, count: number): number[] => Array.from({ length: count }, (_, index) => first + index)
+
+function inWords(kind: string, failed: number, count: number): string {
+  return kind === 'chain'
+    ? 'A step of the chain failed; those after it were not started.'
+    : `${String(failed)} of ${String(count)} ${kind === 'dag' ? 'steps' : 'jobs'} of the ${kind} failed.`
+}
+
+/** The workflow's own deadline: what it asked for, or what it inherits, whichever comes first. */
+export function workflowDeadline(
+  createdAt: Instant,
+  limitMs: Millis | null,
+  inherited: Instant | null,
+): Pick<Workflow, 'deadlineAt' | 'limitSource'> {
+  const own = limitMs === null ? null : after(createdAt, limitMs)
+  if (inherited !== null && (own === null || inherited < own)) return { deadlineAt: inherited, limitSource: 'parent' }
+  return { deadlineAt: own, limitSource: 'publish' }
+}

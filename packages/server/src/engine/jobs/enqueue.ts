@@ -1,0 +1,393 @@
+/** PUSH: one job, or many that stand or fall together, or each alone. And `plan`: the same decision, shown and not made. */
+import {
+  admit,
+  atIndex,
+  nearMissWarnings,
+  OjsError,
+  planFor,
+  RUN,
+  queueLimits,
+  settleAtEnqueue,
+  softDeadlineAt,
+  totalAt,
+  isDue,
+  isTerminal,
+  isWorkflowOver,
+  uuidV7,
+  warningsFor,
+  WORKFLOW,
+  type AskedLimits,
+  type Ceiling,
+  type DocName,
+  type EnqueueRequest,
+  type Fragment,
+  type Instant,
+  type Job,
+  type Limits,
+  type NewJob,
+  type Owner,
+  type Parent,
+  type Plan,
+  type TypePolicy,
+} from '@curfew/core'
+import {
+  clearTheWay,
+  fingerprintOf,
+  foreseen,
+  idTaken,
+  isFree,
+  lockFor,
+  passageFor,
+  pressureAfter,
+  type Asked,
+  type Door,
+  type Enqueued,
+} from './admission.ts'
+import { decideEach, needsOf as allNeeds, type Command, type Outcome } from '../kernel/corridor.ts'
+import type { Queue } from '../../store/store.ts'
+import type { Engine } from '../kernel/engine.ts'
+import { isLimited, limitedBy, limitersOf } from '../queues/limiters.ts'
+import { queueFor } from '../queues/queue.ts'
+import { tellOfRefusal } from '../queues/rooms.ts'
+import { isUnchecked, misfits, refuseForBench, validate } from '../schemas/schemas.ts'
+import type { Fingerprint, Needs, Unit } from '../kernel/unit.ts'
+
+/** One request. `more`: what its job is given besides, such as the tenant it came from. */
+export function enqueue(
+  engine: Engine,
+  request: EnqueueRequest,
+  more: Admission = NOTHING_MORE,
+  door: Door = 'request',
+): Command<Enqueued> {
+  const asked = askedBy(request, more, door, NOBODY)
+  const isPlain = request.parent === null && request.rateLimit === null && asked.fingerprint === null
+  const needs = isPlain ? plainNeeds(request) : needsOf([request], [asked])
+  return { name: 'enqueue', needs, run: (unit) => pass(engine, unit, asked, more) }
+}
+
+/** What most requests need, made without ado: this is the busiest way through the server. */
+function plainNeeds({ id, queue, type }: EnqueueRequest): Needs {
+  return id === null ? { queues: [queue], types: [type] } : { jobs: [id], queues: [queue], types: [type] }
+}
+
+/** All or none. No job of the batch makes way for another. */
+export function enqueueBatch(
+  engine: Engine,
+  requests: readonly EnqueueRequest[],
+  more: Admission = NOTHING_MORE,
+): Command<Enqueued[]> {
+  const companions = new Set<string>()
+  const asked = requests.map((request) => askedBy(request, more, 'request', companions))
+  return {
+    name: 'enqueue',
+    needs: needsOf(requests, asked),
+    // Alone in its transaction, if it is long: several long ones together would keep all others waiting.
+    size: requests.length,
+    run: async (unit) => {
+      companions.clear()
+      const all: Enqueued[] = []
+      for (const [index, one] of asked.entries()) {
+        const pause = unit.pace.step()
+        if (pause !== undefined) await pause
+        try {
+          const enqueued = await pass(engine, unit, one, more)
+          all.push(enqueued)
+          if (!enqueued.deduplicated) companions.add(enqueued.job.id)
+        } catch (error) {
+          throw atIndex(error, index)
+        }
+      }
+      return all
+    },
+  }
+}
+
+/** Many that have nothing to do with each other: each stands or falls alone. */
+export async function enqueueEach(
+  engine: Engine,
+  requests: readonly EnqueueRequest[],
+  more: Admission = NOTHING_MORE,
+): Promise<Outcome<Enqueued>[]> {
+  const parts = requests.map((request) => enqueue(engine, request, more))
+  const outcomes = await engine.run<Outcome<Enqueued>[]>({
+    name: 'enqueue',
+    needs: allNeeds(parts),
+    size: parts.length,
+    run: (unit) => decideEach(unit, parts),
+  })
+  for (const outcome of outcomes) if (!outcome.ok) tellOfRefusal(engine, outcome.error)
+  return outcomes
+}
+
+/** What an enqueue would mean. Nothing is stored. */
+export function plan(engine: Engine, request: EnqueueRequest, more: Admission = NOTHING_MORE): Command<Plan> {
+  const asked = askedBy(request, more, 'request', NOBODY)
+  return {
+    name: 'plan',
+    needs: needsOf([request], [asked]),
+    run: async (unit) => {
+      const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
+      const { asked: meant, warnings } = resolve(engine, unit, request, parent, more)
+      const { job } = admit(meant, unit.moment)
+      const planned = planFor(job, engine.settings.limits, engine.settings.heartbeatIntervalMs, unit.now)
+      return {
+        ...planned,
+        warnings: [
+          ...nearMissWarnings(request.nearMisses),
+          ...warnings,
+          ...(await foreseen(unit, asked)),
+          ...(await misfits(engine, unit, request)),
+          ...planned.warnings,
+        ],
+      }
+    },
+  }
+}
+
+export function needsOf(requests: readonly EnqueueRequest[], asked: readonly Asked[] = []): Needs {
+  const unique = asked.map(({ fingerprint }) => fingerprint).filter((fingerprint) => fingerprint !== null)
+  return {
+    // An id the server made is new; the store would refuse it otherwise.
+    jobs: requests.map(({ id }) => id).filter((id) => id !== null),
+    queues: requests.map(({ queue }) => queue),
+    types: requests.map(({ type }) => type),
+    docs: [...limitersOf(requests), ...requests.flatMap(({ parent }) => (parent === null ? [] : docsOf(parent)))],
+    names: unique.map(lockFor),
+    unique,
+  }
+}
+
+/** Where a parent is found that is no job. */
+export function docsOf({ kind, id }: Parent): readonly DocName[] {
+  if (kind === 'job') return []
+  return [{ kind: kind === 'workflow' ? WORKFLOW.kind : RUN.kind, id }]
+}
+
+const NOBODY: ReadonlySet<string> = new Set()
+
+function askedBy(request: EnqueueRequest, { tenant }: Admission, door: Door, companions: ReadonlySet<string>): Asked {
+  return { request, fingerprint: fingerprintOf(request, tenant ?? request.tenant), door, companions }
+}
+
+/** One of several that stand or fall together, and by what else their command does. `companions`: those before it. */
+export async function enqueueAmong(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  more: Admission,
+  companions: Set<string>,
+): Promise<Job> {
+  const { job } = await pass(engine, unit, askedBy(request, more, 'request', companions), more)
+  companions.add(job.id)
+  return job
+}
+
+/** Waits for nothing, unless somebody has to be asked. */
+function pass(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
+  const { request } = asked
+  if (engine.settings.conformance) refuseForBench(request)
+  if (!isUnchecked(request, unit.type(request.type))) return passWhenValid(engine, unit, asked, more)
+  return passUnchecked(engine, unit, asked, more)
+}
+
+async function passWhenValid(engine: Engine, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+  const warnings = await validate(engine, unit, asked.request)
+  return passUnchecked(engine, unit, asked, warnings.length === 0 ? more : { ...more, warnings })
+}
+
+function passUnchecked(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
+  const { request } = asked
+  if (!isFree(asked, unit.queue(request.queue))) return passWhenAsked(engine, unit, asked, more)
+  const job = admitJob(engine, unit, request, more)
+  return job instanceof Promise ? job.then(plainly) : plainly(job)
+}
+
+const plainly = (job: Job): Enqueued => ({ job, deduplicated: false, pressure: null })
+
+async function passWhenAsked(engine: Engine, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+  const passage = await passageFor(unit, asked)
+  if (passage.kind === 'keep') return { job: passage.existing, deduplicated: true, pressure: null }
+  const { request, bound } = passage
+  const id = request.id ?? uuidV7(unit.now, engine.random)
+  clearTheWay(unit, id, passage)
+  const job = await admitJob(engine, unit, request, { ...more, id, fingerprint: asked.fingerprint })
+  return { job, deduplicated: false, pressure: pressureAfter(unit, request.queue, bound) }
+}
+
+/** What a job is given besides what its request asks for. */
+export interface Admission {
+  readonly owner?: Owner
+  /** The deadline of whoever it belongs to; the nearer of this and a parent's counts. */
+  readonly ceiling?: Ceiling | null
+  readonly tenant?: string | null
+  /** More of its envelope: `"parent_results":[…]`. */
+  readonly body?: Fragment
+  /** What to tell whoever sent it. */
+  readonly warnings?: readonly string[]
+  /** The id it was promised, where the request names none. */
+  readonly id?: string
+  /** Made already by whoever asked whether the work is there. */
+  readonly fingerprint?: Fingerprint | null
+}
+
+const NOTHING_MORE: Admission = {}
+
+/**
+ * The one way in which a job comes into being, be it by request, by a workflow or by the clock. Its queue and type must
+ * have been loaded (`needsOf`). Whether it may come is not asked here (`admission.ts`): what has begun is not refused
+ * half-way. Waits for nothing, unless there is a parent to be looked at.
+ */
+export function admitJob(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  more: Admission = NOTHING_MORE,
+): Job | Promise<Job> {
+  const docs = limitersOf([request])
+  if (docs.length > 0 && unit.misses({ docs }))
+    return unit.load({ docs }).then(() => admitJob(engine, unit, request, more))
+  if (request.parent === null) return admitUnder(engine, unit, request, NO_PARENT, more)
+  return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(engine, unit, request, parent, more))
+}
+
+function admitUnder(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  parent: Above,
+  more: Admission,
+): Job | Promise<Job> {
+  const { asked, warnings } = resolve(engine, unit, request, parent, more)
+  if (request.id !== null && unit.job(asked.id) !== null) throw idTaken(asked.id)
+  const known = unit.queue(asked.queue)
+  const queue = queueFor(unit, asked.queue)
+  const limited = limitedBy(unit, queue, request)
+  if (known === null || limited !== queue) unit.putQueue(limited)
+  if (isLimited(limited)) engine.limitedQueues.add(limited.name)
+  const step = admit(asked, unit.moment)
+  const { limits, heartbeatIntervalMs } = engine.settings
+  const told = [
+    ...nearMissWarnings(request.nearMisses),
+    ...(more.warnings ?? []),
+    ...warnings,
+    ...warningsFor(step.job, limits, heartbeatIntervalMs),
+  ]
+  const job =
+    told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
+  unit.apply(job === step.job ? step : { ...step, job })
+  return isDue(job.wakeAt, unit.now) ? unit.settle(job).then((settled) => settled ?? job) : job
+}
+
+function resolve(
+  engine: Engine,
+  unit: Unit,
+  request: EnqueueRequest,
+  { ceiling, warnings }: Above,
+  more: Admission,
+): { asked: NewJob; warnings: readonly string[] } {
+  const asked: NewJob = {
+    id: request.id ?? more.id ?? uuidV7(unit.now, engine.random),
+    type: request.type,
+    queue: request.queue,
+    priority: request.priority,
+    retry: request.retry,
+    limits: limitsFor(engine, unit, request),
+    ceiling: nearer(ceiling, more.ceiling ?? null),
+    parent: request.parent,
+    owner: more.owner ?? null,
+    uniqueKey: (more.fingerprint ?? fingerprintOf(request, more.tenant ?? request.tenant))?.key ?? null,
+    limitKey: request.rateLimit?.key ?? null,
+    tenant: more.tenant ?? request.tenant,
+    scheduledAt: request.scheduled?.at ?? null,
+    expiresAt: request.expires?.at ?? null,
+    resultTtlMs: request.resultTtlMs,
+    traceId: request.traceId,
+    body: more.body === undefined ? request.body : `${request.body},${more.body}`,
+    given: request.given,
+    pending: request.pending,
+  }
+  return { asked, warnings }
+}
+
+/** By queue, as it was found: of jobs that come together, most ask for what the one before has asked for. */
+const lastSettled = new WeakMap<Queue, { asked: AskedLimits; type: TypePolicy | null; limits: Limits }>()
+
+function limitsFor(engine: Engine, unit: Unit, request: EnqueueRequest): Limits {
+  const { asked } = request
+  const [type, queue] = [unit.type(request.type), unit.queue(request.queue)]
+  const last = queue === null ? undefined : lastSettled.get(queue)
+  if (last !== undefined && last.asked === asked && last.type === type) return last.limits
+  const limits = settleAtEnqueue({
+    publish: asked,
+    type: type === null ? null : { ...type.asked, caps: type.caps },
+    queue: queue === null ? null : queueLimits(queue.config),
+    server: engine.settings.limits,
+  })
+  if (queue !== null) lastSettled.set(queue, { asked, type, limits })
+  return limits
+}
+
+function nearer(a: Ceiling | null, b: Ceiling | null): Ceiling | null {
+  if (a === null || b === null) return a ?? b
+  return a.at <= b.at ? a : b
+}
+
+/** What a parent means for its child. */
+export interface Above {
+  readonly ceiling: Ceiling | null
+  readonly warnings: readonly string[]
+}
+
+export const NO_PARENT: Above = { ceiling: null, warnings: [] }
+
+/** What matters of a parent. */
+interface ParentLife {
+  readonly state: string
+  readonly isOver: boolean
+  readonly deadlineAt: Instant | null
+}
+
+async function lifeOf(unit: Unit, { kind, id }: Parent): Promise<ParentLife | null> {
+  if (kind === 'workflow') {
+    const workflow = await unit.loadedDoc(WORKFLOW, id)
+    if (workflow === null) return null
+    return { state: workflow.state, isOver: isWorkflowOver(workflow), deadlineAt: workflow.deadlineAt }
+  }
+  if (kind === 'journey') {
+    const run = await unit.loadedDoc(RUN, id)
+    return run === null ? null : { state: run.phase, isOver: run.phase !== 'RUNNING', deadlineAt: run.deadlineAt }
+  }
+  const job = await unit.seeJob(id)
+  if (job === null) return null
+  return { state: job.state, isOver: isTerminal(job.state), deadlineAt: totalAt(job) ?? softDeadlineAt(job) }
+}
+
+/** A child may only be tighter than its parent. A parent with nothing left gets no children. */
+export async function ceilingFor(
+  unit: Unit,
+  { inheritDeadline }: Pick<EnqueueRequest, 'inheritDeadline'>,
+  parent: Parent,
+): Promise<Above> {
+  const found = await lifeOf(unit, parent)
+  if (found === null) {
+    throw new OjsError('validation_error', `x_parent names a ${parent.kind} that does not exist.`, {
+      details: { field: 'x_parent' },
+    })
+  }
+  if (!inheritDeadline) return NO_PARENT
+  const { state, isOver, deadlineAt } = found
+  if (isOver || isDue(deadlineAt, unit.now)) {
+    throw new OjsError('deadline_exceeded', 'The parent is over, or has no time left to give; nothing was enqueued.', {
+      details: { field: 'x_inherit_deadline', [`parent_${parent.kind}_id`]: parent.id, parent_state: state },
+    })
+  }
+  return deadlineAt === null
+    ? { ceiling: null, warnings: [NOTHING_TO_INHERIT[parent.kind]] }
+    : { ceiling: { at: deadlineAt, source: 'parent' }, warnings: [] }
+}
+
+const NOTHING_TO_INHERIT: Readonly<Record<Parent['kind'], string>> = {
+  job: 'x_inherit_deadline: the parent is waiting and has no total timeout, so there is no deadline to inherit.',
+  workflow: 'x_inherit_deadline: the workflow has no workflow_timeout, so there is no deadline to inherit.',
+  journey: 'x_inherit_deadline: the run has no deadline to inherit.',
+}

@@ -1,0 +1,103 @@
+/** ACK and FAIL: the holder of an attempt says how it ended. Late and stale reports are refused and change nothing. */
+import {
+  complete,
+  fail,
+  interrupt,
+  notFound,
+  OjsError,
+  repeatsReport,
+  staleError,
+  staleReason,
+  utf8Length,
+  type Fence,
+  type Job,
+  type Json,
+  type ReportedError,
+} from '@curfew/core'
+import type { Command } from '../kernel/corridor.ts'
+import type { Engine } from '../kernel/engine.ts'
+import type { Needs, Unit } from '../kernel/unit.ts'
+import { touch } from '../workers/workers.ts'
+
+/** The job, if this report speaks for the attempt that is running. */
+export function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence): Job {
+  const job = unit.job(jobId)
+  if (job === null) throw notFound('job', jobId)
+  const reason = staleReason(job, fence, engine.settings.requireOwner)
+  if (reason !== null) throw staleError(job, reason, fence)
+  return job
+}
+
+/** The job after a report. `already`: the report was a repeat, and changed nothing. */
+export type Reported = Job & { readonly already?: true }
+
+export const isRepeat = (job: Reported): boolean => job.already === true
+
+function repeated(unit: Unit, report: Fence & { readonly jobId: string }, verb: 'ack' | 'nack'): Reported | null {
+  const job = unit.job(report.jobId)
+  return job !== null && repeatsReport(job, report, verb) ? { ...job, already: true } : null
+}
+
+/** The job, and the worker that speaks of it. */
+export function needsOf({ jobId, workerId }: Fence & { readonly jobId: string }): Needs {
+  return { jobs: [jobId], workers: workerId === undefined || workerId === null ? [] : [workerId] }
+}
+
+export interface Ack extends Fence {
+  readonly jobId: string
+  readonly result: Json | null
+}
+
+export function ack(engine: Engine, report: Ack): Command<Reported> {
+  return {
+    name: 'ack',
+    needs: needsOf(report),
+    by: report.workerId,
+    run: async (unit) => {
+      const repeat = repeated(unit, report, 'ack')
+      if (repeat !== null) return repeat
+      const job = heldJob(engine, unit, report.jobId, report)
+      const most = engine.settings.largestResultBytes
+      if (report.result !== null && (report.result.length > most || utf8Length(report.result) > most)) {
+        throw new OjsError(
+          'result_too_large',
+          `The result is larger than ${String(most)} bytes; the job stays active.`,
+          {
+            details: { job_id: job.id, max_bytes: most },
+            hint: 'Store the result elsewhere and ACK with a reference to it.',
+          },
+        )
+      }
+      const step = complete(job, report.result, unit.moment)
+      unit.apply(step)
+      await touch(unit, job.hold?.workerId)
+      return step.job
+    },
+  }
+}
+
+export interface Nack extends Fence {
+  readonly jobId: string
+  readonly error: ReportedError | null
+  readonly requeue: boolean
+}
+
+export function nack(engine: Engine, report: Nack): Command<Reported> {
+  return {
+    name: 'nack',
+    needs: needsOf(report),
+    by: report.workerId,
+    run: async (unit) => {
+      const repeat = repeated(unit, report, 'nack')
+      if (repeat !== null) return repeat
+      const job = heldJob(engine, unit, report.jobId, report)
+      const step =
+        report.requeue || report.error === null
+          ? interrupt(job, report.error, unit.moment)
+          : fail(job, report.error, unit.moment)
+      unit.apply(step)
+      await touch(unit, job.hold?.workerId)
+      return step.job
+    },
+  }
+}

@@ -1,0 +1,116 @@
+/** Progress and checkpoints: what a running attempt tells of itself. Both reset its liveness clocks, never its timeout. */
+import {
+  jobEvent,
+  notFound,
+  OjsError,
+  reportProgress,
+  signOfLife,
+  staleError,
+  staleReason,
+  utf8Length,
+  type Checkpoint,
+  type Fence,
+  type Job,
+  type Json,
+  type ProgressReport,
+} from '@curfew/core'
+import type { Command } from '../kernel/corridor.ts'
+import type { Engine } from '../kernel/engine.ts'
+import { needsOf } from './reports.ts'
+import type { Unit } from '../kernel/unit.ts'
+import { touch } from '../workers/workers.ts'
+
+export interface ProgressCall extends Fence, ProgressReport {
+  readonly jobId: string
+  readonly checkpoint: Json | null
+}
+
+/** Best effort: a report for a job that is not active, or by another worker, is answered and ignored. */
+export function progress(engine: Engine, call: ProgressCall): Command<Job> {
+  return {
+    name: 'progress',
+    needs: needsOf(call),
+    by: call.workerId,
+    run: async (unit) => {
+      const job = unit.job(call.jobId)
+      if (job === null) throw notFound('job', call.jobId)
+      const reason = staleReason(job, call)
+      const wrongLease = job.hold !== null && call.lease !== undefined && call.lease !== job.lease
+      if (reason !== null && wrongLease) throw staleError(job, reason, call)
+      if (reason !== null) return job
+      const step = reportProgress(job, call, unit.now)
+      unit.apply(step)
+      await touch(unit, job.hold?.workerId)
+      if (call.checkpoint === null) return step.job
+      return (await store(engine, unit, step.job, { state: call.checkpoint, stepIndex: null, metadata: null })).job
+    },
+  }
+}
+
+export interface CheckpointCall extends Fence {
+  readonly jobId: string
+  readonly state: Json
+  readonly stepIndex: number | null
+  readonly metadata: Json | null
+}
+
+export interface Saved {
+  readonly job: Job
+  readonly checkpoint: Checkpoint
+}
+
+/** Accepted from the holder until the fence, and before the first start; kept across attempts. */
+export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Saved> {
+  return {
+    name: 'checkpoint',
+    needs: needsOf(call),
+    by: call.workerId,
+    run: async (unit) => {
+      const job = unit.job(call.jobId)
+      if (job === null) throw notFound('job', call.jobId)
+      const neverStarted = job.attempt === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
+      const reason = staleReason(job, call)
+      if (reason !== null && !neverStarted) throw staleError(job, reason, call)
+      await touch(unit, job.hold?.workerId)
+      return store(engine, unit, signOfLife(job, unit.now), call)
+    },
+  }
+}
+
+export function deleteCheckpoint(jobId: string): Command<void> {
+  return {
+    name: 'checkpoint.delete',
+    needs: { jobs: [jobId] },
+    run: async (unit) => {
+      const job = unit.job(jobId)
+      if (job === null) throw notFound('job', jobId)
+      if (job.checkpointSeq === 0) return
+      await unit.checkpoint(jobId)
+      unit.putCheckpoint(jobId, null)
+      unit.keep({ ...job, checkpointSeq: 0 })
+    },
+  }
+}
+
+async function store(
+  engine: Engine,
+  unit: Unit,
+  job: Job,
+  saved: { state: Json; stepIndex: number | null; metadata: Json | null },
+): Promise<Saved> {
+  const most = engine.settings.largestCheckpointBytes
+  if (saved.state.length > most || utf8Length(saved.state) > most) {
+    throw new OjsError('payload_too_large', `A checkpoint must not be larger than ${String(most)} bytes.`, {
+      details: { field: 'state', max_bytes: most },
+    })
+  }
+  await unit.checkpoint(job.id)
+  const sequence = job.checkpointSeq + 1
+  const { state, stepIndex, metadata } = saved
+  const checkpoint: Checkpoint = { jobId: job.id, sequence, state, stepIndex, metadata, createdAt: unit.now }
+  const kept = { ...job, checkpointSeq: sequence }
+  unit.putCheckpoint(job.id, checkpoint)
+  unit.keep(kept)
+  unit.emit(jobEvent('job.checkpointed', kept, unit.now, { sequence }))
+  return { job: kept, checkpoint }
+}

@@ -1,0 +1,55 @@
+/**
+ * Calls that nobody waits for any more are broken off here, a few at a time. What is due is decided first: when the time
+ * of many runs is up at once, closing their sockets takes longer than ending the runs, and must not make them late.
+ */
+import type { Engine } from '../kernel/engine.ts'
+import type { Turns } from './turns.ts'
+
+/** Calls are broken off after this time, whether or not the store could decide by then. */
+const LONGEST_WAIT_MS = 250
+
+export class Aborts {
+  readonly #engine: Engine
+  readonly #turns: Turns
+  #waiting: (() => void)[] = []
+  #isDraining = false
+
+  constructor(engine: Engine, turns: Turns) {
+    this.#engine = engine
+    this.#turns = turns
+  }
+
+  readonly add = (abort: () => void): void => {
+    this.#waiting.push(abort)
+    if (this.#isDraining) return
+    this.#isDraining = true
+    void this.#drain()
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      await this.#settled()
+      const aborts = this.#waiting
+      this.#waiting = []
+      for (const abort of aborts) {
+        const turn = this.#turns.next()
+        if (turn !== null) await turn
+        abort()
+      }
+    }
+    this.#isDraining = false
+  }
+
+  /** What is due has been decided, or it takes too long. */
+  async #settled(): Promise<void> {
+    let stop = (): void => {}
+    const late = new Promise<void>((resolve) => {
+      const timer = this.#engine.host.setTimer(LONGEST_WAIT_MS, resolve)
+      stop = () => {
+        timer.cancel()
+      }
+    })
+    await Promise.race([this.#engine.settled().catch(() => {}), late])
+    stop()
+  }
+}

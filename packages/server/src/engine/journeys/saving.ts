@@ -1,0 +1,100 @@
+/**
+ * A run is written down, with all that follows from it in the same transaction: that it ended is told, its compensation
+ * begins, and the server that decides is from now on the one to do what nobody is doing yet.
+ */
+import {
+  beginCompensation,
+  handedOn,
+  journeyEnded,
+  journeyStarted,
+  KEEPER,
+  keeperSign,
+  KEPT,
+  keptDocId,
+  keepersOf,
+  isAtRest,
+  isEntering,
+  isFading,
+  openSteps,
+  RUN,
+  uuidV7,
+  wantsCompensation,
+  type DocName,
+  type Run,
+} from '@curfew/core'
+import type { Engine } from '../kernel/engine.ts'
+import { moveSchedule } from './schedules.ts'
+import type { Unit } from '../kernel/unit.ts'
+
+/** `before` null: it is new. `compensate`: although it succeeded. */
+export async function saveRun(
+  engine: Engine,
+  unit: Unit,
+  before: Run | null,
+  after: Run,
+  compensate = false,
+): Promise<Run> {
+  let run: Run = { ...after, root: handedOn(after.root, null, engine.journeys.server) }
+  if (before === null) unit.emit({ ...journeyStarted(run), at: unit.now })
+  if (run.phase !== 'RUNNING' && (before === null || before.phase === 'RUNNING')) {
+    if (compensate || wantsCompensation(run)) {
+      const id = uuidV7(unit.now, engine.random)
+      run = { ...run, compensatedBy: id }
+      await saveRun(engine, unit, null, beginCompensation(run, id, unit.now, unit.moment.limits.run))
+    }
+    await moveSchedule(unit, run)
+    unit.emit(journeyEnded(run))
+  }
+  await keep(engine, unit, run.id, before === null ? new Set() : keepersOf(before), keepersOf(run))
+  if (before === null) unit.addDoc(RUN, run.id, run)
+  else unit.putDoc(RUN, run.id, run)
+  if (engine.store.shared && isPaused(run)) unit.emitLive(pausedEvent(run, unit))
+  const saved = run
+  unit.afterwards(() => {
+    engine.journeys.saved(saved)
+  })
+  return run
+}
+
+/** It rests, or takes submissions: what calls at other servers may be waiting for. */
+function isPaused(run: Run): boolean {
+  return run.phase === 'RUNNING' && (isAtRest(run) || (openSteps(run).length > 0 && !isEntering(run)))
+}
+
+function pausedEvent({ id, name }: Run, { now }: Unit): Parameters<Unit['emitLive']>[0] {
+  const data = { journey_id: id, journey_name: name }
+  return { type: 'journey.paused', at: now, subject: id, queue: null, jobType: null, data }
+}
+
+/** The documents that tell which servers look after a run. */
+export function keptFor(run: Run | null): readonly DocName[] {
+  if (run === null) return []
+  return [...keepersOf(run)].map((server) => ({ kind: KEPT.kind, id: keptDocId(server, run.id) }))
+}
+
+async function keep(
+  engine: Engine,
+  unit: Unit,
+  runId: string,
+  before: ReadonlySet<string>,
+  after: ReadonlySet<string>,
+): Promise<void> {
+  const gone = [...before].filter((server) => !after.has(server)).map((server) => keptDocId(server, runId))
+  if (gone.length > 0) {
+    await unit.load({ docs: gone.map((id): DocName => ({ kind: KEPT.kind, id })) })
+    for (const id of gone) unit.putDoc(KEPT, id, null)
+  }
+  for (const server of after) {
+    if (before.has(server)) continue
+    unit.addDoc(KEPT, keptDocId(server, runId), { server, run: runId })
+    if (server === engine.journeys.server) await giveSign(engine, unit)
+  }
+}
+
+/** Others must be able to tell that this server died, before it has anything that they could miss. */
+export async function giveSign(engine: Engine, unit: Unit): Promise<void> {
+  if (!engine.store.shared) return
+  const { server } = engine.journeys
+  const keeper = await unit.loadedDoc(KEEPER, server)
+  if (keeper === null || isFading(keeper, unit.now)) unit.putDoc(KEEPER, server, keeperSign(server, unit.now))
+}

@@ -1,0 +1,578 @@
+/**
+ * The corridor every change walks through, one transaction at a time.
+ *
+ *   commands of this turn ─┐
+ *                          ├→ settle what is due → decide each command → save all → commit → answer all
+ *   the wake loop ─────────┘
+ *
+ * Commands that arrive in one turn of the event loop share one transaction (group commit) and are answered after it.
+ * Time goes first: before any command is decided, everything due is settled with the same `now`, so no command and no
+ * read ever meets a state later than its deadline allows. If more is due than fits one transaction, the commands wait.
+ *
+ * A command that is refused is undone alone; only that its worker was heard is kept. A command that breaks (a bug) makes
+ * the whole group roll back; the others are then tried one by one, so that only the broken one fails. So is the chore that
+ * goes with each sign of life. If another server was faster with a row, the group is decided again on what is there now.
+ * So it is when the process stood still in the middle: an attempt must not begin at an instant that is long past. If the
+ * store cannot serve, everyone is told so.
+ */
+import {
+  elapsed,
+  instant,
+  isDue,
+  jobEvent,
+  type DocName,
+  type NewEvent,
+  OjsError,
+  type Host,
+  type Instant,
+  type Moment,
+  type Millis,
+  type Transition,
+} from '@curfew/core'
+import {
+  RowsMoved,
+  StoreDamaged,
+  StoreUnavailable,
+  type Life,
+  type Store,
+  type StoredEvent,
+} from '../../store/store.ts'
+import type { LongDocs } from './long-docs.ts'
+import type { Ready } from './ready.ts'
+import type { Serving } from './serving.ts'
+import { nextTurn } from './turns.ts'
+import { Unit, type Fingerprint, type Needs } from './unit.ts'
+import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
+import type { Judged } from './watch.ts'
+import { touchLoaded } from '../workers/workers.ts'
+
+export interface Command<T> {
+  /** For counting and logging: enqueue, ack, … */
+  readonly name: string
+  /** The rows it will look at, as far as they are known before it runs; they are loaded for the whole group at once. */
+  readonly needs?: Needs
+  /** The worker that asks, one of those it needs. That it asked is a sign of its life, even if it is refused. */
+  readonly by?: string | undefined
+  /** How many it counts for when it is made of several; one, if it is left out. */
+  readonly size?: number
+  run(unit: Unit): T | Promise<T>
+}
+
+interface Waiting {
+  readonly command: Command<unknown>
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** Hears what was decided while it is on its way to the disk. */
+  readonly hearAhead?: (decided: Ahead<unknown>) => void
+}
+
+/** What was decided. It may be used to prepare an answer, and must not leave the house before `durable`. */
+export interface Ahead<T> {
+  readonly value: T
+  readonly durable: Promise<void>
+}
+
+/** What became of a command: its answer, or why it was refused. */
+export type Outcome<T = unknown> =
+  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: OjsError }
+
+interface Decided {
+  readonly outcomes: readonly Outcome[]
+  readonly postponed: boolean
+  readonly durable: Promise<void>
+}
+
+/** What a commit made true, for those who count, notify and re-arm. */
+export interface Committed {
+  readonly transitions: readonly Transition[]
+  readonly events: readonly StoredEvent[]
+  /** For live streams only. */
+  readonly live: readonly NewEvent[]
+  /** Workers for which orders were stored. */
+  readonly orders: Unit['orders']
+  readonly ranOut: Unit['ranOut']
+  /** What was refused from the inbox, and whether more may lie there. */
+  readonly refused: Unit['refused']
+  readonly moreInInbox: boolean
+  /** What is to be done once it is durable. */
+  readonly followUps: Unit['followUps']
+  /** The jobs that are left for polls that wait. */
+  readonly ready: Ready
+  readonly commands: number
+  readonly now: Instant
+  readonly life: Life
+}
+
+export interface CorridorPorts {
+  readonly store: Store
+  readonly host: Host
+  readonly moment: () => Moment
+  /** Judges the signs of life: times in which no server was listening, and whether to give one now. */
+  readonly judge: (life: Life, now: Instant) => Judged
+  readonly workerTimeoutMs: Millis
+  readonly deadLetterMax: number
+  readonly longDocs: LongDocs
+  readonly wake: WakePorts
+  /** Serves polls that wait within one transaction. */
+  readonly serving: () => Serving
+  readonly onBrokenLook: (error: unknown) => void
+  /** What is done with every sign of life, after the commands. */
+  readonly chore: Command<void> | null
+  readonly onBrokenChore: (error: unknown) => void
+  /** It is true from here on for whatever is decided next. */
+  readonly onCommit: (committed: Committed) => void
+  /** It may be told: nothing can take it back. */
+  readonly onDurable: (committed: Committed) => void
+  /** The store failed (or works again: null). */
+  readonly onTrouble: (error: unknown) => void
+}
+
+/** No transaction takes more commands, or settles more due rows, than this: others want their turn. */
+const MOST_COMMANDS = 500
+/** For so many turns of the event loop a group gathers at most, and for so long: where turns are slow, few are enough. */
+const MOST_TURNS = 8
+const MOST_GATHERING_MS = 4
+/** How often a group is decided again because another server was faster. */
+const MOST_TRIES = 10
+/** How old the `now` of a group may be when it is saved; twice as old with each try, since perhaps it takes that long. */
+const MOST_AGE_MS = 1_000
+
+/** What was decided is of a time that is past: the process stood still, or the way to the database was blocked. */
+class Outdated extends Error {}
+
+/** A look for a poll broke inside a transaction that is not its own. The group is decided again without such looks. */
+export class LookBroke extends Error {}
+
+export class Corridor {
+  readonly #ports: CorridorPorts
+  #waiting: Waiting[] = []
+  #scheduled = false
+  #running: Promise<void> = Promise.resolve()
+  #answering: Promise<void> = Promise.resolve()
+  /** Groups on their way to the disk. */
+  #underway = 0
+  #nextWakeAt: Instant | null = null
+  #knowsNext = false
+  #closed = false
+  /** Once the data is known to be damaged, nothing more is written. */
+  #damage: StoreDamaged | null = null
+
+  constructor(ports: CorridorPorts) {
+    this.#ports = ports
+  }
+
+  /** Runs a command in the next group; answers after its transaction has been committed. */
+  run<T>(command: Command<T>, onRefusal = NOBODY_ELSE): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#enter({ command, resolve: resolve as (value: unknown) => void, reject: telling(onRefusal, reject) })
+    })
+  }
+
+  /** As `run`, but tells what was decided at once: whoever asks can prepare the answer while the disk is written. */
+  runAhead<T>(command: Command<T>, onRefusal = NOBODY_ELSE): Promise<Ahead<T>> {
+    return new Promise<Ahead<T>>((resolve, reject) => {
+      const hearAhead = resolve as (decided: Ahead<unknown>) => void
+      this.#enter({ command, resolve: HAS_HEARD, reject: telling(onRefusal, reject), hearAhead })
+    })
+  }
+
+  #enter(waiting: Waiting): void {
+    if (this.#closed) {
+      waiting.reject(new OjsError('unavailable', 'The server is stopping.'))
+      return
+    }
+    if (this.#damage !== null) {
+      waiting.reject(refusalFor(this.#damage))
+      return
+    }
+    this.#waiting.push(waiting)
+    this.#schedule()
+  }
+
+  /** Answers once nothing is due any more; costs nothing when nothing is (and nobody else could have written). */
+  async settled(): Promise<void> {
+    if (this.#closed) return
+    if (this.#ports.store.shared) await this.#lookAhead(this.#ports.store)
+    if (!this.#knowsNext || isDue(this.#nextWakeAt, this.#ports.moment().now)) await this.run(NOTHING)
+  }
+
+  /** Where nobody else writes, the last commit told what comes next. */
+  #knowsNothingDue(now: Instant): boolean {
+    return !this.#ports.store.shared && this.#knowsNext && !isDue(this.#nextWakeAt, now)
+  }
+
+  /** Somebody else wrote a row that wants to be woken then; null: nobody knows. True if that is news. */
+  hears(wakeAt: Instant | null): boolean {
+    if (wakeAt === null) this.#knowsNext = false
+    else if (this.#nextWakeAt === null || wakeAt < this.#nextWakeAt) this.#nextWakeAt = wakeAt
+    else return false
+    return true
+  }
+
+  /** When the next row wants to be woken, as of the last commit; at once, if the store could not say. */
+  get nextWakeAt(): Instant | null {
+    return this.#knowsNext ? this.#nextWakeAt : instant(0)
+  }
+
+  /** Nothing passes any more: what is on its way ends by itself, whatever comes is refused. */
+  shut(damage: StoreDamaged): void {
+    this.#damage ??= damage
+  }
+
+  /** Finishes what is waiting, then refuses. */
+  async close(): Promise<void> {
+    while (this.#waiting.length > 0 || this.#scheduled) await this.#drained()
+    this.#closed = true
+    await this.#running
+    await this.#answering
+  }
+
+  async #drained(): Promise<void> {
+    await this.#turn()
+    await this.#running
+  }
+
+  /** Everybody who comes in this turn, and in the turns that follow as long as each of them brings somebody. */
+  async #gather(): Promise<void> {
+    const { host } = this.#ports
+    const endsAt = host.monotonicMs() + MOST_GATHERING_MS
+    let seen = 0
+    for (let turns = 0; turns < MOST_TURNS && seen < this.#waiting.length && seen < MOST_COMMANDS; turns += 1) {
+      if (turns > 0 && host.monotonicMs() >= endsAt) return
+      seen = this.#waiting.length
+      await this.#turn()
+    }
+  }
+
+  #turn(): Promise<void> {
+    return nextTurn(this.#ports.host)
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    this.#running = this.#running.then(() => this.#group())
+  }
+
+  async #group(): Promise<void> {
+    // While a group goes to the disk the next one is read and gathers, and is the larger for it. Deciding ahead of the
+    // disk was slower: the groups were smaller, and every group costs a commit.
+    if (this.#underway > 0) {
+      await this.#answering
+      await this.#turn() // the answers leave in this one; in the next their callers may be back
+    }
+    await this.#gather()
+    this.#scheduled = false
+    const group = this.#waiting.splice(0, fitting(this.#waiting))
+    const left = await this.#together(group)
+    this.#waiting.unshift(...left)
+    if (this.#waiting.length > 0) this.#schedule()
+  }
+
+  /** Runs a group; returns the commands that must wait because time alone filled the transaction. */
+  async #together(group: readonly Waiting[], chore = this.#ports.chore): Promise<readonly Waiting[]> {
+    try {
+      const { outcomes, postponed, durable } = await this.#untilDecided(group, chore)
+      const answered = postponed ? [] : group
+      // Answers wait for the disk, on a thread of its own; the sockets are served meanwhile.
+      this.#underway += 1
+      const safe = durable.then(
+        () => {
+          this.#underway -= 1
+          settleAll(answered, outcomes)
+        },
+        (error: unknown) => {
+          this.#knowsNext = false
+          this.#underway -= 1
+          throw this.#refuse(answered, error)
+        },
+      )
+      this.#answering = safe.catch(() => {})
+      tellAhead(answered, outcomes, safe)
+      return postponed ? group : []
+    } catch (error) {
+      this.#knowsNext = false
+      if (error instanceof StoreUnavailable) {
+        this.#refuse(group, error)
+        return []
+      }
+      if (group.length <= 1 && chore === null) {
+        for (const { reject } of group) reject(error)
+        return []
+      }
+      for (const alone of group) await this.#retryAlone(alone)
+      if (chore !== null)
+        await this.#retryAlone({ command: chore, resolve: () => {}, reject: this.#ports.onBrokenChore })
+      return []
+    }
+  }
+
+  #refuse(group: readonly Waiting[], error: unknown): OjsError {
+    this.#ports.onTrouble(error)
+    const refusal = refusalFor(error)
+    for (const { reject } of group) reject(refusal)
+    return refusal
+  }
+
+  async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
+    let serves = true
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#served(group, chore, MOST_AGE_MS * 2 ** (tries - 1), serves)
+      } catch (error) {
+        if (error instanceof LookBroke) {
+          this.#ports.onBrokenLook(error.cause)
+          serves = false
+          continue
+        }
+        if (!(error instanceof RowsMoved || error instanceof Outdated)) throw error
+        if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
+      }
+    }
+  }
+
+  async #retryAlone(waiting: Waiting): Promise<void> {
+    let left = await this.#together([waiting], null)
+    while (left.length > 0) left = await this.#together(left, null)
+  }
+
+  /** Asks what comes next, where others may have written since. */
+  async #lookAhead(store: Store): Promise<void> {
+    try {
+      this.#nextWakeAt = await store.nextWakeAt()
+      this.#knowsNext = true
+    } catch {
+      this.#knowsNext = false
+    }
+  }
+
+  async #served(
+    group: readonly Waiting[],
+    chore: Command<void> | null,
+    mostAgeMs: number,
+    serves: boolean,
+  ): Promise<Decided> {
+    const serving = this.#ports.serving()
+    try {
+      const decided = await this.#transaction(group, chore, mostAgeMs, serving, serves)
+      serving.answer(decided.durable, refusalFor)
+      return decided
+    } catch (error) {
+      serving.undo()
+      throw error
+    }
+  }
+
+  async #transaction(
+    group: readonly Waiting[],
+    chore: Command<void> | null,
+    mostAgeMs: number,
+    serving: Serving,
+    serves: boolean,
+  ): Promise<Decided> {
+    const { store, host, moment, judge, workerTimeoutMs, deadLetterMax, longDocs } = this.#ports
+    const at = moment()
+    const unit = new Unit(at, workerTimeoutMs, host, longDocs)
+    const mostDue = this.#knowsNothingDue(at.now) ? 0 : MOST_DUE
+    const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
+      const needs = needsOf(group.map(({ command }) => command))
+      const { life, ...due } = await unit.open(tx, needs, mostDue)
+      const { outages, stamp } = judge(life, at.now)
+      unit.credit(outages, stamp === null ? life.aliveAt : null)
+      const more = await wakeStep(unit, due, this.#ports.wake)
+      const outcomes = more
+        ? []
+        : await decideEach(
+            unit,
+            group.map(({ command }) => command),
+          )
+      if (!more && stamp !== null && chore !== null) await decideEach(unit, [chore])
+      await this.#ports.wake.follow(unit)
+      if (!more && serves) {
+        await serving.serve(unit)
+        await this.#ports.wake.follow(unit)
+      }
+      if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
+      const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
+      if (stamps) unit.stampAlive(stamp?.outages ?? null)
+      if (elapsed(at.now, moment().now) > mostAgeMs) throw new Outdated('the process stood still')
+      return {
+        value: { outcomes, postponed: more, life: { aliveAt: stamps ? at.now : life.aliveAt, outages } },
+        changes: await unit.saveButTheLast(),
+      }
+    })
+    this.#knowsNext = nextWakeAt !== undefined
+    this.#nextWakeAt = nextWakeAt ?? null
+    const committed = {
+      transitions: unit.transitions,
+      events,
+      live: unit.live,
+      orders: unit.orders,
+      ranOut: unit.ranOut,
+      refused: unit.refused,
+      moreInInbox: unit.moreInInbox,
+      followUps: unit.followUps,
+      ready: serving.rest(unit),
+      commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),
+      now: at.now,
+      life: value.life,
+    }
+    this.#ports.onCommit(committed)
+    const told = durable.then(() => {
+      this.#ports.onTrouble(null)
+      this.#ports.onDurable(committed)
+    })
+    return { ...value, durable: told }
+  }
+}
+
+/** What callers are told when the store cannot serve. */
+export function refusalFor(error: unknown): OjsError {
+  if (error instanceof StoreDamaged)
+    return new OjsError('storage_damaged', `The server stores nothing any more: ${error.reason}.`, { cause: error })
+  const reason = error instanceof StoreUnavailable ? error.reason : 'an unexpected error'
+  return new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, { cause: error })
+}
+
+/** Hears of a refusal besides whoever asked. Every command has one, so it costs nothing before there is a refusal. */
+export type OnRefusal = (error: unknown) => void
+
+const NOBODY_ELSE: OnRefusal = () => {}
+const HAS_HEARD = (): void => {}
+
+const telling =
+  (onRefusal: OnRefusal, reject: OnRefusal): OnRefusal =>
+  (error) => {
+    reject(error)
+    // By itself: should it break, the others of the group are to have their answers all the same.
+    queueMicrotask(() => {
+      onRefusal(error)
+    })
+  }
+
+const sizeOf = ({ size = 1 }: Command<unknown>): number => size
+
+/** How many of those who wait go together: as many as one transaction takes, but always the first. */
+function fitting(waiting: readonly Waiting[]): number {
+  let size = 0
+  for (const [index, { command }] of waiting.entries()) {
+    size += sizeOf(command)
+    if (size > MOST_COMMANDS) return Math.max(1, index)
+  }
+  return waiting.length
+}
+
+/** What several commands need, each row once. */
+export function needsOf(commands: readonly Command<unknown>[]): Needs {
+  const docs = new Map<string, DocName>()
+  const unique: Fingerprint[] = []
+  const [workers, jobs, queues, types, notices, names, held] = [
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+    new Set<string>(),
+  ]
+  const add = (into: Set<string>, names: readonly string[] | undefined): void => {
+    if (names !== undefined) for (const name of names) into.add(name)
+  }
+  for (const { needs } of commands) {
+    if (needs === undefined) continue
+    add(workers, needs.workers)
+    add(jobs, needs.jobs)
+    add(queues, needs.queues)
+    add(types, needs.types)
+    add(notices, needs.notices)
+    add(names, needs.names)
+    add(held, needs.held)
+    if (needs.unique !== undefined) unique.push(...needs.unique)
+    if (needs.docs !== undefined) for (const name of needs.docs) docs.set(`${name.kind} ${name.id}`, name)
+  }
+  return {
+    workers: [...workers],
+    jobs: [...jobs],
+    queues: [...queues],
+    types: [...types],
+    notices: [...notices],
+    docs: [...docs.values()],
+    names: [...names],
+    held: [...held],
+    unique,
+  }
+}
+
+const NOTHING: Command<void> = { name: 'settle', run: () => {} }
+
+/**
+ * The parts of a command that is made of several: each is decided after the one before it, and stands or falls alone.
+ * What was decided before can no longer be undone by the whole, so from here on the whole must not be refused.
+ */
+export async function decideEach<T>(unit: Unit, commands: readonly Command<T>[]): Promise<Outcome<T>[]> {
+  const outcomes: Outcome<T>[] = []
+  for (const command of commands) {
+    const pause = unit.pace.step()
+    if (pause !== undefined) await pause
+    const outcome = decide(unit, command)
+    outcomes.push(outcome instanceof Promise ? await outcome : outcome)
+  }
+  return outcomes
+}
+
+/** Decides a command; waits only if the command does, or if a row it needs has to be found again. */
+function decide<T>(unit: Unit, command: Command<T>): Outcome<T> | Promise<Outcome<T>> {
+  unit.begin()
+  if (command.needs !== undefined && unit.misses(command.needs)) return decideLater(unit, command, command.needs)
+  try {
+    const value = command.run(unit)
+    if (!(value instanceof Promise)) return decided(unit, command, { ok: true, value })
+    return value.then(
+      (answer) => decided(unit, command, { ok: true, value: answer }),
+      (error: unknown) => decided(unit, command, refused(unit, error)),
+    )
+  } catch (error) {
+    return decided(unit, command, refused(unit, error))
+  }
+}
+
+/** Whatever became of it: who asked is alive. */
+function decided<T>(unit: Unit, { by }: Command<T>, outcome: Outcome<T>): Outcome<T> {
+  if (by !== undefined) touchLoaded(unit, by)
+  return outcome
+}
+
+async function decideLater<T>(unit: Unit, command: Command<T>, needs: Needs): Promise<Outcome<T>> {
+  await unit.load(needs)
+  return decide(unit, command)
+}
+
+function refused(unit: Unit, error: unknown): Outcome<never> {
+  if (!(error instanceof OjsError) || unit.spoiled) throw error
+  unit.revert()
+  return { ok: false, error }
+}
+
+/** The dead-letter list is bounded: the oldest make room. */
+async function trimDeadLetters(unit: Unit, keep: number): Promise<void> {
+  unit.begin()
+  for (const job of await unit.deadLettersBeyond(keep, MOST_COMMANDS)) {
+    unit.apply({ before: job, job: null, events: [jobEvent('dead_letter.pruned', job, unit.now)] })
+  }
+}
+
+function tellAhead(group: readonly Waiting[], outcomes: readonly Outcome[], durable: Promise<void>): void {
+  for (const [index, { hearAhead }] of group.entries()) {
+    const outcome = outcomes[index]
+    if (hearAhead !== undefined && outcome?.ok === true) hearAhead({ value: outcome.value, durable })
+  }
+}
+
+function settleAll(group: readonly Waiting[], outcomes: readonly Outcome[]): void {
+  for (const [index, { resolve, reject }] of group.entries()) {
+    const outcome = outcomes[index]
+    if (outcome === undefined) reject(new Error('a command was left without an outcome'))
+    else if (outcome.ok) resolve(outcome.value)
+    else reject(outcome.error)
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * Requests that wait for room in a queue that is full (`block`). They wait here and not in the corridor: each try is a
+ * command like any other, and between two tries nobody is held up. A commit by which jobs end wakes as many as there is
+ * room for, oldest first. One that needs more room than there is passes its turn on to the next.
+ */
+import { isTerminal, millis, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
+import type { StateChange } from '../../store/store.ts'
+import type { Ahead, Command } from '../kernel/corridor.ts'
+import type { Engine } from '../kernel/engine.ts'
+
+class Waiter {
+  readonly queue: string
+  #awake = false
+  #resolve: (() => void) | null = null
+
+  constructor(queue: string) {
+    this.queue = queue
+  }
+
+  get isAsleep(): boolean {
+    return !this.#awake
+  }
+
+  wake(): void {
+    this.#awake = true
+    this.#resolve?.()
+  }
+
+  woken(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#resolve = () => {
+        this.#resolve = null
+        this.#awake = false
+        resolve()
+      }
+      if (this.#awake) this.#resolve()
+    })
+  }
+}
+
+export class Rooms {
+  readonly #waiting = new Map<string, Set<Waiter>>()
+  /** When a queue's refusals were last told of, and how many there were since. */
+  readonly #refusals = new Map<string, { toldAt: Instant; since: number }>()
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  enter(queue: string): Waiter {
+    const waiter = new Waiter(queue)
+    const others = this.#waiting.get(queue)
+    if (others === undefined) this.#waiting.set(queue, new Set([waiter]))
+    else others.add(waiter)
+    return waiter
+  }
+
+  leave(waiter: Waiter): void {
+    const others = this.#waiting.get(waiter.queue)
+    if (others === undefined) return
+    // A turn that is no longer needed is somebody else's.
+    if (!waiter.isAsleep) this.passOn(waiter)
+    others.delete(waiter)
+    if (others.size === 0) this.#waiting.delete(waiter.queue)
+  }
+
+  /** The turn of this one goes to whoever came after it. */
+  passOn(waiter: Waiter): void {
+    let isBehind = false
+    for (const other of this.#waiting.get(waiter.queue) ?? []) {
+      if (isBehind && other.isAsleep) {
+        other.wake()
+        return
+      }
+      isBehind ||= other === waiter
+    }
+  }
+
+  /** Jobs ended, and their queues have room again. */
+  freed(changes: readonly StateChange[]): void {
+    const places = new Map<string, number>()
+    for (const { from, to, queue } of changes) {
+      const wasOpen = from !== null && !isTerminal(from)
+      if (wasOpen && (to === null || isTerminal(to))) places.set(queue, (places.get(queue) ?? 0) + 1)
+    }
+    for (const [queue, count] of places) this.#wake(queue, count)
+  }
+
+  wakeAll(queue: string): void {
+    this.#wake(queue, Infinity)
+  }
+
+  /** There may be room anywhere. */
+  wakeEverybody(): void {
+    for (const queue of this.#waiting.keys()) this.wakeAll(queue)
+  }
+
+  #wake(queue: string, count: number): void {
+    let left = count
+    for (const waiter of this.#waiting.get(queue) ?? []) {
+      if (left <= 0) return
+      if (!waiter.isAsleep) continue
+      waiter.wake()
+      left -= 1
+    }
+  }
+
+  /** Counts a refusal; how many there were since they were last told of, if it is time to tell. */
+  refused(queue: string, now: Instant): number | null {
+    const known = this.#refusals.get(queue)
+    if (known !== undefined && now - known.toldAt < TELL_EVERY_MS) {
+      known.since += 1
+      return null
+    }
+    this.#refusals.set(queue, { toldAt: now, since: 0 })
+    return (known?.since ?? 0) + 1
+  }
+}
+
+/** A queue that is full under fire must not fill the log as well. */
+const TELL_EVERY_MS = 1_000
+
+/** How long a request wants to wait for room, and whether its sender is still there. */
+export interface Patience {
+  readonly waitMs: Millis
+  /** Aborted when the asker hangs up. */
+  readonly gone: AbortSignal
+}
+
+export const NO_PATIENCE: Patience = { waitMs: millis(0), gone: new AbortController().signal }
+
+/** Runs a command that enqueues; waits for room where the queue lets it. */
+export function whenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
+  if (patience.waitMs > 0) return waitForRoom(engine, command, patience)
+  return engine.run(command, (error) => {
+    if (error instanceof OjsError) tellOfRefusal(engine, error)
+  })
+}
+
+/** As `whenThereIsRoom`, for those who prepare their answer while the disk is written. */
+export function aheadWhenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<Ahead<T>> {
+  if (patience.waitMs > 0)
+    return waitForRoom(engine, command, patience).then((value) => ({ value, durable: Promise.resolve() }))
+  return engine.runAhead(command, (error) => {
+    if (error instanceof OjsError) tellOfRefusal(engine, error)
+  })
+}
+
+async function waitForRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
+  const ending = endOf(engine, patience)
+  let waiter: Waiter | null = null
+  try {
+    for (;;) {
+      try {
+        return await engine.run(command)
+      } catch (error) {
+        const full = fullQueue(error)
+        if (full === null) throw error
+        // If it was its turn, there is not enough room for it, but perhaps for the next.
+        if (waiter !== null) engine.rooms.passOn(waiter)
+        if (!full.waits || ending.isOver()) {
+          tellOfRefusal(engine, error as OjsError)
+          throw error
+        }
+        if (waiter === null || waiter.queue !== full.queue) {
+          if (waiter !== null) engine.rooms.leave(waiter)
+          // Room may have come before this one waited for it: then the next try finds it.
+          waiter = engine.rooms.enter(full.queue)
+          ending.wakes(waiter)
+          continue
+        }
+        await waiter.woken()
+        if (ending.isForgotten()) {
+          engine.rooms.passOn(waiter)
+          throw error
+        }
+      }
+    }
+  } finally {
+    ending.forget()
+    if (waiter !== null) engine.rooms.leave(waiter)
+  }
+}
+
+function fullQueue(error: unknown): { queue: string; waits: boolean } | null {
+  if (!(error instanceof OjsError) || error.code !== 'QUEUE_FULL') return null
+  return { queue: String(error.details['queue']), waits: error.details['strategy'] === 'block' }
+}
+
+interface Ending {
+  isOver(): boolean
+  /** Nobody waits for the answer any more. */
+  isForgotten(): boolean
+  wakes(waiter: Waiter): void
+  forget(): void
+}
+
+/** The time is up, the asker is gone, or the server stops: whoever waits is woken, and does not wait again. */
+function endOf(engine: Engine, { waitMs, gone }: Patience): Ending {
+  let over = false
+  let waiter: Waiter | null = null
+  const end = (): void => {
+    over = true
+    waiter?.wake()
+  }
+  const timer = engine.host.setTimer(waitMs, end)
+  gone.addEventListener('abort', end, { once: true })
+  engine.closing.addEventListener('abort', end, { once: true })
+  return {
+    isOver: () => over || gone.aborted || engine.closing.aborted,
+    isForgotten: () => gone.aborted,
+    wakes: (next) => {
+      waiter = next
+    },
+    forget: () => {
+      timer.cancel()
+      gone.removeEventListener('abort', end)
+      engine.closing.removeEventListener('abort', end)
+    },
+  }
+}
+
+/** Counts every refusal, and tells of them at most once a second and queue. */
+export function tellOfRefusal(engine: Engine, error: OjsError): void {
+  if (error.code !== 'QUEUE_FULL') return
+  const { queue, depth, bound } = error.details
+  const name = String(queue)
+  engine.meters.refusedForRoom(name)
+  const refused = engine.rooms.refused(name, engine.now())
+  if (refused === null) return
+  const tell: Command<void> = {
+    name: 'backpressure',
+    run: (unit) => {
+      unit.emit(queueEvent('backpressure.rejected', name, unit.now, { depth, bound, refused }))
+    },
+  }
+  engine.run(tell).catch(() => {
+    // The server stops or cannot write: it was counted.
+  })
+}

@@ -1,0 +1,211 @@
+/**
+ * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
+ * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
+ */
+import { OjsError, uuidV7 } from '@curfew/core'
+import type { Engine } from '../../engine/kernel/engine.ts'
+import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
+import { API_ROUTES } from '../routes/api-routes.ts'
+import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'
+import { bodyIn, checkUnread } from './body.ts'
+import { BULK_ACTION_ROUTES } from '../routes/bulk-action-routes.ts'
+import { BULK_ROUTES } from '../routes/bulk-routes.ts'
+import { CRON_ROUTES } from '../routes/cron-routes.ts'
+import { DEAD_LETTER_ROUTES } from '../routes/dead-letter-routes.ts'
+import { DEFINITION_ROUTES } from '../routes/definition-routes.ts'
+import { refusal } from './errors.ts'
+import { EXCHANGE_ROUTES } from '../routes/exchange-routes.ts'
+import { EVENT_ROUTES } from '../routes/event-routes.ts'
+import { JOB_ROUTES } from '../routes/job-routes.ts'
+import { JOURNEY_ROUTES } from '../routes/journey-routes.ts'
+import {
+  isTimed,
+  JSON_MEDIA,
+  OJS_MEDIA,
+  type Answer,
+  type Handler,
+  type HttpRequest,
+  type HttpResponse,
+} from './message.ts'
+import { openApi } from './openapi.ts'
+import { foreignCall } from './origin.ts'
+import { POOL_ROUTES } from '../routes/pool-routes.ts'
+import { readQuery } from './query.ts'
+import { QUEUE_ROUTES } from '../routes/queue-routes.ts'
+import { RATE_LIMIT_ROUTES } from '../routes/rate-limit-routes.ts'
+import { REGISTRY_ROUTES } from '../routes/registry-routes.ts'
+import type { Call, Route, ServerInfo } from './route.ts'
+import { Router, type Match } from './router.ts'
+import { SCHEDULE_ROUTES } from '../routes/schedule-routes.ts'
+import { SCHEMA_ROUTES } from '../routes/schema-routes.ts'
+import { SIGN_ROUTES } from '../routes/signs-routes.ts'
+import { SYSTEM_ROUTES } from '../routes/system-routes.ts'
+import { isAboutAJob, refuseOthersJob, TENANT_ROUTES } from '../routes/tenant-routes.ts'
+import { TYPE_ROUTES } from '../routes/type-routes.ts'
+import { WEBHOOK_ROUTES } from '../routes/webhook-routes.ts'
+import { WORKER_ROUTES } from '../routes/worker-routes.ts'
+import { WORKFLOW_ROUTES } from '../routes/workflow-routes.ts'
+
+export type { Handler }
+
+export interface AppOptions {
+  readonly engine: Engine
+  readonly info: ServerInfo
+  /** True for a header value that lets the caller in; null when no token is set. */
+  readonly admits: ((authorization: string | undefined) => boolean) | null
+  /** Served besides loopback where no token is set (`origin.ts`). */
+  readonly allowedHosts?: readonly string[]
+  /** The content type of what the specification asks for, if it is not the plain one. */
+  readonly media?: string
+}
+
+export const ROUTES: readonly Route[] = [
+  ...SYSTEM_ROUTES,
+  ...JOB_ROUTES,
+  ...BULK_ROUTES,
+  ...BULK_ACTION_ROUTES,
+  ...REGISTRY_ROUTES,
+  ...WORKER_ROUTES,
+  ...EXCHANGE_ROUTES,
+  ...SIGN_ROUTES,
+  ...QUEUE_ROUTES,
+  ...RATE_LIMIT_ROUTES,
+  ...DEAD_LETTER_ROUTES,
+  ...CRON_ROUTES,
+  ...WORKFLOW_ROUTES,
+  ...EVENT_ROUTES,
+  ...WEBHOOK_ROUTES,
+  ...SCHEMA_ROUTES,
+  ...POOL_ROUTES,
+  ...TYPE_ROUTES,
+  ...DEFINITION_ROUTES,
+  ...ADMIN_ROUTES,
+  ...AT_RISK_ROUTES,
+  ...TENANT_ROUTES,
+  ...JOURNEY_ROUTES,
+  ...SCHEDULE_ROUTES,
+  ...API_ROUTES,
+]
+
+/** A call, as far as it was read. */
+interface Read extends Pick<Call, 'request' | 'requestId'> {
+  readonly search: string
+  /** Null where the route asks for it itself. */
+  readonly body: string | null
+  readonly hasBody: boolean
+}
+
+const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
+
+export function createApp({ engine, info, admits, allowedHosts = [], media = OJS_MEDIA }: AppOptions): Handler {
+  const router = new Router<Route>()
+  // Some hundred kilobytes that do not change while the server runs.
+  let description: string | undefined
+  const spec = (): Answer => ({
+    media: JSON_MEDIA,
+    body: (description ??= JSON.stringify(openApi(routes, info.version))),
+  })
+  const routes: readonly Route[] = [
+    ...ROUTES,
+    { method: 'GET', path: '/openapi.json', tag: 'system', summary: 'This description', handle: spec },
+  ]
+  for (const route of routes) {
+    router.add(route.method, route.path, route)
+    for (const alias of [...(route.aliases ?? []), ...(route.quirks ?? [])]) {
+      const [method = '', path = ''] = alias.split(' ')
+      router.add(method, path, route)
+    }
+  }
+
+  /** Judges the call by its head; only then is a body that is still to come read. */
+  const answer = (request: HttpRequest, requestId: string, path: string, search: string): Answer | Promise<Answer> => {
+    const match = router.match(methodOf(request), path)
+    const open = match.kind === 'found' && match.route.open === true
+    const refused =
+      admits === null ? foreignCall(request, allowedHosts) : open ? null : unauthenticated(request, admits)
+    if (refused !== null) throw refused
+    const { arriving, skipping } = request
+    const called = { request, requestId, search }
+    if (arriving === undefined) return answerTo(match, { ...called, body: request.body, hasBody: request.body !== '' })
+    if (isTimed(request.url)) return answerTo(match, { ...called, body: null, hasBody: false })
+    // What no route looks at is not held: some routes are open without a token.
+    if (skipping !== undefined && (match.kind !== 'found' || match.route.body === undefined))
+      return skipping().then((hasBody) => answerTo(match, { ...called, body: '', hasBody }))
+    return arriving().then((body) => answerTo(match, { ...called, body, hasBody: body !== '' }))
+  }
+
+  const answerTo = (
+    match: Match<Route>,
+    { request, requestId, search, body, hasBody }: Read,
+  ): Answer | Promise<Answer> => {
+    const method = methodOf(request)
+    if (match.kind === 'unknown')
+      throw new OjsError('not_found', 'There is nothing at this path.', { hint: 'GET /openapi.json lists every path.' })
+    if (match.kind === 'wrong-method') {
+      const allow = match.allow.join(', ')
+      if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow }, body: '' }
+      throw new OjsError('method_not_allowed', `This path does not take ${method}.`, { details: { allow } })
+    }
+    checkVersion(request.headers['ojs-version'])
+    const { route, params } = match
+    const query = readQuery(search, route)
+    if (hasBody && route.body === undefined) checkUnread(request)
+    const text = route.body === undefined ? '' : (body ?? '')
+    const handle = (json: unknown): Answer | Promise<Answer> => {
+      const call: Call = { engine, info, params, query, request, requestId, text, json }
+      if (request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)
+      return refuseOthersJob(call).then(() => route.handle(call))
+    }
+    const isHere = route.body !== undefined && body !== null
+    const json = isHere ? bodyIn(engine.host, body, request.headers, route) : undefined
+    return json instanceof Promise ? json.then(handle) : handle(json)
+  }
+
+  return async (request) => {
+    const mark = request.url.indexOf('?')
+    const path = mark < 0 ? request.url : request.url.slice(0, mark)
+    const search = mark < 0 ? '' : request.url.slice(mark + 1)
+    const sent = request.headers['x-request-id']
+    const requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : `req_${uuidV7(engine.now(), engine.random)}`
+    try {
+      const given = await answer(request, requestId, path, search)
+      const response = finish(given, requestId, media)
+      if (given.durable === undefined) return response
+      request.prepare?.(response)
+      await given.durable
+      return response
+    } catch (error) {
+      if (!(error instanceof OjsError)) engine.log.error({ requestId, err: error }, 'a request broke')
+      return finish(refusal(error, requestId, path.startsWith('/api/')), requestId, media)
+    }
+  }
+}
+
+const methodOf = ({ method }: HttpRequest): string => (method === 'HEAD' ? 'GET' : method)
+
+function unauthenticated(
+  { headers: { authorization } }: HttpRequest,
+  admits: NonNullable<AppOptions['admits']>,
+): OjsError | null {
+  if (admits(authorization)) return null
+  const hasToken = /^Bearer +./i.test(authorization ?? '')
+  return new OjsError(
+    'unauthenticated',
+    hasToken ? 'The token that was sent is not the right one.' : 'A token is needed.',
+  )
+}
+
+function finish({ status = 200, headers, body, media }: Answer, requestId: string, byDefault: string): HttpResponse {
+  const common: Record<string, string> =
+    status === 204
+      ? { 'OJS-Version': '1.0', 'X-Request-Id': requestId }
+      : { 'Content-Type': media ?? byDefault, 'OJS-Version': '1.0', 'X-Request-Id': requestId }
+  return { status, headers: Object.assign(common, headers), body }
+}
+
+function checkVersion(version: string | undefined): void {
+  if (version === undefined || /^1(\.|$)/.test(version.trim())) return
+  throw new OjsError('unsupported', 'This server speaks version 1 of the Open Job Spec.', {
+    details: { header: 'OJS-Version' },
+  })
+}
