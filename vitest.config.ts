@@ -50,6 +50,7 @@ export default defineConfig({
           include: [
             'packages/*/src/**/*.test.ts',
             'chaos/src/**/*.test.ts',
+            'tests/*.test.ts',
             'tests/scenarios/**/*.test.ts',
             'tests/conformance/**/*.test.ts',
             'tests/costs/**/*.test.ts',
