@@ -145,6 +145,25 @@ describe('a subscription', () => {
     expect(world.calls).toHaveLength(heard.length)
   })
 
+  test('whose endpoint is the server itself cannot cause the events it is told of', async () => {
+    const { server, world } = await start()
+    const cron = { name: 'c1', expression: '0 0 1 1 *', overlap_policy: 'allow', type: 'test.job', args: [] }
+    expect((await server.post('/ojs/v1/cron', cron)).status).toBe(201)
+    const answers: number[] = []
+    world.react = ({ headers, body }) => {
+      const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+      // Without the refusal the loop would never end: a few rounds are enough to see it.
+      if (world.calls.length <= 5)
+        void server.call('POST', '/ojs/v1/cron/c1/trigger', body, lower).then(({ status }) => answers.push(status))
+      return { status: 200 }
+    }
+    await subscribe(server, { events: ['job.enqueued'] })
+    await server.enqueue()
+    await server.advance(60_000)
+    expect(answers).toEqual([403])
+    expect(world.calls).toHaveLength(1)
+  })
+
   test('that names the queue of the server itself is warned that it hears nothing of it', async () => {
     const { server, world } = await start()
     await subscribe(server, { events: ['*'] })

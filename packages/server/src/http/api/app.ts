@@ -124,6 +124,7 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
     const refused =
       admits === null ? foreignCall(request, allowedHosts) : open ? null : unauthenticated(request, admits)
     if (refused !== null) throw refused
+    refuseDelivery(request)
     const { arriving, skipping } = request
     const called = { request, requestId, search }
     if (arriving === undefined) return answerTo(match, { ...called, body: request.body, hasBody: request.body !== '' })
@@ -179,6 +180,18 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
       return finish(refusal(error, requestId, path.startsWith('/api/')), requestId, media)
     }
   }
+}
+
+/**
+ * A webhook that is delivered to a job server must not change anything there: a subscription to what the delivery itself
+ * causes would never fall silent.
+ */
+function refuseDelivery(request: HttpRequest): void {
+  if (request.headers['x-ojs-delivery-id'] === undefined || methodOf(request) === 'GET') return
+  throw new OjsError('permission_denied', 'A webhook delivery may not change anything on a job server.', {
+    details: { header: 'X-OJS-Delivery-ID' },
+    hint: 'Deliver to a program of yours, and let it decide what to enqueue or to trigger.',
+  })
 }
 
 const methodOf = ({ method }: HttpRequest): string => (method === 'HEAD' ? 'GET' : method)
