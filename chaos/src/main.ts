@@ -140,7 +140,10 @@ async function live(options: Options, world: World, archive: Archive, journal: s
   const busy: Promise<void>[] = []
   for (const fault of scheduleOf(options)) {
     await pause(Math.max(0, beganAt + fault.atMs - performance.now()))
-    busy.push(world.happen(fault))
+    const happening = world.happen(fault)
+    // Awaited below: until then a failure must not end the command.
+    happening.catch(() => {})
+    busy.push(happening)
   }
   await pause(Math.max(0, beganAt + options.seconds * 1_000 - performance.now()))
   await Promise.all(busy)

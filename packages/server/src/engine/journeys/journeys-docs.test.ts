@@ -57,14 +57,14 @@ describe('the examples of docs/journeys.md', () => {
 
 test('every code that can be told is explained there, and no other', () => {
   const explained = [...page.matchAll(/^\| `([A-Z]+-\d)` \|/gm)].map(([, code]) => code ?? '')
-  const sources = [new URL('../../../../core/src/', import.meta.url), new URL('../', import.meta.url)].flatMap(
-    (folder) =>
-      readdirSync(folder)
-        .filter(
-          (name) => /^(journey|diagnostics|definition|deployments)[a-z-]*\.ts$/.test(name) && !name.includes('.test.'),
-        )
-        .map((name) => readFileSync(new URL(name, folder), 'utf8')),
-  )
+  const folders = ['../../../../core/src/', '../../../../core/src/journey/', './', '../definitions/']
+  const sources = folders.flatMap((path) => {
+    const folder = new URL(path, import.meta.url)
+    const inside = path.endsWith('/src/') ? ['diagnostics.ts'] : readdirSync(folder, { recursive: true }).map(String)
+    return inside
+      .filter((name) => name.endsWith('.ts') && !/\.(test|suite)\.ts$/.test(name))
+      .map((name) => readFileSync(new URL(name, folder), 'utf8'))
+  })
   const told = new Set(sources.flatMap((text) => [...text.matchAll(/'([A-Z]+-\d)'/g)].map(([, code]) => code ?? '')))
   expect(explained.sort()).toEqual([...told].sort())
 })
