@@ -149,7 +149,8 @@ const OTHER_SPELLINGS = (
   'initial_interval_ms initial_delay_ms maxInterval max_interval_ms'
 ).split(' ')
 const UNDERSTOOD = new Set([...PARTS, ...OTHER_SPELLINGS])
-const NAMES = vocabulary(PARTS, RETRY_ALIASES)
+/** Those in camelCase are spellings of the parts. */
+const NAMES = vocabulary([...PARTS, ...OTHER_SPELLINGS.filter((name) => !/[A-Z]/.test(name))], RETRY_ALIASES)
 
 /** What a policy that was read holds besides, under names that are nearly those of its parts. `at`: where it lies. */
 export function nearMissesInRetry(value: object, at: string): readonly NearMiss[] {

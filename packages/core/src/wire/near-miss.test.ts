@@ -57,6 +57,10 @@ describe('a field of an enqueue', () => {
     ['priorty', 'priority'],
     ['visibilityTimeout', 'visibility_timeout'],
     ['heartbeat-timeout', 'heartbeat_timeout'],
+    ['max_attempt', 'retry.max_attempts'],
+    ['maxRetires', 'retry.max_attempts'],
+    ['time_limt', 'timeout'],
+    ['executionTimout', 'timeout'],
     ['x_on_timeot', 'x_on_timeout'],
     ['x_inheritDeadline', 'x_inherit_deadline'],
   ])('%s is taken for %s', (name, known) => {
@@ -79,6 +83,10 @@ describe('a field of an enqueue', () => {
     'cron_name',
     'idempotency_key',
     'parent_id',
+    'headline',
+    'entry_count',
+    'executed_at',
+    'reserved_for',
     'Größe',
     '',
     'a'.repeat(10_000),
@@ -114,6 +122,27 @@ describe('a field of an enqueue', () => {
         created_at: 'then',
       }).nearMisses,
     ).toEqual([])
+  })
+
+  test('is found in retry too when an alias or another spelling has a slip', () => {
+    const misses = read({ retry: { backof: 'linear', max_retires: 5, max_interval_sm: 5, initial_dela: 5 } }).nearMisses
+    expect(misses).toEqual([
+      { field: 'retry.backof', nearest: 'backoff' },
+      { field: 'retry.max_retires', nearest: 'max_attempts' },
+      { field: 'retry.max_interval_sm', nearest: 'max_interval_ms' },
+      { field: 'retry.initial_dela', nearest: 'initial_interval' },
+    ])
+  })
+
+  test('is found in whatever place it stands, unless it holds a slip', () => {
+    const harmless = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`own_${String(index)}`, index]))
+    for (const [name, known] of [
+      ['totalTimeout', 'total_timeout'],
+      ['ttl', 'enqueue_ttl'],
+      ['timeout_seconds', 'timeout'],
+    ] as const)
+      for (const fields of [{ [name]: 5 }, { options: { ...harmless, [name]: 5 } }])
+        expect(read({ ...harmless, ...fields }).nearMisses.map(({ nearest: meant }) => meant)).toEqual([known])
   })
 
   test('null means that it was not sent', () => {
@@ -200,7 +229,7 @@ describe('whatever the name', () => {
     )
   })
 
-  test('looking has a bound, however many unknown names there are', () => {
+  test('the search for slips has a bound, however many unknown names there are', () => {
     const names = Array.from({ length: 5_000 }, (_, index) => `timeoutt${'x'.repeat(index % 2)}`)
     expect(nearMissesAmong(names, known).length).toBeLessThanOrEqual(100)
   })

@@ -31,10 +31,15 @@ export interface Vocabulary {
 }
 
 interface Spelled {
+  /** The known name that is meant. */
   readonly name: string
   readonly snake: string
   readonly maxSlips: number
+  readonly isAlias: boolean
 }
+
+/** In a shorter name a first letter that differs makes another word of it; a shorter alias is not compared at all. */
+const LONG_NAME = 8
 
 /** `aliases`: other systems' names for what a known name means. */
 export function vocabulary(names: readonly string[], aliases: Readonly<Record<string, string>> = {}): Vocabulary {
@@ -46,21 +51,36 @@ export function vocabulary(names: readonly string[], aliases: Readonly<Record<st
   for (const [alias, name] of Object.entries(aliases)) put(alias, name)
   const spelled = names.map((name): Spelled => {
     const snake = snakeOf(name)
-    return { name, snake, maxSlips: slipsAllowed(snake) }
+    return { name, snake, maxSlips: slipsAllowed(snake), isAlias: false }
   })
+  for (const [alias, name] of Object.entries(aliases)) {
+    const snake = snakeOf(alias)
+    if (snake.length >= LONG_NAME) spelled.push({ name, snake, maxSlips: 1, isAlias: true })
+  }
   return { names, bySpelling, bySlips: spelled.filter(({ maxSlips }) => maxSlips > 0) }
 }
 
-/** So many unknown names of one object are looked up, and none that is longer: what it may cost has a bound. */
-const MAX_LOOKUPS = 50
+/** So many unknown names of one object are searched for slips: each is compared with all known names. */
+const MAX_SLIP_SEARCHES = 50
+/** Longer names are not looked up. */
 const MAX_NAME_LENGTH = 64
 
-/** Of `unknown` names, those that are near a known one. `prefix`: where they lie. */
+/**
+ * Of `unknown` names, those that are near a known one. `prefix`: where they lie. Other spellings and aliases are found
+ * wherever they stand; only the search for slips has a bound.
+ */
 export function nearMissesAmong(unknown: readonly string[], known: Vocabulary, prefix = ''): readonly NearMiss[] {
   if (unknown.length === 0) return NO_NEAR_MISSES
   const found: NearMiss[] = []
-  for (const name of unknown.slice(0, MAX_LOOKUPS)) {
-    const nearest = nearestName(name, known)
+  let searches = 0
+  for (const name of unknown) {
+    if (name.length > MAX_NAME_LENGTH) continue
+    const snake = snakeOf(name)
+    let nearest = inOtherWords(snake, known)
+    if (nearest === undefined) {
+      nearest = searches < MAX_SLIP_SEARCHES ? bySlips(snake, known.bySlips) : null
+      searches += 1
+    }
     if (nearest !== null) found.push({ field: `${prefix}${name}`, nearest })
   }
   return found
@@ -69,12 +89,20 @@ export function nearMissesAmong(unknown: readonly string[], known: Vocabulary, p
 export function nearestName(word: string, known: Vocabulary): string | null {
   if (word.length > MAX_NAME_LENGTH) return null
   const snake = snakeOf(word)
-  const isExtension = snake.startsWith('x_')
-  // Names that begin with x_ are free for everybody: only one that is a slip away from ours was meant to be ours.
-  const spelled = bySpelling(snake, known) ?? (isExtension ? null : withoutUnit(snake, known))
-  if (spelled !== null) return isExtension && !spelled.startsWith('x_') ? null : spelled
-  return bySlips(snake, known.bySlips, isExtension)
+  const nearest = inOtherWords(snake, known)
+  return nearest === undefined ? bySlips(snake, known.bySlips) : nearest
 }
+
+/** The known name by its spelling, an alias or a unit. Null: the name is free; undefined: it may still hold slips. */
+function inOtherWords(snake: string, known: Vocabulary): string | null | undefined {
+  // Names that begin with x_ are free for everybody: only one that is a slip away from ours was meant to be ours.
+  const isExtension = isExtensionName(snake)
+  const spelled = bySpelling(snake, known) ?? (isExtension ? null : withoutUnit(snake, known))
+  if (spelled === null) return undefined
+  return isExtension && !isExtensionName(spelled) ? null : spelled
+}
+
+const isExtensionName = (name: string): boolean => name.startsWith('x_')
 
 function bySpelling(snake: string, { bySpelling: known }: Vocabulary): string | null {
   for (const spelling of spellingsOf(snake)) {
@@ -112,17 +140,22 @@ function spellingsOf(word: string): readonly [string, string] {
   return [words.join(''), words.toSorted().join(' ')]
 }
 
-function bySlips(word: string, names: readonly Spelled[], isExtension: boolean): string | null {
+function bySlips(word: string, names: readonly Spelled[]): string | null {
+  const isExtension = isExtensionName(word)
   let [nearest, fewest]: [string | null, number] = [null, Infinity]
-  for (const { name, snake, maxSlips } of names) {
-    if (isExtension && !name.startsWith('x_')) continue
-    // In a short name a first letter that differs makes another word of it: beta, meta.
-    if (snake.length < 8 && snake[0] !== word[0]) continue
+  for (const { name, snake, maxSlips, isAlias } of names) {
+    if (isExtension && !isExtensionName(name)) continue
+    // With another first letter a short name is another word (beta, meta), and so is an alias (headline, deadline).
+    if ((isAlias || snake.length < LONG_NAME) && snake[0] !== word[0]) continue
+    // executed_at tells of the past, execute_at asks for something.
+    if (isAlias && PAST_TENSE.test(word) && !PAST_TENSE.test(snake)) continue
     const slips = slipsBetween(word, snake, maxSlips)
     if (slips < fewest) [nearest, fewest] = [name, slips]
   }
   return nearest
 }
+
+const PAST_TENSE = /ed(?:_|$)/
 
 /** A short name is soon another word. */
 function slipsAllowed({ length }: string): number {
