@@ -120,6 +120,50 @@ describe('a misspelt limit', () => {
     ])
   })
 
+  test.each(['dependsOn', 'depend_on', 'depends', 'dependencies', 'dependancies', 'needs', 'runAfter'])(
+    'or a misspelt depends_on: %s is told of, because the order of steps would be lost',
+    async (name) => {
+      const first = { id: 'a', type: 'a', args: [] }
+      const list = { id: 'c', type: 'group', [name]: ['a'], jobs: [{ type: 'c', args: [] }] }
+      const steps = [first, { id: 'b', type: 'b', args: [], [name]: ['a'] }, list]
+      await lenient()
+      const { status, body } = await server.post('/ojs/v1/workflows', { steps })
+      expect(status).toBe(201)
+      expect(body['x_warnings']).toEqual(
+        [1, 2].map(
+          (index) =>
+            `steps[${String(index)}].${name} is not a known field and has no effect. Did you mean depends_on?`,
+        ),
+      )
+      await server.close()
+      await strict()
+      for (const step of steps.slice(1))
+        expectRefusal(
+          await server.post('/ojs/v1/workflows', { steps: [first, step] }),
+          `steps[1].${name}`,
+          'depends_on',
+        )
+    },
+  )
+
+  test('is told of once in a step, its options and a list of steps', async () => {
+    await lenient()
+    const { body } = await server.post('/ojs/v1/workflows', {
+      steps: [
+        { id: 'a', type: 'a', args: [], ID: 'a', step_id: 'a', name: 'first' },
+        { id: 'b', type: 'b', args: [], options: { depends_on: ['a'] } },
+        { id: 'c', type: 'group', x_on_timeout: 'discard', depends_on: ['a'], jobs: [{ type: 'c', args: [] }] },
+      ],
+    })
+    const told = (body['x_warnings'] as string[]).map((warning) => warning.replace(/ is not .* Did you mean/, ' →'))
+    expect(told).toEqual([
+      'steps[0].step_id → id?',
+      'steps[0].ID → id?',
+      'steps[1].options.depends_on → depends_on?',
+      'steps[2].x_on_timeout → options.x_on_timeout?',
+    ])
+  })
+
   test.each([
     ['a queue', 'PUT', '/ojs/v1/admin/queues/mail/config', { defaultTimeout: 5 }, 'default_timeout'],
     [

@@ -102,7 +102,8 @@ function inOtherWords(snake: string, known: Vocabulary): string | null | undefin
   return isExtension && !isExtensionName(spelled) ? null : spelled
 }
 
-const isExtensionName = (name: string): boolean => name.startsWith('x_')
+/** Wherever the name lies: `options.x_on_timeout` is one. */
+const isExtensionName = (name: string): boolean => /(?:^|\.)x_/.test(name)
 
 function bySpelling(snake: string, { bySpelling: known }: Vocabulary): string | null {
   for (const spelling of spellingsOf(snake)) {
@@ -350,6 +351,18 @@ export const JOB_ALIASES: Readonly<Record<string, string>> = {
   throttle: 'rate_limit',
   uniq: 'unique',
   unique_for: 'unique',
+}
+
+/** For one thing that only a step of a workflow has. */
+export const STEP_ALIASES: Readonly<Record<string, string>> = {
+  after: 'depends_on',
+  dependency: 'depends_on',
+  dependencies: 'depends_on',
+  depends: 'depends_on',
+  needs: 'depends_on',
+  requires: 'depends_on',
+  run_after: 'depends_on',
+  step_id: 'id',
 }
 
 /** For one part of a retry policy. */

@@ -13,6 +13,7 @@ import { millis, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { LONGEST_MS } from '../time/durations.ts'
 import {
   ID_SHAPE,
+  isJobField,
   JOB_FIELDS,
   nearMissesInOptions,
   OPTION_NAMES,
@@ -26,7 +27,15 @@ import { fewFields, fewMembersOf } from './few-fields.ts'
 import type { Fragment, Json, Parent } from '../job/job.ts'
 import { elementsOf, membersOf, type Member } from './json-text.ts'
 import { ReadShare } from './read-share.ts'
-import { JOB_ALIASES, missesWithin, nearMissesAmong, refuseNearMisses, vocabulary, type NearMiss } from './near-miss.ts'
+import {
+  JOB_ALIASES,
+  missesWithin,
+  nearMissesAmong,
+  refuseNearMisses,
+  STEP_ALIASES,
+  vocabulary,
+  type NearMiss,
+} from './near-miss.ts'
 import {
   anyList,
   anyObject,
@@ -214,7 +223,9 @@ const IN_OPTIONS: Readonly<Record<string, string>> = Object.fromEntries(
     ([alias, name]) => [alias, `options.${name}`] as const,
   ),
 )
-const BRANCH_NAMES = vocabulary(BRANCH_FIELDS, IN_OPTIONS)
+const BRANCH_NAMES = vocabulary(BRANCH_FIELDS, { ...IN_OPTIONS, ...STEP_ALIASES })
+/** What a step has besides the fields of its job. Another spelling of `id` is found among these. */
+const STEP_NAMES = vocabulary(['depends_on'], STEP_ALIASES)
 /** The whole has one limit of its own, whatever it is called. */
 const OF_THE_WHOLE = 'timeout total_timeout deadline lifetime max_age max_duration max_lifetime max_runtime time_limit'
 const WORKFLOW_NAMES = vocabulary([...BRANCH_FIELDS, 'workflow_timeout', 'workflow_timeout_ms'], {
@@ -483,7 +494,7 @@ class Reader {
     this.requests.set(number, request)
     // What comes from the options of a list was told of there.
     const own = request.nearMisses.filter(({ field }) => !isInherited(field, optionsIn(fields), defaults))
-    this.nearMisses.push(...missesWithin(`${at}.`, own))
+    this.nearMisses.push(...nearMissesInStep(fields, at), ...missesWithin(`${at}.`, own))
     this.steps.push({ ...step, type: request.type })
   }
 
@@ -613,6 +624,16 @@ function nearMissesInBranch(fields: Fields, at: string): readonly NearMiss[] {
   return [
     ...nearMissesAmong(unknown, isWhole ? WORKFLOW_NAMES : BRANCH_NAMES, isWhole ? '' : `${at}.`),
     ...nearMissesInOptions(optionsIn(fields), under(at, 'options')),
+  ]
+}
+
+/** Of the fields that say where a step stands: without them its order would be lost. */
+function nearMissesInStep(fields: Fields, at: string): readonly NearMiss[] {
+  const unknownIn = (from: Fields): string[] =>
+    Object.keys(from).filter((key) => isGiven(from[key]) && !isJobField(key) && (from !== fields || key !== 'depends_on'))
+  return [
+    ...nearMissesAmong(unknownIn(fields), STEP_NAMES, `${at}.`),
+    ...nearMissesAmong(unknownIn(optionsIn(fields)), STEP_NAMES, `${at}.options.`),
   ]
 }
 
