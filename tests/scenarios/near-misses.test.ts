@@ -40,6 +40,18 @@ describe('a misspelt limit', () => {
     }
   })
 
+  test('is told of in a minimal answer too, and nothing else is added', async () => {
+    await lenient()
+    const jobs = [{ type: 'test.job', args: ['"x_warnings"'] }, MISSPELT]
+    const send = (path: string): Promise<Reply> => server.call('POST', path, { jobs }, { prefer: 'return=minimal' })
+    const batch = (await send('/ojs/v1/jobs/batch')).body.jobs
+    const bulk = (await send('/ojs/v1/jobs/bulk')).body.items as unknown as { job: object }[]
+    for (const [plain, warned] of [batch, bulk.map(({ job }) => job)]) {
+      expect(Object.keys(plain ?? {})).toEqual(['id', 'state'])
+      expect(warned).toEqual({ id: expect.any(String) as string, state: 'available', x_warnings: WARNINGS })
+    }
+  })
+
   test.each(['Options', 'optoins', 'option', 'opts'])('in %s is told of: all of it would be ignored', async (name) => {
     await lenient()
     const { body } = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], [name]: { total_timeout: 5 } })
@@ -131,8 +143,7 @@ describe('a misspelt limit', () => {
       expect(status).toBe(201)
       expect(body['x_warnings']).toEqual(
         [1, 2].map(
-          (index) =>
-            `steps[${String(index)}].${name} is not a known field and has no effect. Did you mean depends_on?`,
+          (index) => `steps[${String(index)}].${name} is not a known field and has no effect. Did you mean depends_on?`,
         ),
       )
       await server.close()

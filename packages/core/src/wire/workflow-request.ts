@@ -630,7 +630,9 @@ function nearMissesInBranch(fields: Fields, at: string): readonly NearMiss[] {
 /** Of the fields that say where a step stands: without them its order would be lost. */
 function nearMissesInStep(fields: Fields, at: string): readonly NearMiss[] {
   const unknownIn = (from: Fields): string[] =>
-    Object.keys(from).filter((key) => isGiven(from[key]) && !isJobField(key) && (from !== fields || key !== 'depends_on'))
+    Object.keys(from).filter(
+      (key) => isGiven(from[key]) && !isJobField(key) && (from !== fields || key !== 'depends_on'),
+    )
   return [
     ...nearMissesAmong(unknownIn(fields), STEP_NAMES, `${at}.`),
     ...nearMissesAmong(unknownIn(optionsIn(fields)), STEP_NAMES, `${at}.options.`),

@@ -99,9 +99,11 @@ const PAGINATION = resource(
 const CURSOR_PAGINATION = members({ limit: COUNT, has_more: FLAG }, { next_cursor: TEXT })
 const page = (key: string, items: JsonSchema): JsonSchema => members({ [key]: listOf(items), pagination: PAGINATION })
 
+/** What of a request has no effect, or works against itself. */
+const WARNED = { x_warnings: listOf(TEXT) } as const
 /** A job that was enqueued: whole, or by `Prefer: return=minimal` what the caller cannot know. */
 const ENQUEUED: JsonSchema = {
-  anyOf: [JOB, resource('JobReceipt', { id: TEXT, state: STATE }, { deduplicated: TRUE })],
+  anyOf: [JOB, resource('JobReceipt', { id: TEXT, state: STATE }, { deduplicated: TRUE, ...WARNED })],
 }
 const ITEM = members(
   { index: COUNT, status: { enum: ['created', 'existing', 'failed'] } },

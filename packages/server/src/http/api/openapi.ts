@@ -110,7 +110,7 @@ const PREFER: Member = {
   in: 'header',
   required: false,
   description:
-    'With return=minimal each job is answered with its id and state only, and the answer says Preference-Applied (RFC 7240). Other preferences are ignored',
+    'With return=minimal each job is answered with its id, its state and its x_warnings, if there are any, and the answer says Preference-Applied (RFC 7240). Other preferences are ignored',
   schema: { type: 'string' },
 }
 

@@ -1,5 +1,5 @@
 /** `Prefer: return=minimal` (RFC 7240): a caller who has everything already does not want it repeated. */
-import type { Job, Json } from '@curfew/core'
+import { textOfMember, type Job, type Json } from '@curfew/core'
 import { objectOf, type Answer } from './message.ts'
 import type { Call } from './route.ts'
 
@@ -14,7 +14,12 @@ export function prefersMinimal({ request }: Call): boolean {
 /** Says that the preference was followed. */
 export const MINIMAL_APPLIED: NonNullable<Answer['headers']> = { 'Preference-Applied': 'return=minimal' }
 
-/** What the caller cannot know: the id it was given, and where the job stands. */
-export function minimalJob({ id, state }: Job, isExisting = false): Json {
-  return objectOf({ id: `"${id}"`, state: `"${state}"`, deduplicated: isExisting ? 'true' : undefined })
+/** What the caller cannot know: the id it was given, where the job stands, and what of the request has no effect. */
+export function minimalJob({ id, state, body }: Job, isExisting = false): Json {
+  return objectOf({
+    id: `"${id}"`,
+    state: `"${state}"`,
+    deduplicated: isExisting ? 'true' : undefined,
+    x_warnings: body.includes('"x_warnings"') ? textOfMember(`{${body}}`, 'x_warnings') : undefined,
+  })
 }
