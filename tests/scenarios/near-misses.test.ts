@@ -40,6 +40,30 @@ describe('a misspelt limit', () => {
     }
   })
 
+  test.each(['/ojs/v1/jobs/batch', '/ojs/v1/jobs/bulk'])('beside the jobs of %s is told of for all', async (path) => {
+    const jobs = [{ type: 'test.job', args: [] }]
+    const beside = { timeout: 5, options: { timeout: 5 }, defaults: {}, atomicty: 'atomic', totalTimeout: 5 }
+    const own = { customer: 'acme', batch_name: 'first', ttl: null }
+    await lenient()
+    const { status, body } = await server.post(path, { jobs, ...beside, ...own })
+    expect(status).toBeLessThan(300)
+    const told = (body['x_warnings'] as string[]).map((warning) => warning.replace(/ is not .* Did you mean/, ' →'))
+    expect(told).toEqual([
+      'timeout → jobs[].timeout?',
+      'options → jobs[].options?',
+      'defaults → jobs[].options?',
+      'atomicty → atomicity?',
+      'totalTimeout → jobs[].total_timeout?',
+    ])
+    expect((await server.post(path, { jobs, ...own })).body).not.toHaveProperty('x_warnings')
+    await server.close()
+    await strict()
+    expect((await server.post(path, { jobs, ...own })).status).toBeLessThan(300)
+    expectRefusal(await server.post(path, { jobs, timeout: 5 }), 'timeout', 'jobs[].timeout')
+    expectRefusal(await server.post(path, { jobs, atomicty: 'atomic' }), 'atomicty', 'atomicity')
+    expect((await server.get('/ojs/v1/jobs')).body.jobs).toHaveLength(1)
+  })
+
   test('is told of in a minimal answer too, and nothing else is added', async () => {
     await lenient()
     const jobs = [{ type: 'test.job', args: ['"x_warnings"'] }, MISSPELT]

@@ -60,7 +60,7 @@ describe('at enqueue', () => {
         { type: 'b', args: [], meta: { x: 1 } },
       ],
     })
-    expect(drained(readBatch(source, JSON.parse(source), NOON, 'acme')).map(({ tenant }) => tenant)).toEqual([
+    expect(drained(readBatch(source, JSON.parse(source), NOON, 'acme')).entries.map(({ tenant }) => tenant)).toEqual([
       'acme',
       'acme',
     ])

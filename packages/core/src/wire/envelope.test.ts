@@ -321,7 +321,7 @@ describe('what is given back', () => {
 })
 
 describe('batches', () => {
-  const batch = (body: string): EnqueueRequest[] => drained(readBatch(body, JSON.parse(body), NOON))
+  const batch = (body: string): readonly EnqueueRequest[] => drained(readBatch(body, JSON.parse(body), NOON)).entries
 
   test('every entry is a request of its own, cut out as it was written', () => {
     const requests = batch('{"jobs":[{"type":"a","args":[1.0]}, {"type":"b","args":[],"x":2}]}')

@@ -16,7 +16,7 @@ import {
 import { FEW_FIELDS, fewFields, fewMembersOf } from './few-fields.ts'
 import { isUuidV7, UUID_V7 } from '../ids.ts'
 import type { Fragment, Job, Json, Parent } from '../job/job.ts'
-import { DEEPEST, depthExceeds, elementsOf, textOfMember, membersOf, type Member } from './json-text.ts'
+import { DEEPEST, depthExceeds, elementsOf, membersOf, type Member } from './json-text.ts'
 import {
   limitShapes,
   limitsNamed,
@@ -189,13 +189,14 @@ const NAMES = vocabulary(
   JOB_ALIASES,
 )
 /** At the top there are options as well: by another name, everything in them would have no effect. */
-const TOP_NAMES = vocabulary([...NAMES.names, 'options'], {
+const TOP_ALIASES: Readonly<Record<string, string>> = {
   ...JOB_ALIASES,
   config: 'options',
   job_options: 'options',
   opts: 'options',
   settings: 'options',
-})
+}
+const TOP_NAMES = vocabulary([...NAMES.names, 'options'], TOP_ALIASES)
 const LIMIT_KEYS = [...Object.keys(limitShapes()), ON_TIMEOUT_FIELD]
 const LARGEST_META = 65_536
 export const MOST_IN_BATCH = 10_000
@@ -496,6 +497,13 @@ function optional<T>(shape: Shape<T>, value: unknown, at: string): T | undefined
   return isGiven(value) ? shape.read(value, at) : undefined
 }
 
+/** A request that brings many jobs, as it was read. */
+export interface Many<Entry> {
+  readonly entries: readonly Entry[]
+  /** Fields beside `jobs` that belong into the jobs, or are nearly those of the request. */
+  readonly nearMisses: readonly NearMiss[]
+}
+
 /** The entries of a batch, each as its own request. A refusal names the entry. Yields between pieces of work. */
 export function* readBatch(
   source: string,
@@ -503,7 +511,7 @@ export function* readBatch(
   now: Instant,
   tenant: string | null = null,
   strict = false,
-): Generator<void, EnqueueRequest[]> {
+): Generator<void, Many<EnqueueRequest>> {
   const entries = list(anything(), 1, MOST_IN_BATCH).read(jobsIn(fields), 'jobs')
   return yield* readEach(source, entries, { now, tenant, strict }, (error, index) => {
     throw atIndex(error, index)
@@ -517,7 +525,7 @@ export function* readBulk(
   now: Instant,
   tenant: string | null = null,
   strict = false,
-): Generator<void, (EnqueueRequest | OjsError)[]> {
+): Generator<void, Many<EnqueueRequest | OjsError>> {
   const entries = list(anything(), 1, Infinity).read(jobsIn(fields), 'jobs')
   if (entries.length > MOST_IN_BULK) {
     throw new OjsError(
@@ -540,8 +548,11 @@ function* readEach<Refused>(
   entries: readonly unknown[],
   { now, tenant, strict }: { readonly now: Instant; readonly tenant: string | null; readonly strict: boolean },
   refused: (error: unknown, index: number) => Refused,
-): Generator<void, (EnqueueRequest | Refused)[]> {
-  const texts = elementsOf(textOfMember(source, 'jobs') ?? '[]')
+): Generator<void, Many<EnqueueRequest | Refused>> {
+  const members = fewMembersOf(source, '')
+  const nearMisses = nearMissesBesideJobs(members)
+  if (strict) refuseNearMisses(nearMisses)
+  const texts = elementsOf(members.get('jobs')?.value ?? '[]')
   const read: (EnqueueRequest | Refused)[] = []
   const share = new ReadShare()
   for (const [index, entry] of entries.entries()) {
@@ -555,7 +566,27 @@ function* readEach<Refused>(
       read.push(refused(error, index))
     }
   }
-  return read
+  return { entries: read, nearMisses }
+}
+
+/** The fields of a request that brings many jobs. */
+const MANY_FIELDS = ['jobs', 'atomicity', 'idempotency_key']
+/** Beside `jobs`, a field of a job has no effect: each job has its own. */
+const MANY_NAMES = vocabulary(MANY_FIELDS, {
+  atomic: 'atomicity',
+  ...Object.fromEntries(
+    [
+      ...Object.keys(JOB_FIELDS).map((name) => [name, name] as const),
+      ...Object.entries(TOP_ALIASES),
+      ...['defaults', 'default_options', 'job_defaults'].map((name) => [name, 'options'] as const),
+    ].map(([name, meant]) => [name, `jobs[].${meant}`] as const),
+  ),
+})
+
+function nearMissesBesideJobs(members: ReadonlyMap<string, Member>): readonly NearMiss[] {
+  const unknown: string[] = []
+  for (const { key, value } of members.values()) if (!MANY_FIELDS.includes(key) && value !== 'null') unknown.push(key)
+  return nearMissesAmong(unknown, MANY_NAMES)
 }
 
 function jobsIn(fields: unknown): unknown {

@@ -170,8 +170,8 @@ describe('a field of an enqueue', () => {
       { type: 'a', args: [] },
       { type: 'a', args: [], ttl: 5 },
     ]
-    const requests = drained(readBatch(JSON.stringify({ jobs }), { jobs }, instant(0)))
-    expect(requests.map(({ nearMisses }) => nearMisses)).toEqual([[], [{ field: 'ttl', nearest: 'enqueue_ttl' }]])
+    const { entries } = drained(readBatch(JSON.stringify({ jobs }), { jobs }, instant(0)))
+    expect(entries.map(({ nearMisses }) => nearMisses)).toEqual([[], [{ field: 'ttl', nearest: 'enqueue_ttl' }]])
   })
 })
 

@@ -109,7 +109,7 @@ const ITEM = members(
   { index: COUNT, status: { enum: ['created', 'existing', 'failed'] } },
   { job: ENQUEUED, error: OBJECT },
 )
-const BULK = resource('BulkResult', { total: COUNT, succeeded: COUNT, failed: COUNT, items: listOf(ITEM) })
+const BULK = resource('BulkResult', { total: COUNT, succeeded: COUNT, failed: COUNT, items: listOf(ITEM) }, WARNED)
 const ACTED = resource(
   'BulkActionResult',
   { total_matched: COUNT, skipped: COUNT, items: listOf(members({ index: COUNT, job_id: TEXT, status: TEXT })) },
@@ -276,7 +276,7 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'GET /metrics': { body: null, media: 'text/plain' },
 
   'POST /ojs/v1/jobs': json(members({ job: JOB }, { deduplicated: TRUE })),
-  'POST /ojs/v1/jobs/batch': json(members({ jobs: listOf(ENQUEUED), count: COUNT })),
+  'POST /ojs/v1/jobs/batch': json(members({ jobs: listOf(ENQUEUED), count: COUNT }, WARNED)),
   'POST /ojs/v1/jobs/plan': json(
     members({ limits: LIMITS, wins: listOf(OBJECT), attempts: listOf(OBJECT), warnings: listOf(TEXT) }),
   ),

@@ -2,14 +2,17 @@
 import {
   anything,
   ENQUEUE_SHAPE,
+  FEW_FIELDS,
   list,
   MAX_VALUES_OF_MANY,
   MOST_IN_BULK,
+  nearMissWarnings,
   object,
   OjsError,
   oneOf,
   readBulk,
   renderJob,
+  ruled,
   text,
   type EnqueueRequest,
   type Json,
@@ -35,9 +38,9 @@ const ENTRY_SHAPE: Shape<unknown> = {
   json: { anyOf: [ENQUEUE_SHAPE.json, { description: 'Anything else is refused by itself' }] },
   read: (value) => value,
 }
-const BULK_SHAPE = object(
-  { jobs: list(ENTRY_SHAPE, 1, MOST_IN_BULK), ...FIELDS, atomicity: oneOf('partial') },
-  { required: ['jobs'] },
+const BULK_SHAPE = ruled(
+  object({ jobs: list(ENTRY_SHAPE, 1, MOST_IN_BULK), ...FIELDS, atomicity: oneOf('partial') }, { required: ['jobs'] }),
+  FEW_FIELDS,
 )
 /** A job of the wrong form is refused by itself. */
 const ENVELOPE_SHAPE = object({ jobs: anything(), ...FIELDS })
@@ -61,7 +64,8 @@ export const BULK_ROUTES: readonly Route[] = [
       const { host, settings } = call.engine
       const reading = readBulk(call.text, call.json, call.engine.now(), tenantOf(call), settings.strict)
       const read = inPieces(host, reading)
-      const entries = read instanceof Promise ? await read : read
+      const { entries, nearMisses } = read instanceof Promise ? await read : read
+      const warnings = nearMissWarnings(nearMisses)
       const requests = entries.filter((entry): entry is EnqueueRequest => !(entry instanceof OjsError))
       const outcomes = requests.length === 0 ? [] : await enqueueEach(call.engine, requests)
       const all = inOrder(entries, outcomes)
@@ -77,6 +81,7 @@ export const BULK_ROUTES: readonly Route[] = [
           items: arrayOf(
             await inTurns(host, all, (outcome, index) => itemView(outcome, index, call.requestId, isMinimal)),
           ),
+          x_warnings: warnings.length === 0 ? undefined : JSON.stringify(warnings),
         }),
       }
     },

@@ -3,12 +3,14 @@ import {
   badField,
   ENQUEUE_SHAPE,
   explain as explainJob,
+  FEW_FIELDS,
   flag,
   isTerminal,
   JOB_QUERY_SHAPES,
   list,
   MAX_VALUES_OF_MANY,
   MOST_IN_BATCH,
+  nearMissWarnings,
   notFound,
   object,
   OjsError,
@@ -19,6 +21,7 @@ import {
   readJobQuery,
   renderJob,
   retryHistory,
+  ruled,
   seconds,
   text,
   UUID_V7,
@@ -48,7 +51,7 @@ export const CURSOR = text({ pattern: UUID_V7, expected: 'a next_cursor from an 
 
 const RESULT_QUERY = { wait: flag(), timeout: upTo(1, 300) } as const
 
-const BATCH_SHAPE = object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BATCH) }, { required: ['jobs'] })
+const BATCH_SHAPE = ruled(object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BATCH) }, { required: ['jobs'] }), FEW_FIELDS)
 
 /** The parameters of a list of jobs. */
 export const LIST_QUERY = { ...JOB_QUERY_SHAPES, cursor: text(), ...PAGES } as const
@@ -98,7 +101,9 @@ export const JOB_ROUTES: readonly Route[] = [
       const { strict } = engine.settings
       const reading = readBatch(call.text, call.json, engine.now(), tenantOf(call), strict)
       const read = inPieces(engine.host, reading)
-      const command = enqueueBatch(engine, read instanceof Promise ? await read : read)
+      const { entries, nearMisses } = read instanceof Promise ? await read : read
+      const warnings = nearMissWarnings(nearMisses)
+      const command = enqueueBatch(engine, entries)
       const all = await whenThereIsRoom(engine, command, patienceOf(call))
       const pressure = all.findLast((enqueued) => enqueued.pressure !== null)?.pressure ?? null
       const isMinimal = prefersMinimal(call)
@@ -106,7 +111,11 @@ export const JOB_ROUTES: readonly Route[] = [
       return {
         status: 201,
         headers: { ...(pressure === null ? {} : underPressure(pressure)), ...(isMinimal ? MINIMAL_APPLIED : {}) },
-        body: objectOf({ jobs: arrayOf(await inTurns(engine.host, all, view)), count: String(all.length) }),
+        body: objectOf({
+          jobs: arrayOf(await inTurns(engine.host, all, view)),
+          count: String(all.length),
+          x_warnings: warnings.length === 0 ? undefined : JSON.stringify(warnings),
+        }),
       }
     },
   },
