@@ -331,6 +331,49 @@ describe('a visibility_timeout longer than the timeout', () => {
     ])
   })
 
+  test('is told of by a workflow, for steps that start now and later', async () => {
+    await lenient()
+    const plain = { type: 'test.job', args: [] }
+    const { status, body } = await server.post('/ojs/v1/workflows', {
+      type: 'chain',
+      steps: [
+        asked,
+        plain,
+        { type: 'group', options: { timeout: 10 }, jobs: [plain, { ...plain, visibility_timeout: 60 }] },
+      ],
+    })
+    expect(status).toBe(201)
+    const [first = '', second = '', ...more] = body['x_warnings'] as string[]
+    expect([first.replace('Step 0: ', ''), second.replace('Step 2/1: ', '')]).toEqual([
+      expect.stringMatching(WARNING),
+      expect.stringMatching(WARNING),
+    ])
+    expect(more).toEqual([])
+    const many = await server.post('/ojs/v1/workflows', {
+      type: 'group',
+      jobs: Array.from({ length: 30 }, () => asked),
+    })
+    expect(many.body['x_warnings']).toHaveLength(20)
+  })
+
+  test('is told of by a cron entry, also by the limits of its queue', async () => {
+    await lenient()
+    const entry = { name: 'nightly', cron: '0 3 * * *' }
+    const nested = await server.post('/ojs/v1/cron', { ...entry, job_template: asked })
+    expect(nested.body['x_warnings']).toEqual([expect.stringMatching(WARNING)])
+    const again = await server.post('/ojs/v1/cron', { ...entry, ...asked })
+    expect(again.body['x_warnings']).toEqual([expect.stringMatching(WARNING)])
+    const paused = await server.call('PATCH', '/ojs/v1/cron/nightly', { enabled: false })
+    expect(paused.body).not.toHaveProperty('x_warnings')
+    await server.call('PUT', '/ojs/v1/admin/queues/slow/config', { default_visibility_timeout: 60 })
+    const options = { queue: 'slow', timeout: 10 }
+    const template = { type: 'test.job', options }
+    const changed = await server.call('PATCH', '/ojs/v1/cron/nightly', { job_template: template })
+    expect(changed.body['x_warnings']).toEqual([expect.stringContaining('(set by the queue)')])
+    const plain = await server.post('/ojs/v1/cron', { ...entry, type: 'test.job' })
+    expect(plain.body).not.toHaveProperty('x_warnings')
+  })
+
   test('is not spoken of when nobody set it, or it is no longer', async () => {
     await lenient()
     for (const visibility of [undefined, 10, 5]) {

@@ -63,12 +63,18 @@ const PLAIN_CLAIM: Claimant = { handler: null, known: true, fetchVisibilityMs: n
  * rarely, or is reserved for longer than an attempt may take. Of a default the log warns once, at the start of the server, not every job.
  */
 export function warningsFor(job: Job, settings: LimitSettings, beatEveryMs: Millis): string[] {
-  const warnings = impossibilities(job)
-  const { heartbeat } = job.limits
-  if (speakerFor(heartbeat) !== 'default') warnings.push(...rarelyHeard(heartbeat, beatEveryMs))
-  warnings.push(...reservedTooLong(job.limits))
+  const warnings = [...impossibilities(job), ...limitWarnings(job.limits, beatEveryMs)]
   if (totalAt(job) !== null) warnings.push(...shortened(job, settleAtClaim(job.limits, PLAIN_CLAIM, settings)))
   return warnings
+}
+
+/** Of limits alone, whenever their job begins: for cron entries, and steps whose turn comes later. */
+export function limitWarnings(limits: Job['limits'], beatEveryMs: Millis): string[] {
+  const { heartbeat } = limits
+  return [
+    ...(speakerFor(heartbeat) === 'default' ? [] : rarelyHeard(heartbeat, beatEveryMs)),
+    ...reservedTooLong(limits),
+  ]
 }
 
 function rarelyHeard(heartbeat: Limit | null, beatEveryMs: Millis): string[] {

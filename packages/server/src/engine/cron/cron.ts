@@ -13,6 +13,7 @@ import {
   cronTriggered,
   fired,
   isDue,
+  nearMissWarnings,
   notFound,
   OjsError,
   overlapVerdict,
@@ -23,47 +24,56 @@ import {
   type CronAsked,
   type Instant,
   type Job,
-  type NearMiss,
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
 import { calendar } from './calendar.ts'
 import { decideEach, type Command, type Outcome } from '../kernel/corridor.ts'
 import type { Engine } from '../kernel/engine.ts'
-import { enqueue } from '../jobs/enqueue.ts'
+import { enqueue, laterWarnings } from '../jobs/enqueue.ts'
 import type { Needs, Unit } from '../kernel/unit.ts'
 
-/** An entry as it is stored, and what of the request has no effect. */
+/** An entry as it is stored, and what of the request has no effect, or works against itself. */
 export interface Written {
   readonly cron: Cron
-  readonly nearMisses: readonly NearMiss[]
+  readonly warnings: readonly string[]
 }
 
-export function registerCron(asked: CronAsked): Command<Written & { readonly isNew: boolean }> {
+export function registerCron(engine: Engine, asked: CronAsked): Command<Written & { readonly isNew: boolean }> {
   return {
     name: 'cron',
     needs: needsEntry(asked.name),
-    run: (unit) => {
+    run: async (unit) => {
       const before = unit.doc(CRON, asked.name)
       if (before !== null && asked.tenant !== null && before.tenant !== asked.tenant)
         throw new OjsError('conflict', 'An entry with this name exists already, and belongs to somebody else.', {
           details: { field: 'name' },
         })
       const cron = put(unit, before, registered(before, asked, calendar, unit.now))
-      return { cron, nearMisses: asked.nearMisses, isNew: before === null }
+      const warnings = [...nearMissWarnings(asked.nearMisses), ...(await limitsWarnedOf(engine, unit, cron))]
+      return { cron, warnings, isNew: before === null }
     },
   }
 }
 
-export function patchCron({ settings }: Engine, name: string, text: string, sent: unknown): Command<Written> {
+export function patchCron(engine: Engine, name: string, text: string, sent: unknown): Command<Written> {
   return {
     name: 'cron',
     needs: needsEntry(name),
-    run: (unit) => {
+    run: async (unit) => {
       const before = found(unit, name)
-      const asked = readPatch(before, text, sent, unit.now, settings.strict)
-      return { cron: put(unit, before, registered(before, asked, calendar, unit.now)), nearMisses: asked.nearMisses }
+      const asked = readPatch(before, text, sent, unit.now, engine.settings.strict)
+      const cron = put(unit, before, registered(before, asked, calendar, unit.now))
+      // A template that was kept is not read again: an entry can be switched off whatever it holds.
+      const ofLimits = cron.template === before.template ? [] : await limitsWarnedOf(engine, unit, cron)
+      return { cron, warnings: [...nearMissWarnings(asked.nearMisses), ...ofLimits] }
     },
   }
+}
+
+async function limitsWarnedOf(engine: Engine, unit: Unit, cron: Cron): Promise<readonly string[]> {
+  const needs = { queues: [cron.queue], types: [cron.type] }
+  if (unit.misses(needs)) await unit.load(needs)
+  return laterWarnings(engine, unit, requestOf(cron, unit.now, unit.now, true))
 }
 
 /** Jobs it has fired go on. */

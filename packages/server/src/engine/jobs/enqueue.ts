@@ -13,6 +13,7 @@ import {
   isDue,
   isTerminal,
   isWorkflowOver,
+  limitWarnings,
   uuidV7,
   warningsFor,
   WORKFLOW,
@@ -325,6 +326,11 @@ function limitsFor(engine: Engine, unit: Unit, request: EnqueueRequest): Limits 
   })
   if (queue !== null) lastSettled.set(queue, { asked, type, limits })
   return limits
+}
+
+/** What is to be said of the limits of a job that is made later. Its queue and type must have been loaded. */
+export function laterWarnings(engine: Engine, unit: Unit, request: EnqueueRequest): readonly string[] {
+  return limitWarnings(limitsFor(engine, unit, request), engine.settings.heartbeatIntervalMs)
 }
 
 function nearer(a: Ceiling | null, b: Ceiling | null): Ceiling | null {

@@ -25,7 +25,7 @@ import {
   type WorkflowStep,
 } from '@curfew/core'
 import type { Command } from '../kernel/corridor.ts'
-import { ceilingFor, docsOf, enqueueAmong, needsOf, NO_PARENT, type Above } from '../jobs/enqueue.ts'
+import { ceilingFor, docsOf, enqueueAmong, laterWarnings, needsOf, NO_PARENT, type Above } from '../jobs/enqueue.ts'
 import type { Engine } from '../kernel/engine.ts'
 import { follow } from '../kernel/followers.ts'
 import type { Unit } from '../kernel/unit.ts'
@@ -79,17 +79,24 @@ export function createWorkflow(
       })
       const steps = flow.steps()
       unit.addDoc(WORKFLOW, id, flow.workflow)
+      const warnings: string[] = []
       for (const step of steps) {
         const pause = unit.pace.step()
         if (pause !== undefined) await pause
         unit.addDoc(STEP, stepDocId(id, step.number), step)
+        const asked = request.requests.get(step.number)
+        if (asked === undefined || warnings.length >= MAX_STEP_WARNINGS) continue
+        for (const warning of laterWarnings(engine, unit, asked)) warnings.push(`Step ${step.path}: ${warning}`)
       }
       for (const event of flow.events) unit.emit(event)
       const tree: Tree = { workflow: flow.workflow, steps, jobs }
-      return { tree, warnings: [...nearMissWarnings(request.nearMisses), ...given.warnings] }
+      return { tree, warnings: [...nearMissWarnings(request.nearMisses), ...given.warnings, ...warnings] }
     },
   }
 }
+
+/** Steps of one workflow are mostly alike: more warnings would only repeat these. */
+const MAX_STEP_WARNINGS = 20
 
 function unread({ path }: WorkflowStep): never {
   throw broken(`step ${path} starts without having been read`)

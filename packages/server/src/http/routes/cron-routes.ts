@@ -7,7 +7,6 @@ import {
   cronExecution,
   flag,
   iso,
-  nearMissWarnings,
   notFound,
   preview,
   readCron,
@@ -38,11 +37,11 @@ function view(cron: Cron, more: Readonly<Record<string, Json>> = {}): Json {
 }
 
 /** The answer to one who wrote it. */
-function written({ cron, nearMisses }: Written): Json {
-  if (nearMisses.length === 0) return view(cron)
-  const warnings = JSON.stringify(nearMissWarnings(nearMisses))
-  const rendered = `${renderCron(cron).slice(0, -1)},"x_warnings":${warnings}}`
-  return objectOf({ x_warnings: warnings, cron: rendered, cron_job: rendered })
+function written({ cron, warnings }: Written): Json {
+  if (warnings.length === 0) return view(cron)
+  const told = JSON.stringify(warnings)
+  const rendered = `${renderCron(cron).slice(0, -1)},"x_warnings":${told}}`
+  return objectOf({ x_warnings: told, cron: rendered, cron_job: rendered })
 }
 
 async function find(call: Call): Promise<Cron> {
@@ -89,7 +88,7 @@ export const CRON_ROUTES: readonly Route[] = [
     handle: async (call) => {
       const { engine } = call
       const asked = readCron(call.text, call.json, engine.now(), tenantOf(call), engine.settings.strict)
-      const { isNew, ...entry } = await engine.run(registerCron(asked))
+      const { isNew, ...entry } = await engine.run(registerCron(engine, asked))
       if (!isNew) return { body: written(entry) }
       return { status: 201, headers: { Location: `/ojs/v1/cron/${entry.cron.name}` }, body: written(entry) }
     },
