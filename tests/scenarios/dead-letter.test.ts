@@ -31,6 +31,31 @@ test('the list shows its members newest first, whole, filtered and paged', async
   expect(await server.metric('ojs_dead_letter_depth', { queue: 'a' })).toBe(2)
 })
 
+test('the list takes the filters of job lists, and shows no other discarded job', async () => {
+  const server = await TestServer.open()
+  const oops = await deadLetter(server, { queue: 'a', tags: ['x'], meta: { customer: '42' } })
+  await server.advance(1_000)
+  const { id: other } = await server.start({ retry: DEAD })
+  await server.nack(other, { type: 'Other', message: 'broken' })
+  const { id: discarded } = await server.start({ retry: { max_attempts: 1 } })
+  await server.nack(discarded, { type: 'Oops', message: 'broken' })
+  const later = await deadLetter(server)
+  const listed = async (query: string): Promise<string[]> =>
+    (await server.get(`/ojs/v1/dead-letter?${query}`)).body.jobs.map(({ id }) => id)
+  expect(await listed('error_type=Oops')).toEqual([later, oops])
+  expect(await listed('error_type=Oops&queue=a')).toEqual([oops])
+  expect(await listed('tag=x')).toEqual([oops])
+  expect(await listed('meta={"customer":"42"}')).toEqual([oops])
+  expect(await listed(`since=${at(500)}`)).toEqual([later, other])
+  expect(await listed(`until=${at(500)}`)).toEqual([oops])
+  expect((await server.get('/ojs/v1/admin/dead-letter?error_type=Other')).body.items).toMatchObject([{ id: other }])
+  const { jobs, pagination } = (await server.get('/ojs/v1/dead-letter?error_type=Oops&limit=1')).body
+  expect([jobs[0]?.id, pagination]).toMatchObject([later, { has_more: true, total: 2 }])
+  expect(await listed(`error_type=Oops&cursor=${String(pagination['next_cursor'])}`)).toEqual([oops])
+  for (const query of ['state=discarded', 'error_typ=Oops', 'queue=', 'cursor=1', 'meta=1'])
+    expect((await server.get(`/ojs/v1/dead-letter?${query}`)).status, query).toBe(400)
+})
+
 test('a discarded job that is no member is not found there', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ retry: { max_attempts: 1 } })

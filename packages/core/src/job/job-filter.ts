@@ -115,6 +115,7 @@ export const JOB_QUERY_SHAPES = {
   state: text({ min: 1, pattern: SOME_STATES, expected: `one of ${JOB_STATES.join(', ')}, or several with commas` }),
   meta: text({ min: 1, expected: 'a JSON object' }),
 } as const
+export const DEAD_LETTER_QUERY_SHAPES = { ...COMMON, meta: JOB_QUERY_SHAPES.meta } as const
 
 export function readJobFilter(value: unknown, at = 'filter'): JobFilter {
   const read = JOB_FILTER_SHAPE.read(value, at)
@@ -138,12 +139,20 @@ export function readDeadLetterFilter(value: unknown, at = 'filter'): JobFilter {
 
 /** `parameter`: the value of a parameter by its name; null: it was not sent. */
 export function readJobQuery(parameter: (name: string) => string | null): JobFilter {
+  return readJobFilter(fieldsOf(JOB_QUERY_SHAPES, parameter), '')
+}
+
+export function readDeadLetterQuery(parameter: (name: string) => string | null): JobFilter {
+  return readDeadLetterFilter(fieldsOf(DEAD_LETTER_QUERY_SHAPES, parameter), '')
+}
+
+function fieldsOf(shapes: object, parameter: (name: string) => string | null): Fields {
   const fields: Record<string, unknown> = {}
-  for (const name of Object.keys(JOB_QUERY_SHAPES)) {
+  for (const name of Object.keys(shapes)) {
     const value = parameter(name)
     if (value !== null) fields[name] = valueOf(name, value)
   }
-  return readJobFilter(fields, '')
+  return fields
 }
 
 function valueOf(name: string, value: string): unknown {

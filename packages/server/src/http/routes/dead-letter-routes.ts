@@ -1,24 +1,61 @@
 /** The dead-letter list: read, retry, delete; for the data plane and, in its own shapes, for administrators. */
-import { notFound, object, OVERRIDE_SHAPE, QUEUE_SHAPE, renderJob, TYPE_SHAPE } from '@curfew/core'
+import {
+  DEAD_LETTER_QUERY_SHAPES,
+  meansAll,
+  notFound,
+  object,
+  OVERRIDE_SHAPE,
+  readCursor,
+  readDeadLetterQuery,
+  renderJob,
+  text,
+  type Fields,
+  type Job,
+} from '@curfew/core'
 import { deleteJob, retryDead } from '../../engine/jobs/dead-letter.ts'
+import { countSelected, selectJobs } from '../../engine/jobs/job-list.ts'
 import { jobAnswer } from '../shapes/job-view.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'
 import { PAGES } from '../api/query.ts'
-import { bodyOf, pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from '../api/route.ts'
+import {
+  bodyOf,
+  listPaginationOf,
+  pagingOf,
+  paginationOf,
+  param,
+  tenantOf,
+  type Call,
+  type Route,
+} from '../api/route.ts'
 
-const QUERY = { queue: QUEUE_SHAPE, type: TYPE_SHAPE, ...PAGES } as const
+const QUERY = { ...DEAD_LETTER_QUERY_SHAPES, cursor: text(), ...PAGES } as const
 
 async function deadLetters(call: Call, byDefault: number, key: 'jobs' | 'items'): Promise<Answer> {
-  const paging = pagingOf(call, byDefault)
-  const { queue = null, type = null } = queryOf(call, QUERY)
-  const filter = { queue, type, tenant: tenantOf(call) }
-  const { jobs, total } = await call.engine.read((reads) => reads.deadLetters(filter, paging))
+  const { jobs, pagination } = await selectDeadLetters(call, byDefault)
   return {
     body: objectOf({
       [key]: arrayOf(jobs.map((job) => renderJob(job))),
-      pagination: JSON.stringify(paginationOf(paging, total, jobs.length)),
+      pagination: JSON.stringify(pagination),
     }),
   }
+}
+
+/** By queue and type there is a list of dead letters alone; whatever else is asked for is looked up as in any list of jobs. */
+async function selectDeadLetters(
+  call: Call,
+  byDefault: number,
+): Promise<{ readonly jobs: readonly Job[]; readonly pagination: Fields }> {
+  const { engine } = call
+  const paging = pagingOf(call, byDefault)
+  const filter = { ...readDeadLetterQuery((name) => call.query.texts.get(name) ?? null), tenant: tenantOf(call) }
+  if (paging.cursor === null && meansAll({ ...filter, queue: null, type: null, states: [] })) {
+    const { jobs, total } = await engine.read((reads) => reads.deadLetters(filter, paging))
+    return { jobs, pagination: paginationOf(paging, total, jobs.length) }
+  }
+  const cursor = paging.cursor === null ? null : readCursor(paging.cursor, filter)
+  const page = await selectJobs(engine, filter, cursor, paging)
+  const count = await countSelected(engine, filter, cursor, paging, page)
+  return { jobs: page.jobs, pagination: listPaginationOf(paging, count, page) }
 }
 
 async function deadLetter(call: Call): Promise<string> {
