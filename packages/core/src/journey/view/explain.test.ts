@@ -45,6 +45,34 @@ test('a state that the deadline cut off lasted until then', () => {
   expect(text).toContain('ended in approve: ORDER_TIMEOUT. Its 30 s were up, decided 3 ms after the deadline.')
 })
 
+test('a state that the run left less time than its limit is shown with that length, and what clamped it', () => {
+  const end = anEnd('Timeout', { terminatedAtState: 'call' })
+  const limits = [millis(500), millis(10_000)] as const
+  const run = anEndedRun('Timeout', 1_002, {
+    limitMs: millis(1_000),
+    end,
+    trail: [
+      aVisit('ask', 'wait', 0, 9, { limitMs: limits[0] }),
+      aVisit('call', 'task', 9, null, { limitMs: limits[1] }),
+    ],
+  })
+  const { states, text } = explainRun(run, later(99_000))
+  expect(states[0]).toMatchObject({ limitMs: 500, effectiveMs: 500 })
+  expect(states[0]).not.toHaveProperty('clampedBy')
+  expect(states[1]).toMatchObject({ limitMs: 10_000, effectiveMs: 991, clampedBy: 'maxDurationSec' })
+  expect(text).toMatch(/ask \(wait\) took 9 ms, 0\.9 % of the budget, of at most 500 ms$/m)
+  expect(text).toMatch(
+    /call \(task\) took 993 ms, 99\.3 % of the budget, of at most 991 ms: the run left no more of 10 s$/m,
+  )
+})
+
+test('a limit that is just what the run has left is not clamped', () => {
+  const trail = [aVisit('call', 'task', 20_000, null, { limitMs: millis(10_000) })]
+  const { states } = explainRun(aRun({ trail }), later(21_000))
+  expect(states[0]).toMatchObject({ limitMs: 10_000, effectiveMs: 10_000 })
+  expect(states[0]).not.toHaveProperty('clampedBy')
+})
+
 test('a deadline that passed while the server was down is told with its downtime', () => {
   const run = aRun({ trail: [aVisit('load', 'task', 0, null)] })
   const ended = expireRun(run, later(37_005), instant(later(37_000)))?.run

@@ -23,8 +23,12 @@ export interface StateSpan {
   readonly durationMs: number
   /** Its part of the budget, from 0 to 1. */
   readonly share: number
-  /** Its own limit, if it has one. */
+  /** Its own limit, if it has one; of a call: of each attempt. */
   readonly limitMs?: number
+  /** The smaller of its own limit and what the run had left when it was entered. */
+  readonly effectiveMs?: number
+  /** What left less than its own limit: the length of the whole run. */
+  readonly clampedBy?: 'maxDurationSec'
   /** Why it was left, where that needs saying. */
   readonly note?: string
   /** Members of the context that it wrote, with secrets masked. */
@@ -96,7 +100,8 @@ export function explainRun(run: Run, now: Instant): RunExplanation {
   }
 }
 
-function spanOf({ startedAt, limitMs, end }: Run, visit: Visit, until: Instant): StateSpan {
+function spanOf(run: Run, visit: Visit, until: Instant): StateSpan {
+  const { startedAt, limitMs, end } = run
   // A state the run never left was left when the run ended.
   const to = visit.to ?? (end === null ? null : until)
   const durationMs = elapsed(visit.from, to ?? until)
@@ -109,10 +114,21 @@ function spanOf({ startedAt, limitMs, end }: Run, visit: Visit, until: Instant):
     startsAfterMs: elapsed(startedAt, visit.from),
     durationMs,
     share: limitMs === 0 ? 0 : Math.round((durationMs / limitMs) * 10_000) / 10_000,
-    ...(visit.limitMs === null ? {} : { limitMs: visit.limitMs }),
+    ...boundOf(run, visit),
     ...(visit.note === null ? {} : { note: visit.note }),
     ...wroteOf(visit),
   }
+}
+
+function boundOf(
+  { deadlineAt }: Run,
+  { limitMs, from }: Visit,
+): Pick<StateSpan, 'limitMs' | 'effectiveMs' | 'clampedBy'> {
+  if (limitMs === null) return {}
+  const leftMs = elapsed(from, deadlineAt)
+  return leftMs < limitMs
+    ? { limitMs, effectiveMs: leftMs, clampedBy: 'maxDurationSec' }
+    : { limitMs, effectiveMs: limitMs }
 }
 
 function endingOf(run: Run, end: End, endedAt: Instant): NonNullable<RunExplanation['ending']> {
@@ -146,12 +162,24 @@ function inWords(run: Run, states: readonly StateSpan[], until: Instant): string
   return lines.join('\n')
 }
 
-function sentence({ state, type, durationMs, share, limitMs, to, note }: StateSpan): string {
+function sentence(span: StateSpan): string {
+  const { state, type, durationMs, share, effectiveMs, to, note } = span
+  const clamp = clampInWords(span)
   // How long a timer takes is what it is, not what it may.
-  const limit = limitMs === undefined || type === 'timer' ? '' : `, of at most ${readableDuration(limitMs)}`
+  const limit =
+    effectiveMs === undefined || type === 'timer'
+      ? ''
+      : `, of at most ${readableDuration(effectiveMs)}${clamp === '' ? '' : `: ${clamp}`}`
   const took = to === undefined ? 'there for' : 'took'
   const why = note === undefined ? '' : ` (${note})`
   return `${state} (${type}) ${took} ${readableDuration(durationMs)}, ${percent(share)} of the budget${limit}${why}`
+}
+
+/** Why a state may take less than its own limit; empty: it may take all of it. */
+export function clampInWords({ type, limitMs, clampedBy }: StateSpan): string {
+  return limitMs === undefined || clampedBy === undefined || type === 'timer'
+    ? ''
+    : `the run left no more of ${readableDuration(limitMs)}`
 }
 
 function endWords(run: Run, until: Instant): string[] {

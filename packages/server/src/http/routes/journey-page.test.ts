@@ -26,6 +26,19 @@ describe('the page of a run', () => {
     expect(page).toContain('<strong>ORDER_TIMEOUT</strong> screening took longer than 30 s')
   })
 
+  test('draws a state as long as the run let it be, and names the limit that this cut', () => {
+    const trail = [
+      aVisit('load', 'task', 0, 10_000, { limitMs: millis(10_000) }),
+      aVisit('call', 'task', 10_000, null, { limitMs: millis(86_400_000) }),
+    ]
+    const page = pageOf(anEndedRun('Timeout', 30_000, { trail, end: anEnd('Timeout') }))
+    expect(page).toContain('10 s<small>of 10 s</small>')
+    expect(page).toContain('20 s<small>of 20 s</small>')
+    expect(page.match(/the run left no more of [\w ]+/g)).toEqual(['the run left no more of 1 d'])
+    // It ends at the deadline, not at the end of the axis.
+    expect(page).toContain('<rect class="limit" x="323.6" width="647.2"')
+  })
+
   test('asks for itself again while the run goes on, and not afterwards', () => {
     expect(pageOf(aRun())).toContain('http-equiv="refresh"')
     expect(pageOf(anEndedRun('Success', 1_000))).not.toContain('refresh')

@@ -5,6 +5,7 @@
  * Everything that comes from a definition or from data is escaped. Data has its secrets masked (core/journey/view/history.ts).
  */
 import {
+  clampInWords,
   LIMITED_BY,
   readableDuration,
   runLateness,
@@ -160,14 +161,16 @@ function axisMarks({ ms, deadline }: Axis): string {
 function rowOf(span: StateSpan, axis: Axis): string {
   const depth = span.state.split('/').length - 1
   const [from, length] = [span.startsAfterMs / axis.ms, span.durationMs / axis.ms]
-  const limit = span.limitMs === undefined ? '' : rect('limit', from, Math.min(1 - from, span.limitMs / axis.ms), 1, 12)
+  const { effectiveMs } = span
+  const limit = effectiveMs === undefined ? '' : rect('limit', from, Math.min(1 - from, effectiveMs / axis.ms), 1, 12)
   const deadline =
     axis.deadline === null
       ? ''
       : `<line class="deadline" x1="${units(axis.deadline)}" x2="${units(axis.deadline)}" y1="0" y2="14"/>`
-  const note = span.note === undefined ? '' : ` <em>${escape(span.note)}</em>`
+  const notes = [span.note ?? '', clampInWords(span)].filter((text) => text !== '')
+  const note = notes.length === 0 ? '' : ` <em>${escape(notes.join('; '))}</em>`
   const own =
-    span.limitMs === undefined || span.type === 'timer' ? '' : `<small>of ${readableDuration(span.limitMs)}</small>`
+    effectiveMs === undefined || span.type === 'timer' ? '' : `<small>of ${readableDuration(effectiveMs)}</small>`
   const label = `${span.to === undefined ? 'since' : 'from'} ${readableDuration(span.startsAfterMs)} for ${readableDuration(span.durationMs)}`
   return `      <tr><th scope="row"><span class="in${String(Math.min(depth, 6))}">${escape(shortOf(span.state))}</span> <small>${escape(span.type)}</small>${note}</th>
         <td class="bar"><svg viewBox="0 0 ${String(WIDTH)} 14" preserveAspectRatio="none" role="img" aria-label="${label}"><rect class="track" width="${String(WIDTH)}" height="14"/>${limit}${rect(`span ${classOf(span)}`, from, Math.max(length, 0.002), 2, 10)}${deadline}</svg></td>
