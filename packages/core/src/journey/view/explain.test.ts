@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { instant, millis } from '../../time/clock.ts'
 import { explainRun } from './explain.ts'
 import { journeyEnded } from './events.ts'
@@ -42,7 +42,9 @@ test('a state that the deadline cut off lasted until then', () => {
   expect(states.at(-1)).toMatchObject({ durationMs: 28_803, to: new Date(later(30_003)).toISOString() })
   expect(ending).toMatchObject({ terminationKind: 'Timeout', overshootMs: 3, error: { code: 'ORDER_TIMEOUT' } })
   expect(ending).not.toHaveProperty('marginMs')
-  expect(text).toContain('ended in approve: ORDER_TIMEOUT. Its 30 s were up, decided 3 ms after the deadline.')
+  expect(text).toContain(
+    'ended in approve: ORDER_TIMEOUT: screening took longer than 30 s. Its 30 s were up, decided 3 ms after the deadline.',
+  )
 })
 
 test('a state that the run left less time than its limit is shown with that length, and what clamped it', () => {
@@ -138,4 +140,26 @@ test('says how many states are not kept any more', () => {
   const explained = explainRun(aRun({ trail: trail.slice(2), omitted: 412 }), later(10_000))
   expect(explained.omitted).toBe(412)
   expect(explained.text).toContain('412 states before these are not kept')
+})
+
+describe('a run that ended by a fault', () => {
+  const reason = 'more than 10000 states were entered without waiting for anything.\nA loop needs a timer.'
+  const end = anEnd('RuntimeError', { error: { code: 'RUNTIME_TOO_MANY_STEPS', reason }, terminatedAtState: 'a' })
+  const loop = [aVisit('a', 'transform', 8_750, 8_751), aVisit('b', 'transform', 8_751, 8_770)]
+
+  test('tells the reason on the line of its ending', () => {
+    const { text } = explainRun(anEndedRun('RuntimeError', 8_770, { end, trail: loop }), later(60_000))
+    expect(text).toContain(
+      'ended in a: RUNTIME_TOO_MANY_STEPS: more than 10000 states were entered without waiting for anything. A loop needs a timer. It ended 21.23 s before the deadline.',
+    )
+    expect(text).not.toContain('Something went wrong')
+  })
+
+  test.each([
+    ['states are not kept', { trail: trail, omitted: 9_801 }],
+    ['the states that are shown took less than half of the time', { trail: loop, omitted: 0 }],
+  ])('does not say where most of the time went when %s', (_, more) => {
+    const { text } = explainRun(anEndedRun('RuntimeError', 9_200, { end, ...more }), later(60_000))
+    expect(text).not.toContain('Most of the time')
+  })
 })

@@ -158,7 +158,7 @@ function inWords(run: Run, states: readonly StateSpan[], until: Instant): string
   ]
   if (run.omitted > 0) lines.push(`${' '.repeat(24)}  … ${String(run.omitted)} states before these are not kept`)
   for (const span of states) lines.push(`${span.from}  ${sentence(span)}`)
-  lines.push(...endWords(run, until), ...longest(states))
+  lines.push(...endWords(run, until), ...longest(run, states, until))
   return lines.join('\n')
 }
 
@@ -191,13 +191,19 @@ function endWords(run: Run, until: Instant): string[] {
     ]
   }
   const at = `${iso(until)}  ended in ${end.terminatedAtState}`
-  const error = end.error === null ? '' : `: ${end.error.code}`
+  const error = end.error === null ? '' : `: ${errorInWords(end.error)}`
   if (end.terminationKind === 'Timeout') {
     const late = run.overshootMs === null ? '' : `, ${runLateness(run)}`
     return [`${at}${error}. Its ${readableDuration(run.limitMs)} were up${late}.`]
   }
   const left = `${readableDuration(elapsed(until, run.deadlineAt))} before the deadline`
   return [`${at}${error}. ${ENDED[end.terminationKind]} ${left}.`]
+}
+
+/** On one line, and without the dot at its end: the sentence has its own. */
+function errorInWords({ code, reason }: NonNullable<End['error']>): string {
+  const text = reason.replace(/\s+/g, ' ').trim()
+  return text === '' ? code : `${code}: ${text.endsWith('.') ? text.slice(0, -1) : text}`
 }
 
 /** How late the deadline of a run was decided; a time in which the server was down is not charged to the decision. */
@@ -218,17 +224,20 @@ const ENDED: Readonly<Record<Exclude<TerminationKind, 'Timeout'>, string>> = {
   Success: 'It succeeded',
   Fail: 'It failed',
   Cancel: 'It was cancelled',
-  RuntimeError: 'Something went wrong',
+  RuntimeError: 'It ended',
 }
 
-/** Where most of the time went, unless that is plain to see. */
-function longest(states: readonly StateSpan[]): string[] {
+/** Where most of the time went, unless that is plain to see, or cannot be told from the states that are kept. */
+function longest({ omitted, startedAt }: Run, states: readonly StateSpan[], until: Instant): string[] {
+  if (omitted > 0) return []
   const byState = new Map<string, number>()
   for (const { state, type, durationMs } of states) {
     // What goes on inside these is told of its own states.
     if (type === 'parallel' || type === 'subjourney') continue
     byState.set(state, (byState.get(state) ?? 0) + durationMs)
   }
+  const told = [...byState.values()].reduce((sum, ms) => sum + ms, 0)
+  if (told * 2 < elapsed(startedAt, until)) return []
   const [first] = [...byState].sort(([, a], [, b]) => b - a)
   if (first === undefined || byState.size < 2 || first[1] === 0) return []
   return [`Most of the time went into ${first[0]}: ${readableDuration(first[1])}.`]
