@@ -104,6 +104,9 @@ test('what looks like a secret is masked wherever it is shown', async () => {
     user: { apiKey: 'hunter2-b', name: 'ada', tokens: ['hunter2-c'] },
     header: 'Bearer hunter2-d',
     tokenCount: 'hunter2-e',
+    jwt: 'hunter2-g',
+    link: 'https://ada:hunter2-h@a.example/x?a=1&api_key=hunter2-i',
+    said: 'the header was "Authorization: Bearer hunter2-j"',
   }
   const states = { copy: write('context.user', 'account', 'approve'), approve: wait(), done: succeed }
   const id = await started({ start: 'copy', states }, secrets)

@@ -55,10 +55,17 @@ export function checkedContext(check: ApiKeyCheck, verdicts: KeyVerdicts, contex
   return { ...context, [check.authVar]: { ...(isData(known) ? known : {}), apiKey } }
 }
 
+const PROBLEM_TYPE = 'urn:curfew:problem:apikey:'
+
+/** One that a check wrote. */
+export function isKeyProblem(problem: Data): boolean {
+  return String(memberOf(problem, 'type')).startsWith(PROBLEM_TYPE)
+}
+
 function problemOf(verdict: { readonly problem: 'missing' | 'invalid' } | undefined): Data {
   const isInvalid = verdict?.problem === 'invalid'
   return {
-    type: `urn:curfew:problem:apikey:${isInvalid ? 'invalid' : 'missing'}`,
+    type: `${PROBLEM_TYPE}${isInvalid ? 'invalid' : 'missing'}`,
     title: isInvalid ? 'The API key is not known' : 'An API key is missing',
     status: 401,
     code: isInvalid ? 'APIKEY_INVALID' : 'APIKEY_MISSING',

@@ -6,7 +6,7 @@ import { iso, type Instant } from '../../time/clock.ts'
 import { elapsed } from '../../time/sums.ts'
 import { readableDuration } from '../../time/durations.ts'
 import { lateness } from '../../job/explain-words.ts'
-import { inputOf, masked, wroteOf } from './history.ts'
+import { inputOf, masked, maskedText, wroteOf } from './history.ts'
 import { nextForRun, runNextInWords, type RunNext } from './next.ts'
 import type { Data, End, LimitedBy, Phase, Run, RunKind, TerminationKind, Visit } from '../run/run.ts'
 
@@ -136,7 +136,7 @@ function endingOf(run: Run, end: End, endedAt: Instant): NonNullable<RunExplanat
     terminationKind: end.terminationKind,
     terminatedAtState: end.terminatedAtState,
     endedAt: iso(endedAt),
-    ...(end.error === null ? {} : { error: end.error }),
+    ...(end.error === null ? {} : { error: { code: end.error.code, reason: maskedText(end.error.reason) } }),
     ...(end.terminationKind === 'Timeout' ? {} : { marginMs: elapsed(endedAt, run.deadlineAt) }),
     ...(run.overshootMs === null ? {} : { overshootMs: run.overshootMs }),
     ...(run.lateMs === undefined ? {} : { lateMs: run.lateMs }),
@@ -202,7 +202,7 @@ function endWords(run: Run, until: Instant): string[] {
 
 /** On one line, and without the dot at its end: the sentence has its own. */
 function errorInWords({ code, reason }: NonNullable<End['error']>): string {
-  const text = reason.replace(/\s+/g, ' ').trim()
+  const text = maskedText(reason).replace(/\s+/g, ' ').trim()
   return text === '' ? code : `${code}: ${text.endsWith('.') ? text.slice(0, -1) : text}`
 }
 

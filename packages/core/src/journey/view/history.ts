@@ -3,6 +3,7 @@
  * context was afterwards. What looks like a secret is masked here, in the one place through which all of it goes.
  */
 import { iso } from '../../time/clock.ts'
+import { isKeyProblem } from '../api-key.ts'
 import type { Data, Run, Visit } from '../run/run.ts'
 import { isData, memberOf } from '../run/values.ts'
 import { readWritten } from '../run/written.ts'
@@ -121,21 +122,63 @@ const without = (data: Data, names: readonly string[]): Data =>
 
 // ---- Secrets ----
 
-const SECRET_NAME =
-  /pass(word|wd|phrase|code)|secret|token|api[-_]?key|authori[sz]ation|credential|private[-_]?key|cookie|session[-_]?id|^(cvv|cvc|otp|pin)$/i
-const SECRET_VALUE = /^(bearer|basic)\s+\S/i
 export const MASK = '[masked]'
+
+const SECRET_PARTS =
+  'pass(?:word|wd|phrase|code)|secret|token|api[-_]?key|authori[sz]ation|credential|private[-_]?key|cookie|session[-_]?id|jwt|signature|bearer'
+const SECRET_NAME = new RegExp(`${SECRET_PARTS}|^(?:cvv|cvc|otp|pin)$`, 'i')
+/** A text that is nothing but a credential. */
+const SECRET_VALUE = /^(bearer|basic)\s+\S/i
+
+/**
+ * Credentials inside a text. What one expression looks through from one beginning holds no other beginning, so each takes
+ * time in proportion to the text. `needs`: a text without it is not searched.
+ */
+const SECRETS_IN_TEXT: readonly { readonly needs?: string; readonly found: RegExp; readonly shown: string }[] = [
+  { found: /\b(bearer\s{1,8})[^\s"'<>,;]+/gi, shown: `$1${MASK}` },
+  // With a capital, a digit or a sign in it: "basic needs" are two words.
+  { found: /\b([Bb](?:asic|ASIC)\s{1,8})[a-z]*[A-Z0-9+/=][\w+/=-]*/g, shown: `$1${MASK}` },
+  // A JSON Web Token: signed in three parts, encrypted in five.
+  { needs: 'eyJ', found: /(?<![\w-])eyJ[\w-]*(?:\.[\w-]*){2,4}/g, shown: MASK },
+  // Parameters of a URL or of a form, by their name.
+  {
+    needs: '=',
+    found: new RegExp(
+      `((?:^|[\\s?&#;"'])(?=[^\\s?&#;"'=]*(?:${SECRET_PARTS})|(?:cvv|cvc|otp|pin|sig)=)[^\\s?&#;"'=]+=)[^\\s&#"'<>]+`,
+      'gi',
+    ),
+    shown: `$1${MASK}`,
+  },
+  // User and password of a URL.
+  { needs: '://', found: /(:\/\/)[^\s/?#"<>]+@/g, shown: `$1${MASK}@` },
+]
 
 /** A copy without what looks like a secret: by the name of a member, or by the form of a text. */
 export function masked(data: Data): Data {
   return mask(data) as Data
 }
 
+export function maskedText(text: string): string {
+  if (SECRET_VALUE.test(text)) return MASK
+  let shown = text
+  for (const { needs, found, shown: instead } of SECRETS_IN_TEXT)
+    if (needs === undefined || shown.includes(needs)) shown = shown.replace(found, instead)
+  return shown
+}
+
 function mask(value: unknown): unknown {
-  if (typeof value === 'string') return SECRET_VALUE.test(value) ? MASK : value
+  if (typeof value === 'string') return maskedText(value)
   if (Array.isArray(value)) return value.map(mask)
   if (!isData(value)) return value
-  return Object.fromEntries(
-    Object.keys(value).map((name) => [name, SECRET_NAME.test(name) ? MASK : mask(memberOf(value, name))]),
-  )
+  return Object.fromEntries(Object.keys(value).map((name) => [name, maskedMember(name, memberOf(value, name))]))
+}
+
+const maskedMember = (name: string, value: unknown): unknown =>
+  SECRET_NAME.test(name) && !isKeyVerdict(name, value) ? MASK : mask(value)
+
+/** What `apiKeyValidate` writes: the id of a key or a problem, never a key. */
+function isKeyVerdict(name: string, value: unknown): boolean {
+  if (name !== 'apiKey' || !isData(value) || Object.keys(value).length !== 1) return false
+  const problem = memberOf(value, 'problem')
+  return typeof memberOf(value, 'keyId') === 'string' || (isData(problem) && isKeyProblem(problem))
 }
