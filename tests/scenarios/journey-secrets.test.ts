@@ -38,15 +38,19 @@ test.each([
   const shown = [outcome.text, JSON.stringify(server.logged)]
   for (const path of [
     '/api/v1/definitions/story',
-    '/api/v1/definitions/story/1.0.0',
+    '/api/v1/definitions/story?version=1.0.0',
     runUrl(id),
     `${runUrl(id)}/explain`,
+    `${runUrl(id)}/history`,
     `/journeys/${id}`,
     '/api/v1/journeys',
-    '/ojs/v1/events/poll',
+    '/ojs/v1/events',
     '/metrics',
-  ])
-    shown.push((await server.get(path)).text)
+  ]) {
+    const { status, text } = await server.get(path)
+    expect([path, status]).toEqual([path, 200])
+    shown.push(text)
+  }
   for (const text of shown) expect(text).not.toContain(SECRET)
 })
 
