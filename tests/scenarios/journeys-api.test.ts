@@ -61,6 +61,16 @@ describe('an Api', () => {
     expect([wrong.status, wrong.headers['Allow']]).toEqual([405, 'POST'])
   })
 
+  test.each([
+    [202, 202],
+    [205, 200],
+    [199, 200],
+  ])('whose statusExpr gives %i answers %i with its output', async (made, status) => {
+    const rule = { when: { phase: 'SUCCEEDED' }, statusExpr: jsonata(String(made)) }
+    await deployApi({ ...responses(rule), start: 'done', states: { done: succeed } })
+    expect(await ask({ sku: 7 })).toMatchObject({ status, body: { sku: 7 } })
+  })
+
   test('is no journey, and a journey is none', async () => {
     await deployApi({ start: 'done', states: { done: succeed } })
     await deploy(server, { start: 'done', states: { done: succeed } })

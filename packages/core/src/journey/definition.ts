@@ -118,9 +118,13 @@ export const API_STATUSES = {
   FAILED: { least: 400, most: 599 },
 } as const
 
+/** HTTP allows no body with it (RFC 9110); only with 204 and 304 is the output of an Api left out. */
+export const BODILESS_STATUS = 205
+
 export function isApiStatus(phase: keyof typeof API_STATUSES, status: unknown): status is number {
   const { least, most } = API_STATUSES[phase]
-  return typeof status === 'number' && Number.isInteger(status) && status >= least && status <= most
+  if (typeof status !== 'number' || !Number.isInteger(status) || status === BODILESS_STATUS) return false
+  return status >= least && status <= most
 }
 
 export type State =

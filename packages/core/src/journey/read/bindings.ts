@@ -3,6 +3,7 @@ import { SHAPE, type Field, type Mapping } from '../../diagnostics.ts'
 import { headerProblem } from '../call.ts'
 import {
   API_STATUSES,
+  BODILESS_STATUS,
   isApiStatus,
   type ApiResponses,
   type Definition,
@@ -123,7 +124,10 @@ type ApiPhase = keyof typeof API_STATUSES
 function readStatus(field: Field | null, phase: ApiPhase): number | null {
   if (field === null || isApiStatus(phase, field.value)) return (field?.value ?? null) as number | null
   const { least, most } = API_STATUSES[phase]
-  const why = phase === 'FAILED' ? ', because the run has failed' : ''
+  const why =
+    phase === 'FAILED'
+      ? ', because the run has failed'
+      : `, but not ${String(BODILESS_STATUS)}, which must have no body`
   return field.refuse('KIND-2', `a status from ${String(least)} to ${String(most)}${why}`)
 }
 

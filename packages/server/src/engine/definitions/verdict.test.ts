@@ -95,6 +95,8 @@ const ERRORS: readonly Case[] = [
   ['failures told as a success by default', 'KIND-2', '/spec/bindings/http/apiResponses/default/FAILED', spec('bindings: { http: { apiResponses: { default: { FAILED: §200 } } } }', API), /from 400 to 599/],
   ['a failure told by an interim status', 'KIND-2', '/spec/bindings/http/apiResponses/default/FAILED', spec('bindings: { http: { apiResponses: { default: { FAILED: §150 } } } }', API), /from 400 to 599/],
   ['a success told by an interim status', 'KIND-2', '/spec/bindings/http/apiResponses/default/SUCCEEDED', spec('bindings: { http: { apiResponses: { default: { SUCCEEDED: §100 } } } }', API), /from 200 to 599/],
+  ['a success told by a status that has no body', 'KIND-2', '/spec/bindings/http/apiResponses/default/SUCCEEDED', spec('bindings: { http: { apiResponses: { default: { SUCCEEDED: §205 } } } }', API), /from 200 to 599, but not 205, which must have no body/],
+  ['a rule with a status that has no body', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/status', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: SUCCEEDED }, status: §205 }] } } }', API), /but not 205/],
   ['the type of an error that is none', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/when/errorType', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: SUCCEEDED, §errorType: X }, status: 200 }] } } }', API), /phase FAILED only/],
   // GRAPH
   ['a start that is no state', 'GRAPH-1', '/spec/start', spec('').replace('start: end', 'start: §begin'), /start leads to "begin"/],
