@@ -69,7 +69,8 @@ test('the history has the input, what each state wrote and the context afterward
   expect(explained.states[0]).toMatchObject({ state: 'sum', wrote: { b: 2 } })
   const { text } = await server.get(`/journeys/${id}`)
   expect(text).toContain('<summary>Input</summary>')
-  expect(text).toContain('sum wrote (visit 1)')
+  expect(text).toContain('sum wrote (step 1)')
+  expect(text).toContain('ask wrote (step 2)')
 })
 
 test('a state that takes the place of the whole context tells what it removed', async () => {

@@ -14,6 +14,7 @@ import type { Data, End, LimitedBy, Phase, Run, RunKind, TerminationKind, Visit 
 export interface StateSpan {
   readonly state: string
   readonly type: string
+  /** Which of the states that the run entered this is, from 1. */
   readonly visit: number
   readonly from: string
   /** Absent while the run is there. */

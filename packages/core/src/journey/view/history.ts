@@ -11,6 +11,7 @@ import { readWritten } from '../run/written.ts'
 export interface HistoryStep {
   readonly state: string
   readonly type: string
+  /** Which of the states that the run entered this is, from 1. */
   readonly visit: number
   readonly from: string
   readonly to?: string

@@ -186,7 +186,7 @@ function dataOf({ input, states }: RunExplanation): string {
   const parts = [
     ...(input === undefined ? [] : [['Input', input] as const]),
     ...states.flatMap(({ state, visit, wrote }) =>
-      wrote === undefined ? [] : [[`${state} wrote (visit ${String(visit)})`, wrote] as const],
+      wrote === undefined ? [] : [[`${state} wrote (step ${String(visit)})`, wrote] as const],
     ),
   ]
   if (parts.length === 0) return ''
