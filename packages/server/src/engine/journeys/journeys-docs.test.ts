@@ -55,6 +55,26 @@ describe('the examples of docs/journeys.md', () => {
   })
 })
 
+describe('the table of what JourneyForge has', () => {
+  const rows = page
+    .slice(page.indexOf('## Definitions of JourneyForge'))
+    .split('\n')
+    .filter((line) => /^\| [^|]*[a-z]/.test(line))
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+    .map(([, feature = '', is = '', note = '']) => ({ feature, is, note }))
+
+  test('has rows, each with one of four verdicts', () => {
+    expect(rows.length).toBeGreaterThan(15)
+    expect(new Set(rows.map(({ is }) => is))).toEqual(new Set(['yes', 'partly', 'no', 'more']))
+  })
+  test('does not say yes where its note names something that is missing', () => {
+    expect(rows.filter(({ is, note }) => is === 'yes' && /\b(no|not|without)\b/i.test(note))).toEqual([])
+  })
+  test('gives a reason for everything that is missing as a whole', () => {
+    expect(rows.filter(({ is, note }) => is === 'no' && note === '')).toEqual([])
+  })
+})
+
 test('every code that can be told is explained there, and no other', () => {
   const explained = [...page.matchAll(/^\| `([A-Z]+-\d)` \|/gm)].map(([, code]) => code ?? '')
   const folders = ['../../../../core/src/', '../../../../core/src/journey/', './', '../definitions/']
