@@ -439,6 +439,16 @@ describe('where the time went', () => {
     expect(body['text']).toContain('Most of the time went into approve: 8 s.')
   })
 
+  test('is explained by what the run left to a state, where that is less than its limit', async () => {
+    const late = { nap: timer('PT25S', 'approve'), approve: wait({ timeoutSec: 20, onTimeout: 'done' }), done: succeed }
+    const id = await started({ start: 'nap', states: late })
+    await server.advance(30_000)
+    const { body } = await server.get(`${runUrl(id)}/explain`)
+    expect(body).toMatchObject({ states: [{}, { limitMs: 20_000, effectiveMs: 5_000, clampedBy: 'maxDurationSec' }] })
+    expect(body['text']).toContain('of at most 5 s: the run left no more of 20 s')
+    expect((await server.get(`/journeys/${id}`)).text).toContain('the run left no more of 20 s')
+  })
+
   test('is drawn on a page that loads nothing', async () => {
     const id = await started({ start: 'nap', states })
     const running = await server.get(`/journeys/${id}`)
