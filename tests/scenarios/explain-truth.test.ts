@@ -238,6 +238,43 @@ describe('downtime', () => {
     }
     expect(await eventData(server, total, 'job.total_timeout')).toMatchObject({ late_ms: 7_000, downtime_ms: 7_000 })
   })
+
+  const SILENCES: [string, Record<string, unknown>, string, number][] = [
+    ['stalled', { heartbeat_timeout: 20 }, 'heartbeat_timeout', 20_000],
+    ['visibility_timeout', { visibility_timeout: 20 }, 'visibility_timeout', 20_000],
+    ['worker_death', {}, 'worker_timeout', 30_000],
+  ]
+
+  test.each(SILENCES)('is not counted for %s, and the ending says how much that is', async (...given) => {
+    const [type, limits, limit, limitMs] = given
+    const store = await openTestStore()
+    const before = await TestServer.open({ store })
+    await before.register('w')
+    const { id } = await before.start({ ...limits, ...ONCE }, { worker_id: 'w' })
+    const noon = Date.UTC(2026, 0, 1, 12)
+    const server = await TestServer.open({ store, clock: new FakeClock(noon + 40_000) })
+    await server.advance(limitMs)
+    const facts = { limit_ms: limitMs, elapsed_ms: 40_000 + limitMs, excused_ms: 40_000, late_ms: 0, downtime_ms: 0 }
+    const job = await server.job(id)
+    expect(job).toMatchObject({ state: 'discarded', error: { type, ...facts } })
+    expect(await eventData(server, id, 'job.stalled')).toMatchObject(facts)
+    const { late_ms: _late, downtime_ms: _down, ...brief } = facts
+    expect(await eventData(server, id, 'job.failed')).toMatchObject({ error: brief })
+    const told = await explain(server, id)
+    expect(told.endings.at(-1)).toMatchObject({ type, ...facts })
+    const passed = `${String(40 + limitMs / 1000)} s passed, of which 40 s are not counted because no server was listening`
+    expect(lastLine(told)).toContain(`(${limit} ${String(limitMs / 1000)} s (`)
+    expect(lastLine(told)).toContain(`), ${passed}, decided 0 ms after the deadline)`)
+  })
+
+  test('that did not happen is not mentioned', async () => {
+    const server = await TestServer.open()
+    const { id } = await server.start({ heartbeat_timeout: 20, ...ONCE })
+    await server.advance(20_000)
+    expect((await server.job(id)).error).not.toHaveProperty('excused_ms')
+    expect(await eventData(server, id, 'job.stalled')).not.toHaveProperty('excused_ms')
+    expect(lastLine(await explain(server, id))).toContain('20 s passed, decided 0 ms after the deadline')
+  })
 })
 
 describe('what happens next', () => {

@@ -47,6 +47,8 @@ export interface Ending {
   /** What really passed after the deadline, and how much of it no server was at work. */
   readonly late_ms?: number
   readonly downtime_ms?: number
+  /** Of a liveness clock: how much of `elapsed_ms` is not counted, because no server was listening. */
+  readonly excused_ms?: number
   /** How long before the soft deadline the worker reported its timeout. */
   readonly early_ms?: number
   readonly source?: string
@@ -195,6 +197,7 @@ const RECORDED = [
   'overshoot_ms',
   'late_ms',
   'downtime_ms',
+  'excused_ms',
   'early_ms',
   'source',
   'soft_limit',
@@ -298,8 +301,11 @@ function limitInWords(ending: Ending): string {
       ? `workflow_timeout ${seconds(limitMs)}`
       : `${limitOf(ending) ?? 'limit'} ${seconds(limitMs)} (${source})`
   const late = ending.overshoot_ms === undefined ? '' : `, ${lateness(ending)}`
-  return ` (${name}, ${seconds(elapsedMs)} passed${late})`
+  return ` (${name}, ${seconds(elapsedMs)} passed${excuseInWords(ending)}${late})`
 }
+
+const excuseInWords = ({ excused_ms: ms }: Ending): string =>
+  ms === undefined ? '' : `, of which ${seconds(ms)} are not counted because no server was listening`
 
 const inMillis = (inSeconds: number | undefined): number | undefined =>
   inSeconds === undefined ? undefined : inSeconds * 1000

@@ -3,11 +3,12 @@
  *
  * Every ending names its limit: which one, how long it was, how much passed, where it came from, and what it cut off.
  * Times are decision times. `late_ms` says how long after `deadline` the decision came, `downtime_ms` how much of that no
- * server was at work, and `overshoot_ms` what is charged to the decision.
+ * server was at work, and `overshoot_ms` what is charged to the decision. `excused_ms` says how much of what passed before
+ * `deadline` a liveness clock does not count, because no server was listening.
  */
 import { iso, type Instant, type Millis } from '../time/clock.ts'
 import { elapsed } from '../time/sums.ts'
-import { latenessOf, timeoutReport, type Outage, type TimeoutReport } from './deadlines.ts'
+import { creditFor, latenessOf, timeoutReport, type Outage, type TimeoutReport } from './deadlines.ts'
 import type { Job, Json } from './job.ts'
 import { elementsOf } from '../wire/json-text.ts'
 
@@ -33,6 +34,8 @@ export interface Failure {
   readonly overshoot_ms?: number
   readonly late_ms?: number
   readonly downtime_ms?: number
+  /** Only of a liveness clock, and only above 0: how much of `elapsed_ms` no server was listening. It is not counted. */
+  readonly excused_ms?: number
   /** Only of a timeout that a worker reported: how long before the soft deadline the report came. */
   readonly early_ms?: number
   readonly details?: unknown
@@ -75,6 +78,8 @@ export interface LimitEnding {
   readonly since: Instant
   readonly deadlineAt: Instant
   readonly setAt: Instant
+  /** A liveness clock does not count the time in which no server was listening. */
+  readonly isLiveness?: true
   readonly retryable: boolean
   readonly details?: Record<string, unknown>
 }
@@ -100,12 +105,18 @@ export function limitFailure(job: Job, ending: LimitEnding, { upAt, outages }: U
     overshoot_ms: overshootMs,
     late_ms: lateMs,
     downtime_ms: downtimeMs,
+    ...excusedFor(ending, outages),
     ...(ending.details === undefined ? {} : { details: ending.details }),
     ...stackAt(job, ending),
     attempt: job.attempt,
     occurred_at: stamp,
     timestamp: stamp,
   }
+}
+
+function excusedFor(ending: LimitEnding, outages: readonly Outage[]): Pick<Failure, 'excused_ms'> {
+  const excusedMs = ending.isLiveness === true ? creditFor(ending.since, outages) : 0
+  return excusedMs === 0 ? {} : { excused_ms: excusedMs }
 }
 
 /** An attempt that ran out of time shows where its handler was, as far as the worker has told. */

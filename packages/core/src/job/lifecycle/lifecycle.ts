@@ -606,6 +606,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         limitMs: limit.ms,
         source: limit.source,
         since: lastSignAt(job, life.worker) ?? startedAt,
+        isLiveness: true,
       })
       return ended(failure, STALLED, [stalledEvent(job, failure, 'heartbeat_timeout', moment.now)], 'lost', 'stalled')
     }
@@ -616,6 +617,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         limitMs: life.workerTimeoutMs,
         source: 'default',
         since: life.worker?.lastSeenAt ?? startedAt,
+        isLiveness: true,
       })
       return ended(failure, LAPSED, [stalledEvent(job, failure, 'worker_death', moment.now)], 'lost', 'worker_death')
     }
@@ -628,6 +630,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
         limitMs,
         source: visibilitySource(job, limitMs),
         since: clock?.since ?? startedAt,
+        isLiveness: true,
       })
       return ended(
         failure,
@@ -1089,6 +1092,7 @@ const brief = (failure: Failure): Record<string, unknown> => ({
   timeout_kind: failure.timeout_kind,
   limit_ms: failure.limit_ms,
   elapsed_ms: failure.elapsed_ms,
+  excused_ms: failure.excused_ms,
   source: failure.source,
   overshoot_ms: failure.overshoot_ms,
 })
@@ -1121,6 +1125,7 @@ function timeoutEvent(type: EventType, job: Job, failure: Failure, now: Instant,
     limit_ms: failure.limit_ms,
     elapsed_seconds: failure.elapsed_seconds,
     elapsed_ms: failure.elapsed_ms,
+    excused_ms: failure.excused_ms,
     source: failure.source,
     overshoot_ms: failure.overshoot_ms,
     late_ms: failure.late_ms,

@@ -59,6 +59,32 @@ export const PROBLEM = resource(
 
 const STATE: JsonSchema = { type: 'string', enum: JOB_STATES }
 const LIMITS = resource('Limits', { timeout_ms: COUNT, on_timeout: TEXT, sources: mapOf(TEXT) }, {})
+/** The limit that ended an attempt, and how late that was decided. */
+const LIMIT_FACTS: Members = {
+  timeout_kind: TEXT,
+  limit_seconds: NUMBER,
+  limit_ms: COUNT,
+  elapsed_seconds: NUMBER,
+  elapsed_ms: COUNT,
+  source: TEXT,
+  soft_limit: TEXT,
+  deadline: TIME,
+  overshoot_ms: COUNT,
+  late_ms: COUNT,
+  downtime_ms: COUNT,
+  excused_ms: COUNT,
+  early_ms: COUNT,
+}
+const FAILURE = resource(
+  'JobError',
+  { type: TEXT, message: TEXT },
+  { code: TEXT, retryable: FLAG, attempt: COUNT, occurred_at: TIME, details: ANY, ...LIMIT_FACTS },
+)
+const ENDING = resource(
+  'Ending',
+  { attempt: COUNT, type: TEXT },
+  { ...LIMIT_FACTS, handed_back: TRUE, predicted: TRUE, no_retry: TEXT, cause: ANY, cancelled_by: TEXT },
+)
 const JOB = resource(
   'Job',
   {
@@ -83,8 +109,8 @@ const JOB = resource(
     discarded_at: TIME,
     next_retry_at: TIME,
     worker_id: TEXT,
-    error: OBJECT,
-    errors: listOf(OBJECT),
+    error: FAILURE,
+    errors: listOf(FAILURE),
     result: ANY,
     x_lease: COUNT,
     x_purge_at: TIME,
@@ -286,7 +312,15 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'DELETE /ojs/v1/jobs/:id': json(ONE_JOB),
   'POST /ojs/v1/jobs/:id/activate': json(ONE_JOB),
   'GET /ojs/v1/jobs/:id/explain': json(
-    members({ job_id: TEXT, state: STATE, limits: LIMITS, spans: listOf(OBJECT), text: TEXT }),
+    members({
+      job_id: TEXT,
+      state: STATE,
+      limits: LIMITS,
+      spans: listOf(OBJECT),
+      endings: listOf(ENDING),
+      next: nullable(OBJECT),
+      text: TEXT,
+    }),
   ),
   'GET /ojs/v1/jobs/:id/retries': json(
     members({
@@ -298,7 +332,7 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
       retries: listOf(OBJECT),
     }),
   ),
-  'GET /ojs/v1/jobs/:id/result': json(members({ job_id: TEXT, state: STATE }, { result: ANY, error: OBJECT })),
+  'GET /ojs/v1/jobs/:id/result': json(members({ job_id: TEXT, state: STATE }, { result: ANY, error: FAILURE })),
   'POST /ojs/v1/jobs/bulk': json(BULK, { 422: { anyOf: [BULK, ERROR] } }),
   'POST /ojs/v1/jobs/bulk/cancel': ACTED_ON,
   'POST /ojs/v1/jobs/bulk/retry': ACTED_ON,
