@@ -13,6 +13,7 @@ interface Told {
   readonly spans: Record<string, unknown>[]
   readonly endings: Record<string, unknown>[]
   readonly next: Record<string, unknown> | null
+  readonly held_by: Record<string, unknown> | null
   readonly text: string
 }
 
@@ -359,6 +360,69 @@ describe('what happens next', () => {
       source: 'workflow',
       then: 'cancel',
     })
+  })
+})
+
+describe('an available job that no worker gets', () => {
+  test('says that its queue is paused, and until when that may last', async () => {
+    const server = await TestServer.open()
+    const id = await server.enqueue()
+    const limited = await server.enqueue({ enqueue_ttl: 60 })
+    expect(await explain(server, id)).toMatchObject({ held_by: null, next: null })
+    await server.post('/ojs/v1/queues/default/pause')
+    const told = await explain(server, id)
+    expect(told).toMatchObject({ held_by: { kind: 'paused_queue', name: 'default' }, next: null })
+    expect(lastLine(told)).toBe('Now available: its queue is paused; waits until that changes, with no limit.')
+    expect(lastLine(await explain(server, limited))).toMatch(
+      /^Now available: its queue is paused; next automatic transition at .*enqueue_ttl 60 s/,
+    )
+    await server.post('/ojs/v1/queues/default/resume')
+    const resumed = await explain(server, id)
+    expect(resumed.held_by).toBeNull()
+    expect(lastLine(resumed)).toBe('Now available; waits for a worker to fetch it, with no limit.')
+  })
+
+  test('names the limit of its key, and what it waits for', async () => {
+    const server = await TestServer.open()
+    const first = await server.start({ rate_limit: { key: 'k', concurrency: 1 } })
+    const id = await server.enqueue({ rate_limit: { key: 'k' } })
+    const told = await explain(server, id)
+    expect(told.held_by).toEqual({ kind: 'key_limit', name: 'k', awaits_end: true })
+    expect(lastLine(told)).toBe(
+      'Now available: held back by the limit of key "k", which has room when one of its active jobs ends; waits until that changes, with no limit.',
+    )
+    expect((await explain(server, first.id)).held_by).toBeNull()
+    await server.ack(first.id)
+    expect((await explain(server, id)).held_by).toBeNull()
+  })
+
+  test('names the limit of its queue, and when that has room', async () => {
+    const server = await TestServer.open()
+    await server.call('PUT', '/ojs/v1/admin/queues/default/rate-limit', { rate: { limit: 1, period: 'PT10S' } })
+    await server.start()
+    const id = await server.enqueue()
+    const told = await explain(server, id)
+    expect(told.held_by).toEqual({ kind: 'queue_limit', name: 'default', until: at(10_000) })
+    expect(lastLine(told)).toContain(`held back by the limit of its queue, which has room at ${at(10_000)};`)
+    await server.advance(10_000)
+    expect((await explain(server, id)).held_by).toBeNull()
+    await server.call('PUT', '/ojs/v1/admin/queues/default/rate-limit', { concurrency: 0 })
+    const closed = await explain(server, id)
+    expect(closed.held_by).toEqual({ kind: 'queue_limit', name: 'default' })
+    expect(lastLine(closed)).toContain('held back by the limit of its queue, which lets no job start;')
+  })
+
+  test('that does not wait for its limit says what a fetch would do', async () => {
+    const server = await TestServer.open()
+    const rate = { key: 'k', rate: { limit: 1, period: 'PT10S' } }
+    await server.start({ rate_limit: rate })
+    const dropped = await explain(server, await server.enqueue({ rate_limit: { ...rate, on_limit: 'drop' } }))
+    expect(dropped.held_by).toMatchObject({ kind: 'key_limit', name: 'k', on_limit: 'drop' })
+    expect(lastLine(dropped)).toContain('the limit of key "k" has no room, and a fetch now discards the job;')
+    const moved = await explain(server, await server.enqueue({ rate_limit: { ...rate, on_limit: 'reschedule' } }))
+    expect(lastLine(moved)).toContain(
+      `the limit of key "k" has no room, and a fetch now puts the job off until ${at(10_000)};`,
+    )
   })
 })
 

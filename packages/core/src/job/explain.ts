@@ -4,6 +4,7 @@
  */
 import { iso, type Instant, type Millis } from '../time/clock.ts'
 import { lengths, limitOf, type Failure, type TimeoutKind } from './failures.ts'
+import { heldInWords, type HeldBy } from './held-by.ts'
 import type { Job } from './job.ts'
 import { isTerminal } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
@@ -75,10 +76,12 @@ export interface Explanation {
   readonly endings: readonly Ending[]
   /** What happens next if no signal arrives; null when nothing is pending. */
   readonly next: Next | null
+  /** What keeps an available job from being handed out; null where a worker that asks gets it when its turn comes. */
+  readonly held_by: HeldBy | null
   readonly text: string
 }
 
-export function explain(job: Job, life: Liveness, now: Instant): Explanation {
+export function explain(job: Job, life: Liveness, now: Instant, heldBy: HeldBy | null = null): Explanation {
   const entries = readLife(job)
   let started = false
   const spans = entries.flatMap((entry, index) => {
@@ -95,7 +98,8 @@ export function explain(job: Job, life: Liveness, now: Instant): Explanation {
     spans,
     endings,
     next,
-    text: inWords(job, entries, endings, next, now),
+    held_by: heldBy,
+    text: inWords(job, entries, endings, () => nowInWords(job, next, heldBy, now)),
   }
 }
 
@@ -260,11 +264,10 @@ function inWords(
   job: Job,
   entries: readonly LifeEntry[],
   endings: readonly Ending[],
-  next: Next | null,
-  now: Instant,
+  nowTold: () => string,
 ): string {
   const lines = entries.map((entry, index) => `${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
-  lines.push(isTerminal(job.state) ? endInWords(job, endings.at(-1), entries.at(-1)) : nowInWords(job, next, now))
+  lines.push(isTerminal(job.state) ? endInWords(job, endings.at(-1), entries.at(-1)) : nowTold())
   return lines.join('\n')
 }
 
@@ -320,8 +323,9 @@ function whatCameBefore({ type, cause }: Ending): string {
   return ` Before that: ${cause['type']}${short === '' ? '' : ` (${JSON.stringify(short)})`}.`
 }
 
-function nowInWords(job: Job, next: Next | null, now: Instant): string {
-  return `Now ${job.state}${graceInWords(job, now)}; ${nextInWords(job.state, next)}.`
+function nowInWords(job: Job, next: Next | null, heldBy: HeldBy | null, now: Instant): string {
+  const held = heldBy === null ? '' : `: ${heldInWords(heldBy)}`
+  return `Now ${job.state}${graceInWords(job, now)}${held}; ${nextInWords(job.state, next, heldBy !== null)}.`
 }
 
 function graceInWords(job: Job, now: Instant): string {

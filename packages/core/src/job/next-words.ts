@@ -30,7 +30,8 @@ const THEN: Readonly<Record<Consequence, string>> = {
   cancel: 'then it is cancelled',
 }
 
-export function nextInWords(state: JobState, next: Next | null): string {
+export function nextInWords(state: JobState, next: Next | null, isHeld: boolean): string {
+  if (next === null && isHeld) return 'waits until that changes, with no limit'
   if (next === null) return WITHOUT_A_CLOCK[state] ?? 'nothing is pending'
   const { kind, at, limit, limit_ms: ms, source, then } = next
   const length = ms === undefined ? limit : `${limit} ${seconds(ms)}`

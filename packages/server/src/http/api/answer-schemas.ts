@@ -85,6 +85,10 @@ const ENDING = resource(
   { attempt: COUNT, type: TEXT },
   { ...LIMIT_FACTS, handed_back: TRUE, predicted: TRUE, no_retry: TEXT, cause: ANY, cancelled_by: TEXT },
 )
+const HELD_BY = members(
+  { kind: { type: 'string', enum: ['paused_queue', 'queue_limit', 'key_limit'] }, name: TEXT },
+  { until: TIME, awaits_end: TRUE, on_limit: { type: 'string', enum: ['drop', 'reschedule'] } },
+)
 const JOB = resource(
   'Job',
   {
@@ -319,6 +323,7 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
       spans: listOf(OBJECT),
       endings: listOf(ENDING),
       next: nullable(OBJECT),
+      held_by: nullable(HELD_BY),
       text: TEXT,
     }),
   ),

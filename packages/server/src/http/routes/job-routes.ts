@@ -42,7 +42,7 @@ import { countSelected, selectJobs } from '../../engine/jobs/job-list.ts'
 import { jobAnswer } from '../shapes/job-view.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'
 import { MINIMAL_APPLIED, minimalJob, prefersMinimal } from '../api/prefer.ts'
-import { limitHeaders } from './rate-limit-routes.ts'
+import { limitHeaders, whatHolds } from './rate-limit-routes.ts'
 import { PAGES, upTo } from '../api/query.ts'
 import { listPaginationOf, pagingOf, param, queryOf, tenantOf, type Call, type Route } from '../api/route.ts'
 
@@ -189,7 +189,8 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'Why the job went as it did, from its recorded life',
     handle: async (call) => {
       const { job, life } = await findJob(call)
-      return { body: JSON.stringify(explainJob(job, life, call.engine.now())) }
+      const heldBy = await whatHolds(call.engine, job)
+      return { body: JSON.stringify(explainJob(job, life, call.engine.now(), heldBy)) }
     },
   },
   {

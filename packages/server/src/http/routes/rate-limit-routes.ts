@@ -2,6 +2,8 @@
 import {
   allowance,
   anyObject,
+  givenRateLimit,
+  heldByLimit,
   instant,
   iso,
   LIMIT_KEY_SHAPE,
@@ -9,6 +11,7 @@ import {
   limiterOfKey,
   limiterOfQueue,
   newLimiter,
+  NO_TERMS,
   notFound,
   QUEUE_RATE_LIMIT_SHAPE,
   QUEUE_SHAPE,
@@ -21,6 +24,7 @@ import {
   writeTerms,
   type Allowance,
   type Fields,
+  type HeldBy,
   type Instant,
   type Job,
   type Limiter,
@@ -179,6 +183,28 @@ export async function limitHeaders(engine: Engine, job: Job): Promise<Record<str
     'X-RateLimit-Remaining': String(tightest.allowed.starts),
     'X-RateLimit-Reset': String(Math.ceil(instant(tightest.allowed.opensAt ?? now) / 1000)),
   }
+}
+
+/** What keeps an available job from being handed out, in the order in which a claim asks. */
+export async function whatHolds(engine: Engine, job: Job): Promise<HeldBy | null> {
+  const { state, queue: name, limitKey: key } = job
+  if (state !== 'available') return null
+  const now = engine.now()
+  return engine.read(async (reads) => {
+    const queue = await reads.queue(name)
+    if (queue !== null && queue.pausedAt !== null) return { kind: 'paused_queue', name }
+    const ofQueue = await standingOf(reads, limiterOfQueue(name), now)
+    const held =
+      ofQueue === null ? null : heldByLimit({ kind: 'queue_limit', name }, ofQueue.limiter, ofQueue.active, 'wait', now)
+    if (held !== null || key === null) return held
+    const asked = givenRateLimit(job.given)
+    const { limiter, active } = (await standingOf(reads, limiterOfKey(key), now)) ?? {
+      // A limiter that was forgotten gets its terms back from the job.
+      limiter: newLimiter(asked?.terms ?? NO_TERMS, now),
+      active: 0,
+    }
+    return heldByLimit({ kind: 'key_limit', name: key }, limiter, active, asked?.onLimit ?? 'wait', now)
+  })
 }
 
 /** How many may start at once when nothing has yet. */
