@@ -443,6 +443,38 @@ describe('a timeout that a worker reports', () => {
     )
   })
 
+  const EARLY_ENDS: [string, Record<string, unknown>, RegExp][] = [
+    ['its attempts are used up', ONCE, /No retry: all 1 attempts are used \(max_attempts\)\.$/],
+    ['its policy lists the error', { retry: { non_retryable_errors: ['timeout'] } }, /No retry: non_retryable_errors/],
+  ]
+
+  test.each(EARLY_ENDS)('long before the soft deadline is one as well where it ends the job: %s', async (...given) => {
+    const [, more, retry] = given
+    const server = await TestServer.open()
+    const { id } = await server.start({ timeout: 60, ...more })
+    await server.advance(5_000)
+    await server.nack(id, timeout)
+    const told = await explain(server, id)
+    expect(lastLine(told)).toContain(
+      'Ended discarded: timeout (reported 55 s before the soft deadline: an ordinary failure). No retry: ',
+    )
+    expect(lastLine(told)).toMatch(retry)
+  })
+
+  test('long before the soft deadline is told as one before a predicted end', async () => {
+    const server = await TestServer.open()
+    const ended = async (type: string): Promise<string> => {
+      const { id } = await server.start({ timeout: 10, total_timeout: 15 })
+      await server.advance(6_000)
+      await server.nack(id, { ...timeout, type })
+      return lastLine(await explain(server, id))
+    }
+    const told = '("stopped"), reported 4 s before the soft deadline: an ordinary failure.'
+    expect(await ended('timeout')).toContain(`Before that: timeout ${told}`)
+    expect(await ended('total_timeout')).toContain(`Before that: total_timeout ${told}`)
+    expect(await ended('other')).toMatch(/Before that: other \("stopped"\)\.$/)
+  })
+
   test('a little early counts, and what passed is not below the limit', async () => {
     const server = await TestServer.open()
     const { id } = await server.start({ timeout: 60, ...ONCE })

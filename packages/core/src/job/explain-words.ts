@@ -52,6 +52,10 @@ function codeOf(error: string | null): string {
   return typeof code === 'string' ? code : 'DISCARD'
 }
 
+/** Of a timeout that a worker reported too early to count as one. */
+export const earlyInWords = (ms: number): string =>
+  `reported ${seconds(ms)} before the soft deadline: an ordinary failure`
+
 interface Late {
   readonly overshoot_ms?: number
   readonly late_ms?: number

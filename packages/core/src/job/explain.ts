@@ -8,7 +8,7 @@ import { heldInWords, type HeldBy } from './held-by.ts'
 import type { Job } from './job.ts'
 import { isTerminal } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
-import { causeInWords, lateness, noRetryInWords, seconds, sourceInWords } from './explain-words.ts'
+import { causeInWords, earlyInWords, lateness, noRetryInWords, seconds, sourceInWords } from './explain-words.ts'
 import type { CancelReason } from './lifecycle/lifecycle.ts'
 import { nextFor, totalName, type Next } from './next.ts'
 import { nextInWords } from './next-words.ts'
@@ -296,8 +296,10 @@ function limitInWords(ending: Ending): string {
     limit_ms: limitMs = inMillis(ending.limit_seconds),
     elapsed_ms: elapsedMs = inMillis(ending.elapsed_seconds),
   } = ending
-  if (limitMs === undefined || elapsedMs === undefined)
-    return ending.deadline === undefined ? '' : ` (${lateness(ending)})`
+  if (limitMs === undefined || elapsedMs === undefined) {
+    if (ending.deadline !== undefined) return ` (${lateness(ending)})`
+    return ending.early_ms === undefined ? '' : ` (${earlyInWords(ending.early_ms)})`
+  }
   const source = `${ending.soft_limit === 'total' ? 'total_timeout, ' : ''}${sourceInWords(ending.source ?? 'default')}`
   const name =
     ending.type === 'cancelled'
@@ -317,10 +319,13 @@ const LONGEST_MESSAGE = 200
 
 /** The failure after which another attempt would have been needed; nothing where the job was only handed back. */
 function whatCameBefore({ type, cause }: Ending): string {
-  if (!isRecord(cause) || typeof cause['type'] !== 'string' || cause['type'] === type) return ''
+  if (!isRecord(cause) || typeof cause['type'] !== 'string') return ''
+  const { early_ms: earlyMs, timeout_kind: kind } = cause
+  const early = typeof earlyMs === 'number' && kind === undefined ? `, ${earlyInWords(earlyMs)}` : ''
+  if (cause['type'] === type && early === '') return ''
   const message = typeof cause['message'] === 'string' ? cause['message'] : ''
   const short = message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message
-  return ` Before that: ${cause['type']}${short === '' ? '' : ` (${JSON.stringify(short)})`}.`
+  return ` Before that: ${cause['type']}${short === '' ? '' : ` (${JSON.stringify(short)})`}${early}.`
 }
 
 function nowInWords(job: Job, next: Next | null, heldBy: HeldBy | null, now: Instant): string {
@@ -336,7 +341,7 @@ function graceInWords(job: Job, now: Instant): string {
 }
 
 function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
-  const why = entry.why === undefined ? '' : ` (${entry.why}${earlyInWords(entry)})`
+  const why = entry.why === undefined ? '' : ` (${entry.why}${entry.early === undefined ? '' : `, ${earlyInWords(entry.early)}`})`
   switch (entry.to) {
     case 'active': {
       const worker = entry.worker === null || entry.worker === undefined ? '' : ` by ${JSON.stringify(entry.worker)}`
@@ -358,9 +363,6 @@ function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
       return `${entry.to}${why}`
   }
 }
-
-const earlyInWords = ({ early }: LifeEntry): string =>
-  early === undefined ? '' : `, reported ${seconds(early)} before the soft deadline: an ordinary failure`
 
 /** How long an attempt may run, and what leaves no more. */
 function mayRun(entry: LifeEntry): string {
