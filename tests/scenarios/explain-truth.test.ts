@@ -176,6 +176,26 @@ describe('the cause of every ending', () => {
     expect(await eventData(server, id, 'job.discarded')).toMatchObject({ no_retry: 'x_on_timeout' })
   })
 
+  test('a timeout after its grace names both lengths, and they add up to what passed', async () => {
+    const server = await TestServer.open()
+    await server.register('w', { handlers: { 'test.job': { timeout_ms: 500, grace_period_ms: 100 } } })
+    const { id } = await server.start({ ...ONCE }, { worker_id: 'w' })
+    await server.advance(600)
+    expect(lastLine(await explain(server, id))).toContain(
+      'Ended discarded: timeout (timeout 0.5 s (handler) and grace 0.1 s, 0.6 s passed, decided 0 ms after the deadline).',
+    )
+    const without = await server.start({ timeout_ms: 500, grace_period_ms: 0, ...ONCE })
+    await server.advance(500)
+    expect(lastLine(await explain(server, without.id))).toContain('timeout 0.5 s (job), 0.5 s passed')
+    const reported = await server.start({ timeout: 10, grace_period: 5, ...ONCE })
+    await server.advance(12_000)
+    await server.nack(reported.id, { type: 'timeout', message: 'stopped' })
+    expect(lastLine(await explain(server, reported.id))).toContain('(timeout 10 s (job), 12 s passed)')
+    const total = await server.start({ timeout: 10, grace_period: 5, total_timeout: 12, ...ONCE })
+    await server.advance(12_000)
+    expect(lastLine(await explain(server, total.id))).toContain('(total_timeout 12 s (job), 12 s passed')
+  })
+
   const FINAL: [string, Record<string, unknown>, Record<string, unknown>, string, RegExp][] = [
     ['its attempts are used up', ONCE, { message: 'x' }, 'max_attempts', /No retry: all 1 attempts are used/],
     [

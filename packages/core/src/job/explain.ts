@@ -167,7 +167,8 @@ function boundsOf({ timeout, grace, cut }: LifeEntry): { timeout: Bound; grace: 
   }
 }
 
-const UNKNOWN: readonly [Millis, string] = [0 as Millis, 'default']
+const NONE = 0 as Millis
+const UNKNOWN: readonly [Millis, string] = [NONE, 'default']
 const elapsedBetween = (fromMs: Millis, toMs: Millis): Millis => Math.max(0, toMs - fromMs) as Millis
 
 /** TTL binds until the first start; the total, its own or handed down, always. The effective length counts from here. */
@@ -260,18 +261,13 @@ function cancellation(job: Job, entry: LifeEntry | undefined): Ending {
 
 // ---- In words ----
 
-function inWords(
-  job: Job,
-  entries: readonly LifeEntry[],
-  endings: readonly Ending[],
-  nowTold: () => string,
-): string {
+function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Ending[], nowTold: () => string): string {
   const lines = entries.map((entry, index) => `${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
-  lines.push(isTerminal(job.state) ? endInWords(job, endings.at(-1), entries.at(-1)) : nowTold())
+  lines.push(isTerminal(job.state) ? endInWords(job, endings.at(-1), entries) : nowTold())
   return lines.join('\n')
 }
 
-function endInWords(job: Job, last: Ending | undefined, entry: LifeEntry | undefined): string {
+function endInWords(job: Job, last: Ending | undefined, entries: readonly LifeEntry[]): string {
   if (job.state === 'completed') return `Ended completed, in attempt ${String(job.attempt)}.`
   if (last === undefined) return `Ended ${job.state}.`
   if (job.state === 'cancelled') return `Ended cancelled: ${cancelInWords(job, last)}.`
@@ -279,9 +275,10 @@ function endInWords(job: Job, last: Ending | undefined, entry: LifeEntry | undef
     last.predicted === true
       ? `${last.type}, predicted: another attempt could not have ended within the total`
       : last.type
+  const entry = entries.at(-1)
   const retry =
     last.predicted === true || entry?.noRetry === undefined ? '' : ` ${noRetryInWords(job, ...entry.noRetry)}`
-  return `Ended discarded: ${what}${limitInWords(last)}.${last.predicted === true ? whatCameBefore(last) : ''}${retry}`
+  return `Ended discarded: ${what}${limitInWords(last, graceBefore(last, entries))}.${last.predicted === true ? whatCameBefore(last) : ''}${retry}`
 }
 
 function cancelInWords(job: Job, { cancelled_by: by, ...ending }: Ending): string {
@@ -290,7 +287,14 @@ function cancelInWords(job: Job, { cancelled_by: by, ...ending }: Ending): strin
   return `${causeInWords(reason, by)}${limitInWords(ending)}`
 }
 
-function limitInWords(ending: Ending): string {
+/** The grace that passed before the server ended the last attempt by its timeout. */
+function graceBefore({ timeout_kind: kind, deadline }: Ending, entries: readonly LifeEntry[]): Millis {
+  // A timeout that the worker reported has no deadline: it came within the grace, or before it.
+  if (kind !== 'execution' || deadline === undefined) return NONE
+  return entries.findLast(({ to }) => to === 'active')?.grace?.[0] ?? NONE
+}
+
+function limitInWords(ending: Ending, graceMs = NONE): string {
   // Earlier versions wrote seconds only.
   const {
     limit_ms: limitMs = inMillis(ending.limit_seconds),
@@ -304,7 +308,7 @@ function limitInWords(ending: Ending): string {
   const name =
     ending.type === 'cancelled'
       ? `workflow_timeout ${seconds(limitMs)}`
-      : `${limitOf(ending) ?? 'limit'} ${seconds(limitMs)} (${source})`
+      : `${limitOf(ending) ?? 'limit'} ${seconds(limitMs)} (${source})${graceMs === 0 ? '' : ` and grace ${seconds(graceMs)}`}`
   const late = ending.overshoot_ms === undefined ? '' : `, ${lateness(ending)}`
   return ` (${name}, ${seconds(elapsedMs)} passed${excuseInWords(ending)}${late})`
 }
@@ -341,7 +345,8 @@ function graceInWords(job: Job, now: Instant): string {
 }
 
 function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
-  const why = entry.why === undefined ? '' : ` (${entry.why}${entry.early === undefined ? '' : `, ${earlyInWords(entry.early)}`})`
+  const why =
+    entry.why === undefined ? '' : ` (${entry.why}${entry.early === undefined ? '' : `, ${earlyInWords(entry.early)}`})`
   switch (entry.to) {
     case 'active': {
       const worker = entry.worker === null || entry.worker === undefined ? '' : ` by ${JSON.stringify(entry.worker)}`
