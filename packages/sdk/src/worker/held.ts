@@ -105,11 +105,11 @@ export function stallAt({ facts, terms, signAt }: Held): Instant | null {
 
 /**
  * When its handler must be asked to stop because no heartbeat that lists it was answered, and when the server may hand the
- * job to another worker. Null: the job has no such clock, or its handler was asked to stop already.
+ * job to another worker. That holds in the grace, too. Null: the job has no such clock, or its lease is lost already.
  */
-export function lapseOf({ handler, stop, facts, terms, listedAt }: Held): ReturnType<typeof lapseAt> {
-  const isOpen = handler === 'running' ? stop === null : handler === 'buffered' || handler === 'waiting'
-  if (!isOpen) return null
+export function lapseOf(held: Held): ReturnType<typeof lapseAt> {
+  const { handler, isLost, facts, terms, listedAt } = held
+  if (isLost || (handler !== 'running' && !isUnbegun(held))) return null
   return lapseAt({ manual: facts.manual, stallMs: terms.stallMs, visibilityMs: terms.visibilityMs }, listedAt)
 }
 

@@ -185,6 +185,17 @@ describe('deadlines', () => {
         expect(drive.handedBack).toEqual(['a#1'])
       })
 
+      test('lapses in the grace too: a handler that was asked to stop at its deadline learns that its lease is lost', () => {
+        const short = { ...limits, soft_ms: 500, hard_ms: 10_500 }
+        const drive = new Drive().bring(job('a', 1, { x_limits: short })).wait(500)
+        expect(drive.all('abort')).toMatchObject([{ stop: { why: 'deadline' }, isLost: false }])
+        drive.wait(399)
+        expect(drive.all('abort')).toHaveLength(1)
+        drive.wait(1)
+        const endsAt = after(drive.now, millis(100))
+        expect(drive.all('abort')[1]).toMatchObject({ key: 'a#1', endsAt, isLost: true })
+      })
+
       test('is not renewed by calls that list no jobs', () => {
         const drive = begin()
         drive.wait(300).answer(drive.listening).wait(600)
