@@ -55,6 +55,7 @@ const RULES: readonly RegExp[] = [
   /must be the id of an event of this server/,
   /0 is allowed only with listen/,
   /Two steps have the id|There is no step/,
+  /cursor must be a next_cursor from an earlier answer to the same filter/,
 ]
 
 let server: TestServer

@@ -250,10 +250,12 @@ async function forAdministrators(call: Call, action: BulkAction): Promise<Answer
   const { allowed, byDefault } = FOR_ADMINISTRATORS[action]
   if (read.job_ids === undefined && read.filter === undefined)
     throw badField('filter', 'Name the jobs with job_ids or filter.')
+  // A filter beside job_ids is not used, but it has to be one.
+  const filter = read.filter === undefined ? null : readJobFilter(read.filter)
   const meaning = {
     states: allowed,
     tenant: tenantOf(call),
-    filter: read.job_ids === undefined ? withStates(readJobFilter(read.filter), byDefault) : null,
+    filter: read.job_ids === undefined ? filter && withStates(filter, byDefault) : null,
     ids: read.job_ids ?? [],
     limit: read.limit,
   }
