@@ -48,10 +48,16 @@ const MOST_TURNS = 10_000
 /** So many calls begin before others have a turn. */
 const CALLS_A_TURN = 4
 
+interface UnderwayCall {
+  readonly controller: AbortController
+  /** The revision of the run that asks for it. An older one, which may be read late, says nothing about it. */
+  readonly sinceRevision: number
+}
+
 interface Underway {
   run: Run
   /** Calls that are made, or will be once what asks for them is saved; by their visit. */
-  readonly calls: Map<number, AbortController>
+  readonly calls: Map<number, UnderwayCall>
   readonly results: Map<number, HttpResult>
   readonly pace: Pace
   isWalking: boolean
@@ -122,15 +128,19 @@ export class Journeys {
 
   /** Calls are broken off; what was under way is taken up by another server, or after the restart. */
   async close(): Promise<void> {
-    for (const underway of this.#underway.values()) for (const call of underway.calls.values()) call.abort()
+    this.#abortCalls()
     await Promise.allSettled(this.#busy)
     await this.#keepers.close()
   }
 
   /** Everything was removed (test bench only). */
   forget(): void {
-    for (const underway of this.#underway.values()) for (const call of underway.calls.values()) call.abort()
+    this.#abortCalls()
     for (const { run } of [...this.#underway.values()]) this.#letGo(run)
+  }
+
+  #abortCalls(): void {
+    for (const { calls } of this.#underway.values()) for (const { controller } of calls.values()) controller.abort()
   }
 
   async definitionOf({ name, version }: Pick<Run, 'name' | 'version'>): Promise<Definition> {
@@ -218,10 +228,10 @@ export class Journeys {
     const isOver = run.phase !== 'RUNNING'
     if (underway.calls.size > 0) {
       const wanted = new Set(isOver ? [] : leaves(run.root).map(({ visit }) => visit))
-      for (const [visit, call] of underway.calls)
-        if (!wanted.has(visit))
+      for (const [visit, { controller, sinceRevision }] of underway.calls)
+        if (run.revision >= sinceRevision && !wanted.has(visit))
           this.#aborts.add(() => {
-            call.abort()
+            controller.abort()
           })
     }
     if (!isOver) return
@@ -305,7 +315,9 @@ export class Journeys {
       return
     }
     if (walked.run.root === run.root && walked.run.end === null && walked.calls.length === 0) return
-    for (const { visit, isNotice } of walked.calls) if (!isNotice) calls.set(visit, new AbortController())
+    const sinceRevision = run.revision + 1
+    for (const { visit, isNotice } of walked.calls)
+      if (!isNotice) calls.set(visit, { controller: new AbortController(), sinceRevision })
     await this.#engine.longDocs.prepare(RUN, run.id, walked.run)
     const taken = await this.#engine.run(takeStep(this.#engine, run, walked)).catch((error: unknown) => {
       this.#release(underway, walked)
@@ -340,7 +352,7 @@ export class Journeys {
 
   async #call(underway: Underway, { path, visit, call, timeoutMs, resilience, isNotice }: WantedCall): Promise<void> {
     const { id, deadlineAt } = underway.run
-    const controller = (isNotice ? undefined : underway.calls.get(visit)) ?? new AbortController()
+    const controller = (isNotice ? undefined : underway.calls.get(visit)?.controller) ?? new AbortController()
     const prepared = withDefaults(call, this.#passedOn.get(id) ?? {})
     let isAnswered: boolean
     this.#open.add(controller)
