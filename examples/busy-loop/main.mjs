@@ -4,7 +4,7 @@ import { Client, defineJob, JobFailedError, Worker } from '@curfew/sdk'
 
 const url = process.env.CURFEW_URL ?? 'http://127.0.0.1:8080'
 const module = new URL('./spin.ts', import.meta.url)
-const limits = { timeout: '4s', gracePeriod: '2s', onTimeout: 'discard' }
+const limits = { timeout: '4s', gracePeriod: '3s', onTimeout: 'discard' }
 
 const worker = new Worker({ url, queues: ['busy'] })
 const client = new Client({ url })

@@ -1,5 +1,6 @@
 /** Several servers on one database are one server, whichever is asked, and whatever their wall clocks say. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { plusLag } from '../machine-lag.ts'
 import { Cluster } from '../postgres/cluster.ts'
 import { EventSource } from '../process/event-source.ts'
 import { ServerProcess, until } from '../process/server-process.ts'
@@ -54,8 +55,8 @@ describe('a job enqueued at one, fetched at another and acknowledged at a third'
       expect(reply.status).toBe(200)
       const { created_at, started_at, completed_at } = await server(b).job(String(id))
       const times = [created_at, started_at, completed_at].map((time) => Date.parse(String(time)))
-      expect(Math.max(...times) - Math.min(...times)).toBeLessThan(5_000)
-      expect(Math.abs((times[0] ?? 0) - Date.now())).toBeLessThan(5_000)
+      expect(Math.max(...times) - Math.min(...times)).toBeLessThan(plusLag(5_000))
+      expect(Math.abs((times[0] ?? 0) - Date.now())).toBeLessThan(plusLag(5_000))
     })
   }
 })
@@ -66,7 +67,7 @@ test('a long poll at one is answered by an enqueue at another, at once', async (
   const began = performance.now()
   const { id } = await server(SLOW).enqueue({ queue: 'poll' })
   expect((await polling)[0].id).toBe(id)
-  expect(performance.now() - began).toBeLessThan(3_000)
+  expect(performance.now() - began).toBeLessThan(plusLag(3_000))
 })
 
 test('orders given at one reach the open call of the worker at another, at once', async () => {
@@ -87,12 +88,12 @@ test('orders given at one reach the open call of the worker at another, at once'
   let began = performance.now()
   await server(SLOW).call('DELETE', `/ojs/v1/jobs/${String(id)}`)
   expect((await cancelled).body.orders).toMatchObject({ x_cancel_jobs: [{ job_id: id, reason: 'cancelled' }] })
-  expect(performance.now() - began).toBeLessThan(3_000)
+  expect(performance.now() - began).toBeLessThan(plusLag(3_000))
   began = performance.now()
   const quiet = listen({ seq: 2, heard: [{ job_id: id, x_lease: 1 }] })
   await server(SLOW).post('/ojs/v1/admin/workers/listener/quiet')
   expect((await quiet).body).toMatchObject({ jobs: [], orders: { state: 'quiet' } })
-  expect(performance.now() - began).toBeLessThan(3_000)
+  expect(performance.now() - began).toBeLessThan(plusLag(3_000))
 })
 
 test('a stream at one tells in order, and once, what happens at all', async () => {
@@ -131,33 +132,28 @@ test('waiting for a result at one ends when another gets it', async () => {
   expect((await waiting).body).toMatchObject({ state: 'completed', result: { answer: 42 } })
 })
 
-// A busy machine may hold up everybody for longer than the bound; not three times in a row.
-test(
-  'the deadline that only a killed server was near to is kept by the others, to the moment',
-  { retry: 2 },
-  async () => {
-    const victim = fleet.members[FAST]
-    if (victim === undefined) throw new Error('there is no server')
-    const { id } = await server(FAST).enqueue({
-      queue: 'doomed',
-      timeout_ms: 1_500,
-      grace_period_ms: 0,
-      retry: { max_attempts: 1 },
-    })
-    await server(FAST).fetch({ queues: ['doomed'] })
-    await fleet.kill(victim)
-    const job = await until('it is over', async () => {
-      const found = (await server(RIGHT).job(String(id))) as {
-        state: string
-        error: { type: string; overshoot_ms: number }
-      }
-      return found.state === 'discarded' ? found : null
-    })
-    await fleet.start(victim)
-    expect(job.error.type).toBe('timeout')
-    expect(job.error.overshoot_ms).toBeLessThan(500)
-  },
-)
+test('the deadline that only a killed server was near to is kept by the others, to the moment', async () => {
+  const victim = fleet.members[FAST]
+  if (victim === undefined) throw new Error('there is no server')
+  const { id } = await server(FAST).enqueue({
+    queue: 'doomed',
+    timeout_ms: 1_500,
+    grace_period_ms: 0,
+    retry: { max_attempts: 1 },
+  })
+  await server(FAST).fetch({ queues: ['doomed'] })
+  await fleet.kill(victim)
+  const job = await until('it is over', async () => {
+    const found = (await server(RIGHT).job(String(id))) as {
+      state: string
+      error: { type: string; overshoot_ms: number }
+    }
+    return found.state === 'discarded' ? found : null
+  })
+  await fleet.start(victim)
+  expect(job.error.type).toBe('timeout')
+  expect(job.error.overshoot_ms).toBeLessThan(plusLag(500))
+})
 
 test('a long poll open at one keeps its worker alive for the others', async () => {
   const own = await Fleet.start({

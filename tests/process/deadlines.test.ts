@@ -3,6 +3,7 @@
  * a state that its deadline no longer allows. Long polls wait as long as they were asked to, and no longer than needed.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { plusLag } from '../machine-lag.ts'
 import { EventSource } from './event-source.ts'
 import { RawSocket, requestText } from './raw-socket.ts'
 import { ServerProcess, until } from './server-process.ts'
@@ -10,8 +11,6 @@ import { ServerProcess, until } from './server-process.ts'
 const SEEN_WITHIN_MS = 500
 /** The engine's clock and ours are the same wall clock read at different moments; they differ by a rounding. */
 const ROUNDING_MS = 5
-/** A busy machine may hold up either process for longer than that; it does not do so three times in a row. */
-const BUSY_MACHINE = { retry: 2 }
 
 let server: ServerProcess
 let stream: EventSource
@@ -32,16 +31,16 @@ interface Case {
   readonly error: Record<string, unknown>
 }
 
-const LIMIT_MS = 400
+const LIMIT_MS = 1_000
 
 const cases: Readonly<Record<string, Case>> = {
   'an attempt at its execution timeout, after its grace': {
-    options: { timeout_ms: 300, grace_period_ms: 100 },
+    options: { timeout_ms: 900, grace_period_ms: 100 },
     claimed: true,
     deadline: ({ x_limits }) => Date.parse(x_limits['hard_deadline'] ?? ''),
     event: 'job.timeout',
     state: 'retryable',
-    error: { type: 'timeout', timeout_kind: 'execution', limit_seconds: 0.3 },
+    error: { type: 'timeout', timeout_kind: 'execution', limit_seconds: 0.9 },
   },
   'a running job at its total timeout': {
     options: { total_timeout_ms: LIMIT_MS },
@@ -49,7 +48,7 @@ const cases: Readonly<Record<string, Case>> = {
     deadline: ({ x_limits }) => Date.parse(x_limits['total_deadline'] ?? ''),
     event: 'job.total_timeout',
     state: 'discarded',
-    error: { type: 'total_timeout', timeout_kind: 'total', limit_seconds: 0.4 },
+    error: { type: 'total_timeout', timeout_kind: 'total', limit_seconds: 1 },
   },
   'a waiting job at its total timeout': {
     options: { total_timeout_ms: LIMIT_MS },
@@ -57,7 +56,7 @@ const cases: Readonly<Record<string, Case>> = {
     deadline: ({ x_limits }) => Date.parse(x_limits['total_deadline'] ?? ''),
     event: 'job.total_timeout',
     state: 'discarded',
-    error: { type: 'total_timeout', timeout_kind: 'total', limit_seconds: 0.4 },
+    error: { type: 'total_timeout', timeout_kind: 'total', limit_seconds: 1 },
   },
   'a waiting job at its TTL': {
     options: { enqueue_ttl_ms: LIMIT_MS },
@@ -65,7 +64,7 @@ const cases: Readonly<Record<string, Case>> = {
     deadline: ({ x_limits }) => Date.parse(x_limits['ttl_deadline'] ?? ''),
     event: 'job.ttl_expired',
     state: 'discarded',
-    error: { type: 'enqueue_ttl_expired', timeout_kind: 'enqueue_ttl', limit_seconds: 0.4 },
+    error: { type: 'enqueue_ttl_expired', timeout_kind: 'enqueue_ttl', limit_seconds: 1 },
   },
   'a silent attempt at its heartbeat timeout': {
     options: { heartbeat_timeout_ms: LIMIT_MS },
@@ -73,7 +72,7 @@ const cases: Readonly<Record<string, Case>> = {
     deadline: ({ started_at }) => Date.parse(started_at) + LIMIT_MS,
     event: 'job.stalled',
     state: 'retryable',
-    error: { type: 'stalled', timeout_kind: 'stalled', limit_seconds: 0.4 },
+    error: { type: 'stalled', timeout_kind: 'stalled', limit_seconds: 1 },
   },
   'a reservation at its visibility timeout': {
     options: { visibility_timeout_ms: LIMIT_MS },
@@ -86,37 +85,31 @@ const cases: Readonly<Record<string, Case>> = {
 }
 
 describe('ends, and shows within half a second,', () => {
-  test.each(Object.entries(cases))(
-    '%s',
-    BUSY_MACHINE,
-    async (_, { options, claimed, deadline, event, state, error }) => {
-      const queue = `q${String(queues++)}`
-      const enqueued = await server.enqueue({ queue, options })
-      const job = claimed ? (await server.fetch({ queues: [queue] }))[0] : enqueued
-      const id = job.id as string
-      const deadlineAt = deadline(job as Parameters<typeof deadline>[0])
-      expect(deadlineAt).toBeGreaterThan(Date.now() - LIMIT_MS)
+  test.each(Object.entries(cases))('%s', async (_, { options, claimed, deadline, event, state, error }) => {
+    const queue = `q${String(queues++)}`
+    const enqueued = await server.enqueue({ queue, options })
+    const job = claimed ? (await server.fetch({ queues: [queue] }))[0] : enqueued
+    const id = job.id as string
+    const deadlineAt = deadline(job as Parameters<typeof deadline>[0])
 
-      const watching = watch(id, deadlineAt)
-      const seen = await stream.frame(event, id)
-      expect(seen.readAt).toBeGreaterThanOrEqual(deadlineAt - ROUNDING_MS)
-      expect(seen.readAt).toBeLessThanOrEqual(deadlineAt + SEEN_WITHIN_MS)
+    const watching = watch(id, deadlineAt, claimed ? 'active' : 'available')
+    const seen = await stream.frame(event, id)
+    expect(seen.readAt).toBeGreaterThanOrEqual(deadlineAt - ROUNDING_MS)
+    expect(seen.readAt).toBeLessThanOrEqual(plusLag(deadlineAt + SEEN_WITHIN_MS))
 
-      const ended = await server.job(id)
-      expect(ended).toMatchObject({ state, error })
-      expect(Date.parse(ended.error.deadline as string)).toBe(deadlineAt)
-      expect(ended.error.overshoot_ms).toBeLessThanOrEqual(SEEN_WITHIN_MS)
-      expect(await watching).toEqual([])
-    },
-  )
+    const ended = await server.job(id)
+    expect(ended).toMatchObject({ state, error })
+    expect(Date.parse(ended.error.deadline as string)).toBe(deadlineAt)
+    expect(ended.error.overshoot_ms).toBeLessThanOrEqual(plusLag(SEEN_WITHIN_MS))
+    expect(await watching).toEqual([])
+  })
 })
 
 let queues = 0
 
 /** Asks until the deadline has passed; answers whatever was shown although its deadline no longer allowed it. */
-async function watch(id: string, deadlineAt: number): Promise<string[]> {
+async function watch(id: string, deadlineAt: number, open: string): Promise<string[]> {
   const stale: string[] = []
-  const open = (await server.job(id)).state as string
   for (;;) {
     const askedAt = Date.now()
     const { state } = await server.job(id)
@@ -145,7 +138,7 @@ describe('a late report', () => {
 })
 
 describe('a long poll', () => {
-  test('is answered as soon as there is a job, long before its wait is over', BUSY_MACHINE, async () => {
+  test('is answered as soon as there is a job, long before its wait is over', async () => {
     const queue = `q${String(queues++)}`
     const began = performance.now()
     const polls = [1, 2, 3].map(() => server.fetch({ queues: [queue], wait_ms: 20_000 }))
@@ -153,34 +146,34 @@ describe('a long poll', () => {
     const answered = Promise.race(polls)
     const { id } = await server.enqueue({ queue })
     expect(await answered).toMatchObject([{ id: id as string, state: 'active' }])
-    expect(performance.now() - began).toBeLessThan(1_000)
+    expect(performance.now() - began).toBeLessThan(plusLag(1_000))
     // One job, one poll: the others go on waiting, until there is something for them too.
     await server.post('/ojs/v1/jobs/batch', { jobs: [1, 2].map(() => ({ type: 'test.job', args: [], queue })) })
     const all = (await Promise.all(polls)).flat().map((job) => job.id as string)
     expect(new Set(all).size).toBe(3)
   })
 
-  test('is answered when a scheduled job falls due', BUSY_MACHINE, async () => {
+  test('is answered when a scheduled job falls due', async () => {
     const queue = `q${String(queues++)}`
     const dueAt = Date.now() + 400
     await server.enqueue({ queue, scheduled_at: new Date(dueAt).toISOString() })
     expect(await server.fetch({ queues: [queue], wait_ms: 20_000 })).toHaveLength(1)
-    expect(Date.now() - dueAt).toBeLessThan(SEEN_WITHIN_MS)
+    expect(Date.now() - dueAt).toBeLessThan(plusLag(SEEN_WITHIN_MS))
     expect(Date.now() - dueAt).toBeGreaterThanOrEqual(-ROUNDING_MS)
   })
 
-  test('is answered with nothing when its wait is over', BUSY_MACHINE, async () => {
+  test('is answered with nothing when its wait is over', async () => {
     const began = performance.now()
     expect(await server.fetch({ queues: ['empty'], wait_ms: 600 })).toEqual([])
     const waitedMs = performance.now() - began
     expect(waitedMs).toBeGreaterThanOrEqual(599)
-    expect(waitedMs).toBeLessThan(600 + SEEN_WITHIN_MS)
+    expect(waitedMs).toBeLessThan(plusLag(600 + SEEN_WITHIN_MS))
   })
 
-  test('is no poll at all without wait_ms', BUSY_MACHINE, async () => {
+  test('is no poll at all without wait_ms', async () => {
     const began = performance.now()
     expect(await server.fetch({ queues: ['empty'] })).toEqual([])
-    expect(performance.now() - began).toBeLessThan(SEEN_WITHIN_MS)
+    expect(performance.now() - began).toBeLessThan(plusLag(SEEN_WITHIN_MS))
   })
 
   test('that was hung up takes no job with it', async () => {

@@ -1,11 +1,11 @@
 /** Calls that outlive their state or lose their race, and Apis whose callers or callees take their time. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { plusLag } from '../../machine-lag.ts'
 import { RawSocket } from '../raw-socket.ts'
 import { pause, until, type ServerProcess } from '../server-process.ts'
 import { CODE, call, deploy, ended, expectTimeout, jsonata, serve, start, statusOf, succeed, wait } from './stage.ts'
 import { drips, json, silent, Upstream } from './upstream.ts'
 
-const BUSY_MACHINE = { retry: 2 }
 const SEEN_WITHIN_MS = 250
 
 let server: ServerProcess
@@ -17,7 +17,7 @@ afterAll(() => server.stop())
 let count = 0
 const unique = (name: string): string => `${name}-${String((count += 1))}`
 
-test('a call nobody waits for outlives its run, but not the deadline', BUSY_MACHINE, async () => {
+test('a call nobody waits for outlives its run, but not the deadline', async () => {
   const there = await Upstream.open(drips)
   const name = unique('telling')
   const tell = {
@@ -28,16 +28,16 @@ test('a call nobody waits for outlives its run, but not the deadline', BUSY_MACH
   await deploy(server, name, { states: { tell, done: succeed() }, seconds: 1 })
   const outcome = await ended(server, await start(server, name))
   expect(outcome.phase).toBe('SUCCEEDED')
-  expect(Date.parse(outcome.endedAt) - Date.parse(outcome.startedAt)).toBeLessThan(500)
+  expect(Date.parse(outcome.endedAt) - Date.parse(outcome.startedAt)).toBeLessThan(plusLag(500))
   const seen = await until('it arrived', () => there.seen[0])
   expect(seen).toMatchObject({ body: '{"a":1}', hungUpAt: null })
   const hungUpAt = await until('it is hung up on', () => seen.hungUpAt)
   const lateMs = hungUpAt - Date.parse(outcome.deadlineAt)
   expect(lateMs).toBeGreaterThan(-20)
-  expect(lateMs).toBeLessThan(SEEN_WITHIN_MS)
+  expect(lateMs).toBeLessThan(plusLag(SEEN_WITHIN_MS))
 })
 
-test('the calls of branches that lose are hung up on at once, and their steps are gone', BUSY_MACHINE, async () => {
+test('the calls of branches that lose are hung up on at once, and their steps are gone', async () => {
   const there = await Upstream.open((response, seen, socket) => {
     if (seen.path !== '/fast') return drips(response, seen, socket)
     setTimeout(() => {
@@ -73,22 +73,22 @@ test('the calls of branches that lose are hung up on at once, and their steps ar
   const slow = await until('the slow one is hung up on', () =>
     there.seen.find(({ path, hungUpAt }) => path === '/slow' && hungUpAt !== null),
   )
-  expect((slow.hungUpAt ?? 0) - slow.at).toBeLessThan(2_000)
+  expect((slow.hungUpAt ?? 0) - slow.at).toBeLessThan(plusLag(2_000))
   expect((await server.post(`/api/v1/journeys/${id}/steps/it`, {})).status).toBe(409)
 })
 
-test('cancelling a run hangs up on whom it calls', BUSY_MACHINE, async () => {
+test('cancelling a run hangs up on whom it calls', async () => {
   const there = await Upstream.open(drips)
   const name = unique('cancelled')
   await deploy(server, name, { states: { load: call(there.url, 'done'), done: succeed() }, seconds: 30 })
   const id = await start(server, name)
   const seen = await until('it arrived', () => there.seen[0])
   expect((await server.post(`/api/v1/journeys/${id}/steps/cancel`)).status).toBe(200)
-  await until('it is hung up on', () => seen.hungUpAt, 2_000)
+  await until('it is hung up on', () => seen.hungUpAt)
   expect(await ended(server, id)).toMatchObject({ terminationKind: 'Cancel', terminatedAtState: 'load' })
 })
 
-test('who starts a run and hangs up does not end it', BUSY_MACHINE, async () => {
+test('who starts a run and hangs up does not end it', async () => {
   let answer = (): void => {}
   const there = await Upstream.open((response, seen, socket) => {
     answer = () => {
@@ -116,7 +116,7 @@ test('who starts a run and hangs up does not end it', BUSY_MACHINE, async () => 
 })
 
 describe('an Api', () => {
-  test('answers 504 at its deadline, while the one it calls drips', BUSY_MACHINE, async () => {
+  test('answers 504 at its deadline, while the one it calls drips', async () => {
     const there = await Upstream.open(drips)
     const name = unique('quote')
     await deploy(server, name, { kind: 'Api', states: { ask: call(there.url, 'done'), done: succeed() } })
@@ -126,11 +126,11 @@ describe('an Api', () => {
     expect(reply.status, reply.text).toBe(504)
     expect(reply.body).toMatchObject({ type: CODE, status: 504, code: CODE, reason: 'the time was up' })
     expect(tookMs).toBeGreaterThanOrEqual(990)
-    expect(tookMs).toBeLessThan(1_000 + SEEN_WITHIN_MS)
-    await until('it is hung up on', () => there.seen[0]?.hungUpAt ?? null, 2_000)
+    expect(tookMs).toBeLessThan(plusLag(1_000 + SEEN_WITHIN_MS))
+    await until('it is hung up on', () => there.seen[0]?.hungUpAt ?? null)
   })
 
-  test('answers 504 at its deadline, though the body of the call is not there yet', BUSY_MACHINE, async () => {
+  test('answers 504 at its deadline, though the body of the call is not there yet', async () => {
     const there = await Upstream.open(json({}))
     const name = unique('slow-body')
     await deploy(server, name, { kind: 'Api', states: { ask: call(there.url, 'done'), done: succeed() } })
@@ -145,34 +145,36 @@ describe('an Api', () => {
     const tookMs = performance.now() - begun
     expect(status).toBe(504)
     expect(tookMs).toBeGreaterThanOrEqual(990)
-    expect(tookMs).toBeLessThan(1_000 + 2 * SEEN_WITHIN_MS)
+    expect(tookMs).toBeLessThan(plusLag(1_000 + 2 * SEEN_WITHIN_MS))
     expect(there.seen).toHaveLength(0)
     await caller.hangUp()
   })
 
-  test('gives its second call only what the first has left', BUSY_MACHINE, async () => {
+  test('gives its second call only what the first has left', async () => {
     const there = await Upstream.open(silent)
     const name = unique('backup')
     await deploy(server, name, {
       kind: 'Api',
-      seconds: 2,
+      seconds: 3,
       states: {
         ask: call(`${there.url}/first`, 'again', { timeoutMs: 1_500 }),
-        again: call(`${there.url}/second`, 'done', { timeoutMs: 1_500 }),
+        again: call(`${there.url}/second`, 'done', { timeoutMs: 60_000 }),
         done: succeed(),
       },
     })
     const begun = performance.now()
     expect((await server.post(`/api/v1/apis/${name}`, {})).status).toBe(504)
-    expect(performance.now() - begun).toBeLessThan(2_000 + SEEN_WITHIN_MS)
+    expect(performance.now() - begun).toBeLessThan(plusLag(3_000 + SEEN_WITHIN_MS))
     const [first, second] = there.seen.map(({ headers }) => Number(headers['x-curfew-remaining-ms']))
-    expect(first).toBe(1_500)
-    expect(second).toBeGreaterThan(200)
-    expect(second).toBeLessThanOrEqual(500)
+    // The own limit of the first call; of 3 s the second has what is left.
+    expect(first).toBeLessThanOrEqual(1_500)
+    expect(first).toBeGreaterThan(1_500 - plusLag(100))
+    expect(second).toBeLessThanOrEqual(1_500)
+    expect(second).toBeGreaterThan(1_500 - plusLag(300))
   })
 })
 
-test('a run in circles with much to carry holds up nobody either', BUSY_MACHINE, async () => {
+test('a run in circles with much to carry holds up nobody either', async () => {
   const name = unique('heavy')
   await deploy(server, name, {
     seconds: 2,
@@ -200,11 +202,11 @@ test('a run in circles with much to carry holds up nobody either', BUSY_MACHINE,
     slowest = Math.max(slowest, performance.now() - asked)
     await pause(10)
   }
-  expect(slowest).toBeLessThan(200)
+  expect(slowest).toBeLessThan(plusLag(200))
   for (const id of ids) expectTimeout(await ended(server, id), SEEN_WITHIN_MS)
 })
 
-test('a run that gathers more than can be kept ends, and says so', BUSY_MACHINE, async () => {
+test('a run that gathers more than can be kept ends, and says so', async () => {
   const text = 'x'.repeat(1_000_000)
   const there = await Upstream.open((response) => response.writeHead(200, { 'Content-Type': 'text/plain' }).end(text))
   const name = unique('gathering')
@@ -241,6 +243,6 @@ test('on a clock that is turned by hand the deadline comes when it is turned the
   expect(seen.hungUpAt).toBeNull()
   await manual.post('/ojs/v1/admin/clock', { advance_ms: 1 })
   expectTimeout(await ended(manual, id), 0)
-  await until('it is hung up on', () => seen.hungUpAt, 2_000)
+  await until('it is hung up on', () => seen.hungUpAt)
   await manual.stop()
 })

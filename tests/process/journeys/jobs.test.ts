@@ -1,10 +1,10 @@
 /** A journey that waits for a job: one deadline for both, and one end. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { defineJob, Worker } from '@curfew/sdk'
+import { plusLag } from '../../machine-lag.ts'
 import { until, type ServerProcess } from '../server-process.ts'
 import { deploy, ended, expectTimeout, resultOf, serve, start, statusOf, succeed } from './stage.ts'
 
-const BUSY_MACHINE = { retry: 2 }
 const QUICK = ['--workers-heartbeat-interval', '200ms', '--workers-heartbeat-timeout', '2s']
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -31,7 +31,7 @@ async function jobOf(queue: string, runId: string): Promise<any> {
 }
 
 describe('the deadline of a run', () => {
-  test('is the deadline of the job it waits for, and says so', BUSY_MACHINE, async () => {
+  test('is the deadline of the job it waits for, and says so', async () => {
     await deploy(server, 'bounded', {
       seconds: 2,
       states: { work: awaiting('bounded', { totalTimeoutSec: 600 }), done: succeed() },
@@ -57,13 +57,13 @@ describe('the deadline of a run', () => {
     expect((await resultOf(server, id)).body).toEqual(outcome)
   })
 
-  test('stops the handler of an SDK worker', BUSY_MACHINE, async () => {
+  test('stops the handler of an SDK worker', async () => {
     await deploy(server, 'stopped', { seconds: 2, states: { work: awaiting('stopped'), done: succeed() } })
     const heard = await handled('stopped')
     const id = await start(server, 'stopped')
     const { deadlineAt } = await statusOf(server, id)
     const { at, reason } = await heard.stopped
-    expect(Math.abs(at - Date.parse(deadlineAt as string))).toBeLessThan(500)
+    expect(Math.abs(at - Date.parse(deadlineAt as string))).toBeLessThan(plusLag(500))
     expect((reason as Error).name).toBe('DeadlineError')
     expectTimeout(await ended(server, id), 250)
     await heard.close()
@@ -71,7 +71,7 @@ describe('the deadline of a run', () => {
 })
 
 describe('cancelling a run', () => {
-  test('cancels the job it waits for, and stops its handler', BUSY_MACHINE, async () => {
+  test('cancels the job it waits for, and stops its handler', async () => {
     await deploy(server, 'cancelled', { seconds: 60, states: { work: awaiting('cancelled'), done: succeed() } })
     const heard = await handled('cancelled')
     const id = await start(server, 'cancelled')
