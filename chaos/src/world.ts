@@ -104,6 +104,8 @@ export class World {
     mkdirSync(disk)
     this.#hasDisk = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK}`, 'tmpfs', disk]).status === 0
     if (!this.#hasDisk) this.skipped.add('fill-disk')
+    // An interrupted run leaves by the exit of its process and never closes its world.
+    process.once('exit', this.#removeDisk)
     return ['--data', join(disk, 'data'), ...flags]
   }
 
@@ -112,6 +114,11 @@ export class World {
     this.#balancer?.close()
     await Promise.all(this.servers.map((server) => server.stop()))
     await this.#database?.remove()
+    process.off('exit', this.#removeDisk)
+    this.#removeDisk()
+  }
+
+  readonly #removeDisk = (): void => {
     if (this.#hasDisk) spawnSync('umount', ['-l', join(this.#home, 'disk')])
     rmSync(this.#home, { recursive: true, force: true })
   }
