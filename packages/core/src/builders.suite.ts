@@ -3,29 +3,24 @@
  * what matters to it. Everything is made by the rules themselves, so no builder can describe a job that cannot exist.
  */
 import { days, instant, millis, type Instant, type Millis, type Random } from './time/clock.ts'
-import type { Liveness, Outage } from './job/deadlines.ts'
+import type { Liveness, Outage } from './job/liveness.ts'
 import { eventData, type NewEvent } from './events.ts'
 import type { Failure } from './job/failures.ts'
 import type { Ceiling, Job, Parent } from './job/job.ts'
-import {
-  admit,
-  cancel,
-  complete,
-  fail,
-  start,
-  type Moment,
-  type Retention,
-  type Transition,
-} from './job/lifecycle/lifecycle.ts'
+import { admit } from './job/lifecycle/admit.ts'
+import { cancel } from './job/lifecycle/change.ts'
+import { complete, fail } from './job/lifecycle/report.ts'
+import { start } from './job/lifecycle/start.ts'
+import type { Moment, Retention, Transition } from './job/lifecycle/transition.ts'
 import {
   DEFAULT_LIMITS,
-  settleAtEnqueue,
   type AskedLimits,
   type Caps,
   type Limits,
   type LimitSettings,
   type TimeoutMode,
 } from './job/limits.ts'
+import { settleAtEnqueue } from './job/settle.ts'
 import { DEFAULT_RETRY, type RetryPolicy } from './job/retry.ts'
 import type { Beat, Worker } from './job/worker.ts'
 

@@ -20,24 +20,12 @@ import {
   type JobTraits,
 } from '../builders.suite.ts'
 import { instant, millis, seconds, type Instant } from '../time/clock.ts'
-import {
-  creditFor,
-  deathAt,
-  executionAt,
-  expiryAt,
-  fitsTotal,
-  hardDeadlineAt,
-  nextDue,
-  softDeadlineAt,
-  stallAt,
-  totalAt,
-  ttlAt,
-  visibilityAt,
-  wakeAtOf,
-  type Outage,
-} from './deadlines.ts'
+import { executionAt, expiryAt, fitsTotal, hardDeadlineAt, softDeadlineAt, totalAt, ttlAt } from './deadlines.ts'
+import { nextDue, wakeAtOf } from './due.ts'
+import { creditFor, deathAt, stallAt, visibilityAt, type Outage } from './liveness.ts'
 import type { Ceiling, Job } from './job.ts'
-import { expire, signOfLife } from './lifecycle/lifecycle.ts'
+import { expire } from './lifecycle/expire.ts'
+import { signOfLife } from './lifecycle/report.ts'
 
 describe('whether another attempt fits into the total', () => {
   const job = activeJob({ totalMs: 100_000, timeoutMs: 30_000 })

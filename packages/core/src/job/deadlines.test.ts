@@ -22,31 +22,32 @@ import {
 import { days, minutes, seconds, type Instant } from '../time/clock.ts'
 import { isDue } from '../time/sums.ts'
 import {
+  effectiveTotal,
+  executionAt,
+  hardDeadlineAt,
+  softDeadline,
+  softDeadlineAt,
+  totalAt,
+  type SoftLimit,
+} from './deadlines.ts'
+import { nextDue, wakeAtOf, type DueKind } from './due.ts'
+import { overshootOf } from './lateness.ts'
+import {
   creditFor,
   deathAt,
   deathEndsIt,
-  effectiveTotal,
-  executionAt,
   FORGET_AFTER_MS,
-  hardDeadlineAt,
   lastSignAt,
-  nextDue,
-  overshootOf,
   ROW_ALONE,
-  softDeadline,
-  softDeadlineAt,
   stallAt,
-  totalAt,
   visibilityAt,
   visibilityClock,
-  wakeAtOf,
   workerWakeAt,
-  type DueKind,
   type Liveness,
-  type SoftLimit,
-} from './deadlines.ts'
+} from './liveness.ts'
 import type { Job } from './job.ts'
-import { expire, signOfLife } from './lifecycle/lifecycle.ts'
+import { expire } from './lifecycle/expire.ts'
+import { signOfLife } from './lifecycle/report.ts'
 
 /** One millisecond before the deadline the limit has not fired; in its own millisecond it has, and after it too. */
 function expectFires(job: Job, deadline: Instant, kind: DueKind, life: Liveness = ROW_ALONE): void {

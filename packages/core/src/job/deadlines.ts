@@ -1,6 +1,6 @@
 /**
- * Every deadline of a job. The wake loop, the claim, the retry, the answers to workers and the explanation of a job all ask
- * here, so they cannot disagree.
+ * The deadlines of a job and of its attempt. The wake loop, the claim, the retry, the answers to workers and the explanation
+ * of a job all ask here, so they cannot disagree.
  *
  *   anchor ──────────── enqueue_ttl ──┤            (only until the first claim)
  *   anchor ─────────────────────────────────────────────────── total ──┤  (whatever the state)
@@ -9,17 +9,12 @@
  *                     sign of life ── heartbeat ──┤ stalled
  *                     sign of life ── visibility ────────┤ back to available
  *
- * Liveness clocks (stall, visibility, death) are renewable. A beat is written on the worker's row only; a job's clocks
- * are derived from it when its own `wakeAt` comes due. The server's own outages are not held against anyone's liveness:
- * `creditFor` gives back the time no server was listening. Timeouts, totals and TTLs are never credited.
+ * The last two clocks are in liveness.ts. due.ts says which of all these comes first, lateness.ts how late a decision was.
  */
+import { speakerFor, type Job } from './job.ts'
+import type { Limit } from './limits.ts'
 import { instant, millis, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { after, before, earliest, elapsed, isDue } from '../time/sums.ts'
-import { isTerminal, speakerFor, type Job } from './job.ts'
-import type { Limit, LimitSource } from './limits.ts'
-import type { Beat, Worker } from './worker.ts'
-
-// ---- The whole life ----
 
 /** When the job's own total budget ends (without what a parent or workflow imposes). */
 export function ownTotalAt(job: Job): Instant | null {
@@ -49,8 +44,6 @@ export function ttlAt(job: Job): Instant | null {
 export function expiryAt(job: Job): Instant | null {
   return job.attempt === 0 ? job.expiresAt : null
 }
-
-// ---- One attempt ----
 
 /** Which limit a soft deadline comes from. */
 export type SoftLimit = 'timeout' | 'total'
@@ -124,207 +117,6 @@ export function graceSince(job: Job, now: Instant): Instant | null {
   return soft !== null && hard !== null && soft < hard && isDue(soft, now) ? soft : null
 }
 
-// ---- Liveness ----
-
-/** A time in which no server was listening. */
-export interface Outage {
-  readonly from: Instant
-  readonly to: Instant
-}
-
-/** What liveness is judged by: the worker's row, the outages, and how long silence may last. */
-export interface Liveness {
-  readonly worker: Worker | null
-  readonly outages: readonly Outage[]
-  readonly workerTimeoutMs: Millis
-}
-
-/** How much of the time since a clock was last reset no server was listening. */
-export function creditFor(since: Instant, outages: readonly Outage[]): Millis {
-  let credit = 0
-  let counted: number = since
-  // Oldest first; what two outages share counts once.
-  for (const { from, to } of outages) {
-    credit += Math.max(0, to - Math.max(from, counted))
-    counted = Math.max(counted, to)
-  }
-  return millis(credit)
-}
-
-function beatFor(job: Job, worker: Worker | null): Beat | null {
-  if (worker === null || job.hold === null || worker.beat === null || job.startedAt === null) return null
-  // A beat from before this claim speaks of an earlier attempt.
-  if (worker.id !== job.hold.workerId || worker.beat.at < job.startedAt) return null
-  const lease = worker.beat.leases[job.id]
-  return lease === undefined || lease === job.lease ? worker.beat : null
-}
-
-/** When the stall clock was last reset. */
-export function lastSignAt(job: Job, worker: Worker | null): Instant | null {
-  if (job.hold === null) return null
-  const beat = beatFor(job, worker)
-  const covered = beat !== null && beat.jobs.has(job.id) && (beat.proofs === null || beat.proofs.has(job.id))
-  return covered && beat.at > job.hold.signAt ? beat.at : job.hold.signAt
-}
-
-/** Null when nobody judges this attempt by its heartbeats. */
-export function stallAt(job: Job, { worker, outages }: Liveness): Instant | null {
-  const since = lastSignAt(job, worker)
-  if (since === null || job.hold === null || job.hold.heartbeat === null) return null
-  return after(after(since, job.hold.heartbeat.ms), creditFor(since, outages))
-}
-
-/** How long a beat extends the reservation: what it asked for, within the cap, or else the job's own visibility. */
-export function extensionFor(job: Job, askedMs: Millis | null): Millis {
-  if (askedMs === null) return job.hold?.visibility.ms ?? millis(0)
-  return millis(Math.min(askedMs, job.limits.caps.visibility ?? askedMs))
-}
-
-/**
- * When the visibility clock was last reset, and to what length. Of a beat and a sign of the job itself in the very same
- * millisecond nobody can tell which was last: the longer counts.
- */
-export function visibilityClock(job: Job, worker: Worker | null): { since: Instant; ms: Millis } | null {
-  if (job.hold === null) return null
-  const own = { since: job.hold.visibleFrom, ms: job.hold.visibleMs }
-  const beat = beatFor(job, worker)
-  if (beat === null || !beat.jobs.has(job.id) || beat.at < own.since) return own
-  const beaten = { since: beat.at, ms: extensionFor(job, beat.visibilityMs) }
-  return beaten.since === own.since && beaten.ms < own.ms ? own : beaten
-}
-
-/**
- * Who gave the visibility clock this length. Only a beat makes it another than the job's own: that is its worker's word,
- * or the cap that cut it.
- */
-export function visibilitySource({ hold, limits }: Job, ms: Millis): LimitSource {
-  if (hold !== null && hold.visibility.ms === ms) return hold.visibility.source
-  return limits.caps.visibility === ms ? 'cap' : 'handler'
-}
-
-export function visibilityAt(job: Job, { worker, outages }: Liveness): Instant | null {
-  const clock = visibilityClock(job, worker)
-  return clock === null ? null : after(after(clock.since, clock.ms), creditFor(clock.since, outages))
-}
-
-/** When a silent worker is declared dead. Workers that never introduced themselves are not judged. */
-export function deathAt(worker: Worker, { outages, workerTimeoutMs }: Omit<Liveness, 'worker'>): Instant | null {
-  if (!worker.known || worker.diedAt !== null) return null
-  return after(after(worker.lastSeenAt, workerTimeoutMs), creditFor(worker.lastSeenAt, outages))
-}
-
-/** A job whose stall clock somebody chose is left to that clock alone (ADR 0017). */
-export function deathEndsIt({ hold }: Job): boolean {
-  return hold !== null && (hold.heartbeat === null || speakerFor(hold.heartbeat) === 'default')
-}
-
-// ---- What is due first ----
-
-export type DueKind =
-  | 'scheduled'
-  | 'backoff'
-  | 'total'
-  | 'execution'
-  | 'stalled'
-  | 'worker_death'
-  | 'visibility'
-  | 'enqueue_ttl'
-  | 'expires_at'
-  | 'purge'
-
-export interface Due {
-  readonly kind: DueKind
-  readonly at: Instant
-}
-
-/** Nothing known of any worker or outage: what the job's own row says. */
-export const ROW_ALONE: Liveness = { worker: null, outages: [], workerTimeoutMs: millis(0) }
-
-/**
- * The next thing that happens to this job if nobody speaks. Earliest first; on a tie the order of this list decides,
- * which is the order of the specification (total, execution, stalled, worker death, visibility), and a limit comes
- * before a start: nothing starts with an empty budget.
- */
-export function nextDue(job: Job, life: Liveness = ROW_ALONE): Due | null {
-  return firstDue(job, life, true)
-}
-
-function firstDue(job: Job, life: Liveness, withDeath: boolean): Due | null {
-  let first: Due | null = null
-  const consider = (kind: DueKind, at: Instant | null): void => {
-    if (at !== null && (first === null || at < first.at)) first = { kind, at }
-  }
-  if (isTerminal(job.state)) {
-    consider('purge', job.purgeAt)
-    return first
-  }
-  consider('total', totalAt(job))
-  if (job.state === 'active') {
-    consider('execution', executionAt(job))
-    consider('stalled', stallAt(job, life))
-    if (withDeath && life.worker !== null && life.worker.id === job.hold?.workerId && deathEndsIt(job)) {
-      consider('worker_death', deathAt(life.worker, life))
-    }
-    consider('visibility', visibilityAt(job, life))
-    return first
-  }
-  consider('enqueue_ttl', ttlAt(job))
-  consider('expires_at', expiryAt(job))
-  if (job.state === 'scheduled') consider('scheduled', job.scheduledAt)
-  if (job.state === 'retryable') consider('backoff', job.nextRetryAt)
-  return first
-}
-
-/**
- * The row's `wakeAt`: never later than what is really due; a renewed clock is found out, and re-armed, when it comes.
- * A worker's death is on the worker's own row.
- */
-export function wakeAtOf(job: Job, life: Liveness = ROW_ALONE): Instant | null {
-  return firstDue(job, life, false)?.at ?? null
-}
-
-/** How late a decision was, in three figures. */
-export interface Lateness {
-  /** What is charged to the decision: see `overshootOf`. */
-  readonly overshootMs: Millis
-  /** What really passed since the deadline, or since it was set. */
-  readonly lateMs: Millis
-  /** How much of that no server was at work. */
-  readonly downtimeMs: Millis
-}
-
-export function latenessOf(
-  deadlineAt: Instant,
-  setAt: Instant,
-  upAt: Instant,
-  outages: readonly Outage[],
-  now: Instant,
-): Lateness {
-  const since = instant(Math.max(deadlineAt, setAt))
-  return {
-    overshootMs: overshootOf(deadlineAt, setAt, upAt, now),
-    lateMs: elapsed(since, now),
-    downtimeMs: downtimeIn(since, upAt, outages, now),
-  }
-}
-
-/**
- * A server that is up decides at the deadline, so one that was left undecided until this server came up was left by a
- * server that was down. Later outages are times in which this server stood still, or could not reach its store.
- */
-function downtimeIn(since: Instant, upAt: Instant, outages: readonly Outage[], now: Instant): Millis {
-  const startedUpAt = instant(Math.min(Math.max(since, upAt), now))
-  const later = outages.filter(({ from, to }) => from >= upAt && from < now && to <= now)
-  return millis(elapsed(since, startedUpAt) + creditFor(startedUpAt, later))
-}
-
-/** How late a decision was: not counted from before the deadline was set, nor from before the server was up. */
-export function overshootOf(deadlineAt: Instant, setAt: Instant, upAt: Instant, now: Instant): Millis {
-  return elapsed(instant(Math.max(deadlineAt, setAt, upAt)), now)
-}
-
-// ---- Retries ----
-
 /**
  * Whether another attempt can still begin, and end, inside the total budget (OJS timeouts §9.1). A timeout nobody chose
  * counts as nothing, so that a short total still gets its retries (ADR 0017); a workflow's ceiling does not count here.
@@ -343,64 +135,6 @@ export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
 export function retryComesAt(job: Job): Instant | null {
   const { nextRetryAt } = job
   return nextRetryAt === null || isDue(totalAt(job), nextRetryAt) ? null : nextRetryAt
-}
-
-// ---- Calls of a run ----
-
-/** What is left until a deadline; 0 when it has come. */
-export function budgetLeft(deadlineAt: Instant, now: Instant): Millis {
-  return elapsed(now, deadlineAt)
-}
-
-/** When a call that begins now must be over: its own timeout, within the run that makes it. */
-export function callEndsAt(begunAt: Instant, timeoutMs: Millis, deadlineAt: Instant): Instant {
-  return instant(Math.min(after(begunAt, timeoutMs), deadlineAt))
-}
-
-/** Whether a rest of this length ends while there is still something left to use. */
-export function restFits(deadlineAt: Instant, now: Instant, restMs: Millis): boolean {
-  return !isDue(deadlineAt, after(now, restMs))
-}
-
-// ---- Workers ----
-
-/** Workers that only ever fetched are forgotten after an hour of silence; the dead are remembered for one. */
-export const FORGET_AFTER_MS = seconds(3600)
-
-export function workerWakeAt(worker: Worker, life: Omit<Liveness, 'worker'>): Instant {
-  if (worker.diedAt !== null) return after(worker.diedAt, FORGET_AFTER_MS)
-  return deathAt(worker, life) ?? after(worker.lastSeenAt, FORGET_AFTER_MS)
-}
-
-// ---- Runs of journeys ----
-
-/** How long runs may take, whatever their definitions say. */
-export interface RunLimits {
-  readonly defaultMs: Millis
-  readonly capMs: Millis
-}
-
-export interface RunBudget {
-  readonly deadlineAt: Instant
-  readonly limitMs: Millis
-  readonly limitedBy: 'spec' | 'platform-default' | 'platform-cap' | 'parent'
-}
-
-/** Every run has a deadline: what its author allows, or the default, within the cap and what is left of its parent. */
-export function runBudget(
-  startedAt: Instant,
-  askedMs: Millis | null,
-  { defaultMs, capMs }: RunLimits,
-  inheritedAt: Instant | null,
-): RunBudget {
-  const wantedMs = askedMs ?? defaultMs
-  const isCapped = capMs < wantedMs
-  const limitMs = isCapped ? capMs : wantedMs
-  const ownAt = after(startedAt, limitMs)
-  if (inheritedAt !== null && inheritedAt < ownAt)
-    return { deadlineAt: inheritedAt, limitMs: elapsed(startedAt, inheritedAt), limitedBy: 'parent' }
-  const limitedBy = isCapped ? 'platform-cap' : askedMs === null ? 'platform-default' : 'spec'
-  return { deadlineAt: ownAt, limitMs, limitedBy }
 }
 
 /** How long a report may have travelled. */

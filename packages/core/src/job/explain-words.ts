@@ -1,6 +1,6 @@
 /** The words of `explain`: limits, sources, causes and lateness as people read them. */
 import type { Job } from './job.ts'
-import type { CancelReason } from './lifecycle/lifecycle.ts'
+import type { CancelReason } from './lifecycle/change.ts'
 import type { NoRetry } from './retry.ts'
 
 export const seconds = (ms: number): string => `${String(ms / 1000)} s`

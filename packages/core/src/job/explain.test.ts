@@ -14,10 +14,13 @@ import {
   retryableJob,
 } from '../builders.suite.ts'
 import { seconds, type Instant } from '../time/clock.ts'
-import { ROW_ALONE } from './deadlines.ts'
+import { ROW_ALONE } from './liveness.ts'
 import { explain, type Explanation } from './explain.ts'
 import type { Job } from './job.ts'
-import { cancel, complete, expire, fail, interrupt, release, retryByHand } from './lifecycle/lifecycle.ts'
+import { release } from './lifecycle/admit.ts'
+import { cancel, retryByHand } from './lifecycle/change.ts'
+import { expire } from './lifecycle/expire.ts'
+import { complete, fail, interrupt } from './lifecycle/report.ts'
 
 const told = (job: Job, now: Instant = NOON): Explanation => explain(job, ROW_ALONE, now)
 const clock = (time: string): string => `2026-01-01T${time}.000Z`

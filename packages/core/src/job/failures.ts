@@ -8,7 +8,9 @@
  */
 import { iso, type Instant, type Millis } from '../time/clock.ts'
 import { elapsed } from '../time/sums.ts'
-import { creditFor, latenessOf, timeoutReport, type Outage, type TimeoutReport } from './deadlines.ts'
+import { timeoutReport, type TimeoutReport } from './deadlines.ts'
+import { latenessOf } from './lateness.ts'
+import { creditFor, type Outage } from './liveness.ts'
 import type { Job, Json } from './job.ts'
 import { elementsOf } from '../wire/json-text.ts'
 

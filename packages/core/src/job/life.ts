@@ -3,7 +3,7 @@
  * whole story long after the events have been pruned.
  */
 import type { Instant, Millis } from '../time/clock.ts'
-import type { Lateness } from './deadlines.ts'
+import type { Lateness } from './lateness.ts'
 import type { Fragment, Job, JobState } from './job.ts'
 import type { NoRetry } from './retry.ts'
 

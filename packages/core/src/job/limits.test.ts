@@ -5,16 +5,14 @@ import { hours, minutes, seconds, type Millis } from '../time/clock.ts'
 import {
   DEFAULT_LIMITS,
   LIMIT_NAMES,
-  settleAtClaim,
-  settleAtEnqueue,
   type AskedLimits,
   type Caps,
-  type Claimant,
   type Limit,
   type LimitName,
-  type LimitSettings,
   type Limits,
+  type LimitSettings,
 } from './limits.ts'
+import { settleAtClaim, settleAtEnqueue, type Claimant } from './settle.ts'
 
 const settle = (
   speakers: { publish?: AskedLimits; type?: AskedLimits & { caps?: Caps }; queue?: AskedLimits },

@@ -16,9 +16,11 @@ import {
   retryableJob,
 } from '../builders.suite.ts'
 import { seconds } from '../time/clock.ts'
-import { nextDue, ROW_ALONE, softDeadlineAt } from './deadlines.ts'
+import { softDeadlineAt } from './deadlines.ts'
+import { nextDue } from './due.ts'
+import { ROW_ALONE } from './liveness.ts'
 import type { Job } from './job.ts'
-import { expire } from './lifecycle/lifecycle.ts'
+import { expire } from './lifecycle/expire.ts'
 import { nextFor, type Consequence, type Next } from './next.ts'
 
 const next = (job: Job): Next | null => nextFor(job, ROW_ALONE, NOON)

@@ -5,17 +5,9 @@
  */
 import { iso, type Instant, type Millis } from '../time/clock.ts'
 import { isDue } from '../time/sums.ts'
-import {
-  effectiveTotal,
-  graceSince,
-  hardDeadlineAt,
-  nextDue,
-  softDeadline,
-  visibilityClock,
-  visibilitySource,
-  type Due,
-  type Liveness,
-} from './deadlines.ts'
+import { effectiveTotal, graceSince, hardDeadlineAt, softDeadline } from './deadlines.ts'
+import { nextDue, type Due } from './due.ts'
+import { visibilityClock, visibilitySource, type Liveness } from './liveness.ts'
 import { isTerminal, type Job } from './job.ts'
 import { LAPSED, STALLED, TIMED_OUT, verdictOn, type FailureFacts } from './retry.ts'
 

@@ -13,8 +13,8 @@ import {
   type JobTraits,
 } from '../builders.suite.ts'
 import { minutes, seconds } from '../time/clock.ts'
-import { ROW_ALONE } from './deadlines.ts'
-import { expire } from './lifecycle/lifecycle.ts'
+import { ROW_ALONE } from './liveness.ts'
+import { expire } from './lifecycle/expire.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
 import { impossibilities, planFor, warningsFor, type Plan } from './plan.ts'
 

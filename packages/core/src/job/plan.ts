@@ -6,15 +6,8 @@ import { millis, type Instant, type Millis, type Random } from '../time/clock.ts
 import { after, elapsed } from '../time/sums.ts'
 import { effectiveTotal, expiryAt, softDeadlineAt, totalAt, ttlAt } from './deadlines.ts'
 import { speakerFor, type Hold, type Job } from './job.ts'
-import {
-  settleAtClaim,
-  shortHeartbeat,
-  SOURCE_IN_WORDS,
-  type AttemptLimits,
-  type Claimant,
-  type Limit,
-  type LimitSettings,
-} from './limits.ts'
+import { shortHeartbeat, SOURCE_IN_WORDS, type Limit, type LimitSettings } from './limits.ts'
+import { settleAtClaim, type AttemptLimits, type Claimant } from './settle.ts'
 import { limitsView, type LimitsView } from '../wire/render.ts'
 import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
 

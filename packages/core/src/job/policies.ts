@@ -3,20 +3,16 @@ import { BACKPRESSURE_SHAPE, readBound, type Bound } from './backpressure.ts'
 import { badField, badPolicy } from '../errors.ts'
 import { seconds, type Instant, type Millis } from '../time/clock.ts'
 import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from '../time/durations.ts'
+import { LIMIT_NAMES, type AskedLimits, type Caps, type KeptFor, type LimitName } from './limits.ts'
 import {
   limitKeys,
-  LIMIT_NAMES,
   limitShapes,
   ON_TIMEOUT_FIELD,
   onTimeoutShape,
   readCaps,
   readLimits,
   refuseTiny,
-  type AskedLimits,
-  type Caps,
-  type KeptFor,
-  type LimitName,
-} from './limits.ts'
+} from '../wire/limits.ts'
 import { NO_TERMS, sameTerms, type LimiterTerms } from './limiter.ts'
 import { JOB_ALIASES, unknownKey, vocabulary } from '../wire/near-miss.ts'
 import { QUEUE_RATE_LIMIT_SHAPE, writeTerms } from './rate-limit.ts'

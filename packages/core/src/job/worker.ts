@@ -1,6 +1,6 @@
 /**
  * The Worker record. One row per worker process, written once per beat however many jobs it runs: the liveness clocks
- * of those jobs are derived from `beat` when they come due (`deadlines.ts`).
+ * of those jobs are derived from `beat` when they come due (`liveness.ts`).
  */
 import type { Instant, Millis } from '../time/clock.ts'
 import { after, isDue } from '../time/sums.ts'

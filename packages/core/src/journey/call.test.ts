@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instant, millis } from '../time/clock.ts'
-import { budgetLeft, callEndsAt, restFits } from '../job/deadlines.ts'
+import { budgetLeft, callEndsAt, restFits } from '../time/budget.ts'
 import {
   delayBefore,
   failedResult,

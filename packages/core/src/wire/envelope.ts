@@ -17,15 +17,8 @@ import { FEW_FIELDS, fewFields, fewMembersOf } from './few-fields.ts'
 import { isUuidV7, UUID_V7 } from '../ids.ts'
 import type { Fragment, Job, Json, Parent } from '../job/job.ts'
 import { DEEPEST, depthExceeds, elementsOf, membersOf, type Member } from './json-text.ts'
-import {
-  limitShapes,
-  limitsNamed,
-  ON_TIMEOUT_FIELD,
-  onTimeoutShape,
-  readLimits,
-  type AskedLimits,
-  type SettledName,
-} from '../job/limits.ts'
+import type { AskedLimits, SettledName } from '../job/limits.ts'
+import { limitShapes, limitsNamed, ON_TIMEOUT_FIELD, onTimeoutShape, readLimits } from './limits.ts'
 import {
   didYouMean,
   JOB_ALIASES,

@@ -18,7 +18,8 @@ import {
 import { minutes, seconds, type Instant } from '../time/clock.ts'
 import { readEnqueue } from './envelope.ts'
 import type { Job } from '../job/job.ts'
-import { admit, complete, fail, interrupt, reportProgress } from '../job/lifecycle/lifecycle.ts'
+import { admit } from '../job/lifecycle/admit.ts'
+import { complete, fail, interrupt, reportProgress } from '../job/lifecycle/report.ts'
 import { traits } from '../job/lifecycle/world.suite.ts'
 import { limitsView, renderHandedOut, renderJob, renderProgress } from './render.ts'
 

@@ -13,14 +13,11 @@ import {
   hardDeadlineAt,
   retryComesAt,
   softDeadline,
-  stallAt,
   totalAt,
   ttlAt,
-  visibilityAt,
-  ROW_ALONE,
-  type Liveness,
   type SoftLimit,
 } from '../job/deadlines.ts'
+import { ROW_ALONE, stallAt, visibilityAt, type Liveness } from '../job/liveness.ts'
 import { limitOf, type Failure } from '../job/failures.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from '../job/job.ts'
 import { isTerminal, speakerFor } from '../job/job.ts'

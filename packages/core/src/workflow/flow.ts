@@ -14,13 +14,13 @@
  */
 import { iso, type Instant, type Millis } from '../time/clock.ts'
 import { after, elapsed, isDue } from '../time/sums.ts'
-import { latenessOf } from '../job/deadlines.ts'
+import { latenessOf } from '../job/lateness.ts'
 import { broken, OjsError } from '../errors.ts'
 import { workflowEvent, type EventType, type NewEvent } from '../events.ts'
 import { lengths } from '../job/failures.ts'
 import type { Fragment, Job, Json } from '../job/job.ts'
 import { elementsOf } from '../wire/json-text.ts'
-import type { Moment } from '../job/lifecycle/lifecycle.ts'
+import type { Moment } from '../job/lifecycle/transition.ts'
 import {
   isWorkflowOver,
   type Branch,

@@ -20,9 +20,14 @@ import {
   typesOf,
 } from '../../builders.suite.ts'
 import { seconds, type Instant } from '../../time/clock.ts'
-import { ROW_ALONE, totalAt, ttlAt } from '../deadlines.ts'
+import { totalAt, ttlAt } from '../deadlines.ts'
+import { ROW_ALONE } from '../liveness.ts'
 import { TAIL, type Job } from '../job.ts'
-import { changeLimits, expire, fail, release, retryByHand, type NewLimits, type Step } from './lifecycle.ts'
+import { release } from './admit.ts'
+import { changeLimits, retryByHand, type NewLimits } from './change.ts'
+import { expire } from './expire.ts'
+import { fail } from './report.ts'
+import type { Step } from './transition.ts'
 import { readLife } from '../life.ts'
 
 const now = at('12:30')

@@ -2,10 +2,11 @@
 import { expect, test } from 'vitest'
 import { aJob, at, dataOf, errorOf, errorsOf, left, moment, RETENTION, typesOf } from '../../builders.suite.ts'
 import { after } from '../../time/sums.ts'
-import { ROW_ALONE } from '../deadlines.ts'
+import { ROW_ALONE } from '../liveness.ts'
 import { TAIL } from '../job.ts'
 import { readLife } from '../life.ts'
-import { drop, expire, putOff } from './lifecycle.ts'
+import { drop, putOff } from './admit.ts'
+import { expire } from './expire.ts'
 
 const now = at('12:05')
 

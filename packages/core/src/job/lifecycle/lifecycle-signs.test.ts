@@ -15,18 +15,12 @@ import {
   typesOf,
 } from '../../builders.suite.ts'
 import { instant } from '../../time/clock.ts'
-import { executionAt, ROW_ALONE, stallAt, totalAt, visibilityAt } from '../deadlines.ts'
+import { executionAt, totalAt } from '../deadlines.ts'
+import { ROW_ALONE, stallAt, visibilityAt } from '../liveness.ts'
 import { JOB_STATES, type Job } from '../job.ts'
 import { appendLife, beginLife, KEPT_ENTRIES, readLife, type LifeEntry } from '../life.ts'
-import {
-  absorbBeat,
-  complete,
-  reportProgress,
-  signOfLife,
-  wokenInTime,
-  type ProgressReport,
-  type Step,
-} from './lifecycle.ts'
+import { absorbBeat, complete, reportProgress, signOfLife, wokenInTime, type ProgressReport } from './report.ts'
+import type { Step } from './transition.ts'
 
 const now = at('12:00:05')
 

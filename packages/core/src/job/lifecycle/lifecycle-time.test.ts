@@ -22,9 +22,13 @@ import {
   typesOf,
 } from '../../builders.suite.ts'
 import { minutes, seconds } from '../../time/clock.ts'
-import { ROW_ALONE } from '../deadlines.ts'
+import { ROW_ALONE } from '../liveness.ts'
 import { TAIL } from '../job.ts'
-import { cancel, expire, fail, release, type Moment, type Transition } from './lifecycle.ts'
+import { release } from './admit.ts'
+import { cancel } from './change.ts'
+import { expire } from './expire.ts'
+import { fail } from './report.ts'
+import type { Moment, Transition } from './transition.ts'
 
 const due = (job: Parameters<typeof expire>[0], when: Moment, life = ROW_ALONE): Transition | null =>
   expire(job, life, when)

@@ -24,23 +24,13 @@ import { minutes, seconds } from '../../time/clock.ts'
 import type { OjsError } from '../../errors.ts'
 import { TAIL, type Job } from '../job.ts'
 import { readLife } from '../life.ts'
-import {
-  abandon,
-  activate,
-  cancel,
-  changeLimits,
-  complete,
-  expire,
-  fail,
-  interrupt,
-  release,
-  retryByHand,
-  staleError,
-  staleReason,
-  start,
-  type Fence,
-} from './lifecycle.ts'
-import { ROW_ALONE } from '../deadlines.ts'
+import { activate, release } from './admit.ts'
+import { cancel, changeLimits, retryByHand } from './change.ts'
+import { expire } from './expire.ts'
+import { staleError, staleReason, type Fence } from './fence.ts'
+import { abandon, complete, fail, interrupt } from './report.ts'
+import { start } from './start.ts'
+import { ROW_ALONE } from '../liveness.ts'
 
 const now = at('12:00:05')
 const later5 = moment(now)

@@ -17,40 +17,20 @@ import {
   type JobTraits,
 } from '../../builders.suite.ts'
 import { millis, type Instant } from '../../time/clock.ts'
-import {
-  executionAt,
-  expiryAt,
-  hardDeadlineAt,
-  nextDue,
-  softDeadlineAt,
-  stallAt,
-  totalAt,
-  ttlAt,
-  visibilityAt,
-  type Liveness,
-} from '../deadlines.ts'
+import { executionAt, expiryAt, hardDeadlineAt, softDeadlineAt, totalAt, ttlAt } from '../deadlines.ts'
+import { nextDue } from '../due.ts'
+import { stallAt, visibilityAt, type Liveness } from '../liveness.ts'
 import { OjsError } from '../../errors.ts'
 import type { EventType } from '../../events.ts'
 import type { Failure } from '../failures.ts'
 import { isTerminal, type Job, type JobState } from '../job.ts'
-import {
-  abandon,
-  absorbBeat,
-  activate,
-  cancel,
-  changeLimits,
-  complete,
-  expire,
-  fail,
-  interrupt,
-  reportProgress,
-  retryByHand,
-  signOfLife,
-  staleReason,
-  start,
-  wokenInTime,
-  type Transition,
-} from './lifecycle.ts'
+import { activate } from './admit.ts'
+import { cancel, changeLimits, retryByHand } from './change.ts'
+import { expire } from './expire.ts'
+import { staleReason } from './fence.ts'
+import { abandon, absorbBeat, complete, fail, interrupt, reportProgress, signOfLife, wokenInTime } from './report.ts'
+import { start } from './start.ts'
+import type { Transition } from './transition.ts'
 import type { Worker } from '../worker.ts'
 
 // ---- What may happen, and when ----

@@ -1,7 +1,7 @@
 /** The way a plan goes through a graph (`journey/plan/plan.ts`): each state on a clock that nobody else looks at. */
 import { millis, seconds, type Instant, type Millis } from '../../time/clock.ts'
 import { after, elapsed, isDue } from '../../time/sums.ts'
-import { budgetLeft, callEndsAt, restFits } from '../../job/deadlines.ts'
+import { budgetLeft, callEndsAt, restFits } from '../../time/budget.ts'
 import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
 import { assumedFor, takesTime, type Assumptions } from './assumptions.ts'
 import { DEFAULT_CALL_TIMEOUT_MS, delayBefore, failedResult, isRetryable } from '../call.ts'

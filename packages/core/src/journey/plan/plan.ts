@@ -10,7 +10,7 @@
  * Nothing is evaluated and nobody is called: what an expression would give is assumed, like everything else.
  */
 import type { Instant, Millis } from '../../time/clock.ts'
-import type { RunLimits } from '../../job/deadlines.ts'
+import type { RunLimits } from '../../time/budget.ts'
 import { LONGEST_MS } from '../../time/durations.ts'
 import { placesIn, type Assumptions } from './assumptions.ts'
 import { PlanWalk } from './plan-walk.ts'

@@ -4,7 +4,7 @@
  * points is for whoever has the text.
  */
 import { instant, seconds, type Millis } from '../../time/clock.ts'
-import { runBudget } from '../../job/deadlines.ts'
+import { runBudget } from '../../time/budget.ts'
 import { Field, Findings, isDeeperThan, SHAPE, type Diagnostic, type Mapping } from '../../diagnostics.ts'
 import { JOURNEY_KINDS, type Definition, type Expression, type JourneyKind, type Resilience } from '../definition.ts'
 import { readConfig } from '../config.ts'

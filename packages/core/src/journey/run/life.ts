@@ -4,7 +4,9 @@
  * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey/run/walk.ts`.
  */
 import { after, isDue } from '../../time/sums.ts'
-import { latenessOf, overshootOf, runBudget, totalAt, type Lateness, type RunLimits } from '../../job/deadlines.ts'
+import { totalAt } from '../../job/deadlines.ts'
+import { latenessOf, overshootOf, type Lateness } from '../../job/lateness.ts'
+import { runBudget, type RunLimits } from '../../time/budget.ts'
 import { days, type Instant, type Millis } from '../../time/clock.ts'
 import type { Definition, StateId } from '../definition.ts'
 import { interpolateGently } from '../interpolation.ts'

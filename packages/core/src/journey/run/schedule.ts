@@ -14,7 +14,7 @@ import { RunFault } from '../faults.ts'
 import { beginRun, type RunTemplate } from './life.ts'
 import type { Data, Run } from './run.ts'
 import { nextOnGrid } from '../../time/sums.ts'
-import { type RunLimits } from '../../job/deadlines.ts'
+import type { RunLimits } from '../../time/budget.ts'
 
 export interface RunSchedule {
   readonly id: string

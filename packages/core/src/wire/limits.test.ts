@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { OjsError } from '../errors.ts'
-import { readCaps, readLimits } from '../job/limits.ts'
+import { readCaps, readLimits } from './limits.ts'
 
 describe('reading limits off the wire', () => {
   const refusal = (fields: Record<string, unknown>): { code: string; field: unknown } => {

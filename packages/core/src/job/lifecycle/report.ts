@@ -1,0 +1,147 @@
+/** What a worker reports: results, failures, hand-backs, progress and heartbeats. */
+import { jobEvent } from '../../events.ts'
+import { fitsTotal } from '../deadlines.ts'
+import { lastSignAt, visibilityClock, type Liveness } from '../liveness.ts'
+import {
+  classOf,
+  handBack,
+  readTimeoutReport,
+  reportedFailure,
+  reportedTimeout,
+  withHandBack,
+  type ReportedError,
+} from '../failures.ts'
+import { TAIL, type Job, type Json, type Progress } from '../job.ts'
+import { endAttempt, outOfTime } from './ending.ts'
+import { keptFor, moved, over, rearmedLazily, softMark, type Moment, type Step } from './transition.ts'
+import { isNonRetryable, LAPSED, type FailureFacts } from '../retry.ts'
+import type { Worker } from '../worker.ts'
+import { millis, type Instant } from '../../time/clock.ts'
+import { after } from '../../time/sums.ts'
+import { durationMs, enqueued, timeoutEvent } from '../../wire/job-events.ts'
+
+export function complete(job: Job, result: Json | null, { now, retention }: Moment): Step {
+  const { hold, closedBy } = over(job, true)
+  const done = moved(
+    job,
+    { at: now, to: 'completed', ...softMark(job, now) },
+    {
+      hold,
+      closedBy,
+      completedAt: now,
+      result,
+      error: null,
+      progress: job.progress === null ? null : { ...job.progress, value: 1, updatedAt: now },
+      purgeAt: after(now, job.resultTtlMs ?? keptFor(job, retention).completedMs),
+    },
+  )
+  const event = jobEvent('job.completed', done, now, {
+    attempt: job.attempt,
+    duration_ms: durationMs(job, now),
+  })
+  return { before: job, job: done, events: [result === null ? event : { ...event, more: `"result":${result}` }] }
+}
+
+/** A worker reports that its attempt failed. */
+export function fail(job: Job, error: ReportedError, moment: Moment): Step {
+  const { now } = moment
+  const report = readTimeoutReport(job, error, now)
+  // Long before its deadline it is the worker's word for an ordinary failure.
+  const timeout = report?.counts === true ? report : null
+  const isTimeout = timeout !== null
+  const names = [error.type, error.code, classOf(error.details)].filter((name) => name !== undefined)
+  const retryable = error.retryable ?? !names.some((name) => isNonRetryable(job.retry, name))
+  const failure = isTimeout
+    ? reportedTimeout(job, error, timeout, retryable, now)
+    : reportedFailure(job, error, retryable, now)
+  const facts: FailureFacts = { names, retryable: error.retryable, word: error.code, isTimeout, lapsed: false }
+  const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, now)] : []
+  const step = endAttempt(job, failure, facts, moment, lead, true, timeout?.limit === 'total')
+  return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
+}
+
+/** Handed back (`requeue`): straight to the tail, and the attempt is refunded. The history says why; it is no failure. */
+export function interrupt(job: Job, error: ReportedError | null, moment: Moment): Step {
+  const { now } = moment
+  if (!fitsTotal(job, now, millis(0))) {
+    const lastError = error === null ? null : reportedFailure(job, error, true, now)
+    return outOfTime(
+      job,
+      { ...job, ...over(job, true) },
+      lastError,
+      moment,
+      [],
+      job.retry.onExhaustion === 'dead_letter',
+    )
+  }
+  const failure = handBack(job, error, now)
+  const back = moved(
+    withHandBack(job, failure),
+    { at: now, to: 'available', back: true, why: failure.type, ...softMark(job, now) },
+    { ...over(job, true), interruptions: job.interruptions + 1, enqueuedAt: now, seq: TAIL },
+  )
+  const interrupted = jobEvent('job.interrupted', back, now, {
+    attempt: job.attempt,
+    worker_id: job.hold?.workerId ?? null,
+    interruptions: back.interruptions,
+    error: { type: failure.type, code: failure.code, message: failure.message },
+  })
+  return { before: job, job: back, events: [interrupted, enqueued(back, now)] }
+}
+
+/** The worker left (deregistered) with the job still in hand: like its death, but by its own will. */
+export function abandon(job: Job, moment: Moment): Step {
+  const error: ReportedError = { type: 'shutdown', message: 'The worker deregistered before the job was finished.' }
+  const failure = reportedFailure(job, error, true, moment.now)
+  return endAttempt(job, failure, LAPSED, moment, [], false)
+}
+
+/** Progress and checkpoints prove that the handler lives: both clocks begin anew. */
+export function signOfLife(job: Job, now: Instant): Job {
+  if (job.hold === null) return job
+  const hold = { ...job.hold, signAt: now, visibleFrom: now, visibleMs: job.hold.visibility.ms }
+  return rearmedLazily(job, { ...job, hold })
+}
+
+/** The worker no longer lists (or no longer vouches for) the job: what its last beat said is kept on the job's row. */
+export function absorbBeat(job: Job, worker: Worker): Job {
+  const signAt = lastSignAt(job, worker)
+  const visible = visibilityClock(job, worker)
+  if (job.hold === null || signAt === null || visible === null) return job
+  const hold = { ...job.hold, signAt, visibleFrom: visible.since, visibleMs: visible.ms }
+  return rearmedLazily(job, { ...job, hold })
+}
+
+export interface ProgressReport {
+  readonly value: number | null
+  readonly message: string | null
+  readonly data: Json | null
+}
+
+/** Numbers are clamped to 0…1 and never go back; message and data replace what was there. */
+export function reportProgress(job: Job, report: ProgressReport, now: Instant): Step {
+  const known = job.progress
+  const clamped = report.value === null ? null : Math.min(1, Math.max(0, report.value))
+  const value = clamped === null ? (known?.value ?? null) : Math.max(clamped, known?.value ?? 0)
+  const tell = known === null || now - known.toldAt >= 1000
+  const progress: Progress = {
+    value,
+    message: report.message ?? known?.message ?? null,
+    data: report.data ?? known?.data ?? null,
+    updatedAt: now,
+    toldAt: tell ? now : known.toldAt,
+  }
+  const next = { ...signOfLife(job, now), progress }
+  const event = jobEvent('job.progress', next, now, {
+    worker_id: job.hold?.workerId ?? null,
+    attempt: job.attempt,
+    progress_percent: value === null ? null : value * 100,
+    progress_message: progress.message,
+  })
+  return { before: job, job: next, events: tell ? [event] : [] }
+}
+
+/** A beat may also bring a deadline nearer (a shorter reservation): then the row must be woken earlier. */
+export function wokenInTime(job: Job, life: Liveness): Job {
+  return rearmedLazily(job, job, life)
+}
