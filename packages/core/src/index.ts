@@ -27,6 +27,7 @@ export * from './job/due.ts'
 export * from './job/lateness.ts'
 export * from './time/budget.ts'
 export * from './job/retry.ts'
+export * from './wire/retry.ts'
 export * from './events.ts'
 export * from './job/failures.ts'
 export * from './job/life.ts'
@@ -37,12 +38,25 @@ export * from './job/lifecycle/fence.ts'
 export * from './job/lifecycle/report.ts'
 export * from './job/lifecycle/expire.ts'
 export * from './job/lifecycle/change.ts'
-export * from './job/unique.ts'
+export {
+  type Dimension,
+  duplicateError,
+  type OnConflict,
+  type Unique,
+  type UniquePolicy,
+  type UniqueVerdict,
+  uniqueVerdict,
+} from './job/unique.ts'
+export * from './wire/unique.ts'
+export { canonical } from './wire/canonical.ts'
 export * from './job/job-filter.ts'
+export { type ErrorKeys, errorKeys, keyOf, NO_ERROR, tagKeys } from './wire/job-keys.ts'
+export * from './wire/job-filter.ts'
 export * from './wire/envelope.ts'
 export * from './wire/near-miss.ts'
 export * from './wire/render.ts'
 export * from './webhook/webhook.ts'
+export * from './wire/webhook.ts'
 export * from './workflow/workflow.ts'
 export * from './wire/workflow-request.ts'
 export * from './workflow/flow.ts'

@@ -11,8 +11,8 @@
  *
  * The last two clocks are in liveness.ts. due.ts says which of all these comes first, lateness.ts how late a decision was.
  */
-import { speakerFor, type Job } from './job.ts'
-import type { Limit } from './limits.ts'
+import type { Job } from './job.ts'
+import { speakerFor, type Limit } from './limits.ts'
 import { instant, millis, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { after, before, earliest, elapsed, isDue } from '../time/sums.ts'
 

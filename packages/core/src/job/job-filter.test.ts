@@ -1,19 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import { ANY_JOB, lastWorker, matches, meansAll, type JobFilter } from './job-filter.ts'
 import {
-  ANY_JOB,
   cursorOf,
   cursorText,
-  errorKeys,
-  lastWorker,
-  matches,
-  meansAll,
   readCursor,
   readDeadLetterFilter,
   readJobFilter,
   readJobQuery,
-  tagKeys,
-  type JobFilter,
-} from './job-filter.ts'
+} from '../wire/job-filter.ts'
+import { errorKeys, tagKeys } from '../wire/job-keys.ts'
 import { instant } from '../time/clock.ts'
 import type { Job } from './job.ts'
 

@@ -28,12 +28,6 @@ export type JobState = (typeof JOB_STATES)[number]
 export const TERMINAL_STATES: readonly JobState[] = ['completed', 'cancelled', 'discarded']
 export const isTerminal = (state: JobState): boolean => TERMINAL_STATES.includes(state)
 
-/**
- * Who spoke for a limit, capped or not. It stands here and not in limits.ts because deadlines.ts asks too, and limits.ts
- * reads durations.ts, which adds with deadlines.ts: that would be a circle.
- */
-export const speakerFor = ({ source, asked }: Limit): LimitSource => asked ?? source
-
 /** A JSON value as text. */
 export type Json = string
 /** The inside of a JSON object or array as text, without its brackets: `"a":1,"b":2` or `{…},{…}`. Empty when empty. */

@@ -17,6 +17,9 @@ export interface Limit {
   readonly whole?: Millis
 }
 
+/** Who asked for a limit, capped or not. */
+export const speakerFor = ({ source, asked }: Limit): LimitSource => asked ?? source
+
 export type TimeoutMode = 'retry' | 'discard'
 
 export interface OnTimeout {

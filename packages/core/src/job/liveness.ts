@@ -5,8 +5,8 @@
  * the server do not count against a worker: `creditFor` gives back the time in which no server was listening. Timeouts,
  * totals and TTLs are never credited.
  */
-import { speakerFor, type Job } from './job.ts'
-import type { LimitSource } from './limits.ts'
+import type { Job } from './job.ts'
+import { speakerFor, type LimitSource } from './limits.ts'
 import type { Beat, Worker } from './worker.ts'
 import { millis, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { after } from '../time/sums.ts'

@@ -4,7 +4,7 @@ import { after } from '../time/sums.ts'
 import type { Failure } from './failures.ts'
 import type { Job, JobState } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
-import { writeRetryPolicy } from './retry.ts'
+import { writeRetryPolicy } from '../wire/retry.ts'
 
 export interface FailedAttempt {
   readonly attempt: number

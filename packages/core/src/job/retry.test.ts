@@ -7,15 +7,14 @@ import {
   backoffMs,
   DEFAULT_RETRY,
   isNonRetryable,
-  readRetryPolicy,
   verdictOn,
-  writeRetryPolicy,
   type BackoffStrategy,
   type FailureFacts,
   type NoRetry,
   type RetryPolicy,
   type Verdict,
 } from './retry.ts'
+import { readRetryPolicy, writeRetryPolicy } from '../wire/retry.ts'
 
 const policy = (changes: Partial<RetryPolicy> = {}): RetryPolicy => ({ ...DEFAULT_RETRY, jitter: false, ...changes })
 

@@ -7,8 +7,8 @@
  * with the worker and are settled at each claim, for that attempt. Nothing is derived again later, so a change of
  * policy cannot reshape a job in flight and the row explains itself.
  */
-import { speakerFor } from './job.ts'
 import {
+  speakerFor,
   LIMIT_NAMES,
   type AskedLimits,
   type Caps,

@@ -4,16 +4,9 @@ import { activeJob, aJob, at, cancelledJob, completedJob, NOON } from '../builde
 import { millis } from '../time/clock.ts'
 import { OjsError } from '../errors.ts'
 import type { Job } from './job.ts'
-import {
-  canonical,
-  duplicateError,
-  readUnique,
-  readUniquePolicy,
-  uniqueText,
-  uniqueVerdict,
-  type Dimensions,
-  type UniquePolicy,
-} from './unique.ts'
+import { duplicateError, uniqueVerdict, type UniquePolicy } from './unique.ts'
+import { canonical } from '../wire/canonical.ts'
+import { readUnique, readUniquePolicy, uniqueText, type Dimensions } from '../wire/unique.ts'
 
 const JOB: Dimensions = {
   type: 'email.send',

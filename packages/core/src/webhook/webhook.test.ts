@@ -4,13 +4,11 @@ import { hours, instant, minutes, seconds } from '../time/clock.ts'
 import { OjsError } from '../errors.ts'
 import { EVENT_TYPES } from '../events.ts'
 import {
-  deliveryDelayMs,
-  deliveryLimitKey,
   DELIVERY_RETRY,
   DELIVERY_TOTAL_MS,
   DELIVERY_TYPE,
-  patchWebhook,
-  readWebhook,
+  deliveryDelayMs,
+  deliveryLimitKey,
   rotateSecret,
   secretsOf,
   unheardOf,
@@ -19,6 +17,7 @@ import {
   WEBHOOK_QUEUE,
   type Webhook,
 } from './webhook.ts'
+import { patchWebhook, readWebhook } from '../wire/webhook.ts'
 
 const now = instant(Date.UTC(2026, 0, 1))
 const made = { id: 'sub_1', tenant: null, secret: 'whsec_bWFkZSBieSB0aGUgc2VydmVy', cursor: 7 }

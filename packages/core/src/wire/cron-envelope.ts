@@ -18,6 +18,7 @@ import {
 import { badField, OjsError } from '../errors.ts'
 import type { Job, Json } from '../job/job.ts'
 import { fewFields, fewMembersOf } from './few-fields.ts'
+import { isGiven } from './is-given.ts'
 import { membersOf } from './json-text.ts'
 import {
   missesWithin,
@@ -349,5 +350,3 @@ function given<T>(from: Fields, key: string, shape: Shape<T>): T | undefined {
 function objectText(members: readonly { readonly rawKey: string; readonly value: string }[]): Json {
   return `{${members.map(({ rawKey, value }) => `${rawKey}:${value}`).join(',')}}`
 }
-
-const isGiven = (value: unknown): boolean => value !== undefined && value !== null

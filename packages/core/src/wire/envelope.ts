@@ -28,18 +28,14 @@ import {
   vocabulary,
   type NearMiss,
 } from './near-miss.ts'
+import { isGiven } from './is-given.ts'
 import { ReadShare } from './read-share.ts'
 import { RATE_LIMIT_SHAPE, readRateLimit, type RateLimit } from '../job/rate-limit.ts'
 import { tenantOf } from '../job/tenant.ts'
-import {
-  DEFAULT_RETRY,
-  nearMissesInRetry,
-  readRetryPolicy,
-  RETRY_POLICY_SHAPE,
-  writeRetryPolicy,
-  type RetryPolicy,
-} from '../job/retry.ts'
-import { readUnique, UNIQUE_SHAPE, type Unique } from '../job/unique.ts'
+import { DEFAULT_RETRY, type RetryPolicy } from '../job/retry.ts'
+import { nearMissesInRetry, readRetryPolicy, RETRY_POLICY_SHAPE, writeRetryPolicy } from './retry.ts'
+import type { Unique } from '../job/unique.ts'
+import { readUnique, UNIQUE_SHAPE } from './unique.ts'
 import {
   anyList,
   anyObject,
@@ -759,5 +755,3 @@ export function readParent(value: unknown): Parent {
   }
   return { kind: PARENTS[key as keyof typeof PARENTS], id }
 }
-
-const isGiven = (value: unknown): boolean => value !== undefined && value !== null

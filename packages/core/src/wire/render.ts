@@ -20,10 +20,10 @@ import {
 import { ROW_ALONE, stallAt, visibilityAt, type Liveness } from '../job/liveness.ts'
 import { limitOf, type Failure } from '../job/failures.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from '../job/job.ts'
-import { isTerminal, speakerFor } from '../job/job.ts'
+import { isTerminal } from '../job/job.ts'
 import { membersOf } from './json-text.ts'
 import { readLife } from '../job/life.ts'
-import type { Limits } from '../job/limits.ts'
+import { speakerFor, type Limits } from '../job/limits.ts'
 
 export interface LimitsView {
   readonly timeout_ms: number

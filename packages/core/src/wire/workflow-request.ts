@@ -26,6 +26,7 @@ import {
 import { fewFields, fewMembersOf } from './few-fields.ts'
 import type { Fragment, Json, Parent } from '../job/job.ts'
 import { elementsOf, membersOf, type Member } from './json-text.ts'
+import { isGiven } from './is-given.ts'
 import { ReadShare } from './read-share.ts'
 import {
   JOB_ALIASES,
@@ -212,8 +213,9 @@ const SYSTEM_FIELDS = (
   'state error created_at started_at completed_at cancelled_at metadata steps_total steps_completed jobs_total ' +
   'jobs_completed steps_cancelled steps_already_completed x_purge_at x_deadline progress'
 ).split(' ')
-const UNDERSTOOD = new Set([...Object.keys(WORKFLOW_SHAPE.json['properties'] as object), ...SYSTEM_FIELDS])
-UNDERSTOOD.delete('meta')
+const UNDERSTOOD: ReadonlySet<string> = new Set(
+  [...Object.keys(WORKFLOW_SHAPE.json['properties'] as object), ...SYSTEM_FIELDS].filter((name) => name !== 'meta'),
+)
 
 /** Of a list within a workflow. */
 const BRANCH_FIELDS = 'type name id steps jobs callbacks options depends_on meta'.split(' ')
@@ -716,4 +718,3 @@ function isBranch(node: unknown): node is Fields {
 }
 
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0
-const isGiven = (value: unknown): boolean => value !== undefined && value !== null
