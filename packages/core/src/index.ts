@@ -52,14 +52,40 @@ export { canonical } from './wire/canonical.ts'
 export * from './job/job-filter.ts'
 export { type ErrorKeys, errorKeys, keyOf, NO_ERROR, tagKeys } from './wire/job-keys.ts'
 export * from './wire/job-filter.ts'
-export * from './wire/envelope.ts'
+export * from './wire/enqueue.ts'
+export {
+  ENQUEUE_SHAPE,
+  ID_SHAPE,
+  isJobField,
+  JOB_FIELDS,
+  OPTION_NAMES,
+  OPTION_SHAPES,
+  OPTIONS_SHAPE,
+  PARENT_SHAPE,
+  QUEUE_SHAPE,
+  readParent,
+  STARTED_AT_SHAPE,
+  TYPE_SHAPE,
+  WORKER_ID_SHAPE,
+} from './wire/job-shapes.ts'
+export * from './job/reserved.ts'
+export { nearMissesInOptions } from './wire/enqueue-names.ts'
+export * from './wire/enqueue-many.ts'
+export { scheduledLike, withoutExpiry, withSchedule } from './wire/given.ts'
+export * from './wire/patch.ts'
+export * from './wire/merged-text.ts'
 export * from './wire/near-miss.ts'
+export * from './wire/near-miss-words.ts'
+export * from './wire/aliases.ts'
 export * from './wire/render.ts'
 export * from './webhook/webhook.ts'
 export * from './wire/webhook.ts'
 export * from './workflow/workflow.ts'
 export * from './wire/workflow-request.ts'
+export { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS, WORKFLOW_SHAPE } from './wire/workflow-shapes.ts'
 export * from './workflow/flow.ts'
+export { LARGEST_PARENT_RESULTS, type Results } from './workflow/results.ts'
+export { endingOf, type StepEnding } from './workflow/step-ending.ts'
 export * from './workflow/view.ts'
 export * from './journey/definition.ts'
 export * from './journey/run/run.ts'
@@ -100,6 +126,14 @@ export {
 export { callTimeout, dueOf as timerDueAt } from './journey/run/states.ts'
 export { documentFor, isData, memberOf, withAttributes } from './journey/run/values.ts'
 export * from './journey/run/walk.ts'
+export {
+  type Ask,
+  type Walked,
+  type WalkTerms,
+  type WantedCall,
+  type WantedJob,
+  type WantedSchedule,
+} from './journey/run/walk-terms.ts'
 export * from './journey/run/start.ts'
 export * from './journey/run/keeper.ts'
 export * from './journey/limits.ts'
@@ -111,9 +145,12 @@ export * from './job/plan.ts'
 export * from './job/next.ts'
 export { heldByLimit, type HeldBy } from './job/held-by.ts'
 export * from './job/explain.ts'
+export { type Span } from './job/explain-spans.ts'
+export { type Ending } from './job/explain-endings.ts'
 export * from './job/retries.ts'
 export * from './job/at-risk.ts'
 export * from './time/zones.ts'
 export * from './time/schedule.ts'
 export * from './cron/cron.ts'
-export * from './wire/cron-envelope.ts'
+export * from './wire/cron.ts'
+export * from './wire/cron-answer.ts'

@@ -14,7 +14,9 @@ import {
   refuseTiny,
 } from '../wire/limits.ts'
 import { NO_TERMS, sameTerms, type LimiterTerms } from './limiter.ts'
-import { JOB_ALIASES, unknownKey, vocabulary } from '../wire/near-miss.ts'
+import { JOB_ALIASES } from '../wire/aliases.ts'
+import { unknownKey } from '../wire/near-miss-words.ts'
+import { vocabulary } from '../wire/near-miss.ts'
 import { QUEUE_RATE_LIMIT_SHAPE, writeTerms } from './rate-limit.ts'
 import { anyObject, object, oneOf, policy, type Fields, type Shape } from '../wire/shape.ts'
 

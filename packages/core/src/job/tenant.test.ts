@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { drained, NOON } from '../builders.suite.ts'
-import { readEnqueue, readBatch, type EnqueueRequest } from '../wire/envelope.ts'
+import { readBatch } from '../wire/enqueue-many.ts'
+import { readEnqueue, type EnqueueRequest } from '../wire/enqueue.ts'
 import { readTenantHeader, tenantOf } from './tenant.ts'
 
 function enqueue(body: object, tenant: string | null): EnqueueRequest {

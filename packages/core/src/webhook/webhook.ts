@@ -13,7 +13,7 @@ import { EVENT_TYPES } from '../events.ts'
 import type { RetryPolicy } from '../job/retry.ts'
 import { days, hours, millis, minutes, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { after } from '../time/sums.ts'
-import { isReserved, RESERVED_PREFIX } from '../wire/envelope.ts'
+import { isReserved, RESERVED_PREFIX } from '../job/reserved.ts'
 import type { Fields } from '../wire/shape.ts'
 
 export const WEBHOOK_QUEUE = 'curfew.webhooks'

@@ -4,15 +4,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { at, drained, NOON } from '../builders.suite.ts'
 import { iso } from '../time/clock.ts'
-import {
-  overrideGiven,
-  patchGiven,
-  readBatch,
-  readEnqueue,
-  withoutExpiry,
-  withSchedule,
-  type EnqueueRequest,
-} from './envelope.ts'
+import { readBatch } from './enqueue-many.ts'
+import { readEnqueue, type EnqueueRequest } from './enqueue.ts'
+import { withoutExpiry, withSchedule } from './given.ts'
+import { overrideGiven, patchGiven } from './patch.ts'
 import type { OjsError } from '../errors.ts'
 import { DEFAULT_RETRY } from '../job/retry.ts'
 

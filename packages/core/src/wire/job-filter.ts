@@ -7,7 +7,7 @@ import { JOB_STATES } from '../job/job.ts'
 import type { Instant } from '../time/clock.ts'
 import { parseMoment, TIMESTAMP_SCHEMA } from '../time/durations.ts'
 import { canonical } from './canonical.ts'
-import { QUEUE_SHAPE, TYPE_SHAPE } from './envelope.ts'
+import { QUEUE_SHAPE, TYPE_SHAPE } from './job-shapes.ts'
 import { anyObject, either, list, object, oneOf, text, whole, type Fields, type Shape } from './shape.ts'
 
 const moment: Shape<Instant> = {

@@ -11,7 +11,8 @@ import {
 } from '../job/limits.ts'
 import { millis, seconds, type Millis } from '../time/clock.ts'
 import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from '../time/durations.ts'
-import { unknownKey, vocabulary } from './near-miss.ts'
+import { unknownKey } from './near-miss-words.ts'
+import { vocabulary } from './near-miss.ts'
 import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from './shape.ts'
 
 export const LIMIT_FIELDS: Readonly<Record<LimitName, string>> = {

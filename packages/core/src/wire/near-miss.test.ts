@@ -2,17 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { drained } from '../builders.suite.ts'
 import { OjsError } from '../errors.ts'
-import { ENQUEUE_SHAPE, readBatch, readEnqueue, type EnqueueRequest } from './envelope.ts'
+import { readBatch } from './enqueue-many.ts'
+import { readEnqueue, type EnqueueRequest } from './enqueue.ts'
+import { ENQUEUE_SHAPE } from './job-shapes.ts'
 import { instant } from '../time/clock.ts'
-import {
-  JOB_ALIASES,
-  nearestName,
-  nearMissesAmong,
-  nearMissWarnings,
-  refuseNearMisses,
-  RETRY_ALIASES,
-  vocabulary,
-} from './near-miss.ts'
+import { JOB_ALIASES, RETRY_ALIASES } from './aliases.ts'
+import { nearMissWarnings, refuseNearMisses } from './near-miss-words.ts'
+import { nearestName, nearMissesAmong, vocabulary } from './near-miss.ts'
 
 const read = (more: Record<string, unknown>): EnqueueRequest => {
   const fields = { type: 'test.job', args: [], ...more }

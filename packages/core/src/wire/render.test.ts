@@ -16,7 +16,7 @@ import {
   settingsWith,
 } from '../builders.suite.ts'
 import { minutes, seconds, type Instant } from '../time/clock.ts'
-import { readEnqueue } from './envelope.ts'
+import { readEnqueue } from './enqueue.ts'
 import type { Job } from '../job/job.ts'
 import { admit } from '../job/lifecycle/admit.ts'
 import { complete, fail, interrupt, reportProgress } from '../job/lifecycle/report.ts'

@@ -4,7 +4,8 @@ import { DEFAULT_RETRY, type BackoffStrategy, type RetryPolicy } from '../job/re
 import { millis, type Millis } from '../time/clock.ts'
 import { DURATION_SCHEMA, formatIsoDuration, LONGEST_MS, parseIsoDuration } from '../time/durations.ts'
 import { fewFields } from './few-fields.ts'
-import { nearMissesAmong, RETRY_ALIASES, vocabulary, type NearMiss } from './near-miss.ts'
+import { RETRY_ALIASES } from './aliases.ts'
+import { nearMissesAmong, vocabulary, type NearMiss } from './near-miss.ts'
 import { between, flag, list, named, object, oneOf, policy, text, whole, type Shape } from './shape.ts'
 
 type Fields = Readonly<Record<string, unknown>>

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { drained, NOON } from '../builders.suite.ts'
-import { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS, readWorkflow } from './workflow-request.ts'
+import { readWorkflow } from './workflow-request.ts'
+import { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS } from './workflow-shapes.ts'
 import { asked, job, refusalOf } from '../workflow/workflow.suite.ts'
 
 test('numbers the tree level by level, so that the children of a list are neighbours', () => {

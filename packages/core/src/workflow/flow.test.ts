@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shownStates, workflowProgress } from './view.ts'
-import { LARGEST_PARENT_RESULTS } from './flow.ts'
+import { LARGEST_PARENT_RESULTS } from './results.ts'
 import { FAILED, job, OK, Stage } from './workflow.suite.ts'
 import type { WorkflowStep } from './workflow.ts'
 

@@ -6,43 +6,34 @@
  *                                                   └─→ the branch is over ─→ the branch above counts it ─→ …
  *
  * Nothing here reads a store or makes a job. A walk asks for what it needs (`Wish`): to see steps it was not given, or
- * to have a job made; whoever drives it grants the wish and lets it go on. So the rule stays in one piece, and touches no
+ * to have a job made; the engine grants the wish and resumes the walk. So the rule stays in one piece, and touches no
  * more of the tree than it asks for.
  *
  * The deadline of a workflow is decided before anything else (`expire`). A workflow that is over stays as it is: members
  * that end later are written down on their own step and lead to nothing.
  */
-import { iso, type Instant, type Millis } from '../time/clock.ts'
-import { after, elapsed, isDue } from '../time/sums.ts'
-import { latenessOf } from '../job/lateness.ts'
 import { broken, OjsError } from '../errors.ts'
 import { workflowEvent, type EventType, type NewEvent } from '../events.ts'
 import { lengths } from '../job/failures.ts'
-import type { Fragment, Job, Json } from '../job/job.ts'
-import { elementsOf } from '../wire/json-text.ts'
+import type { Json } from '../job/job.ts'
+import { latenessOf } from '../job/lateness.ts'
 import type { Moment } from '../job/lifecycle/transition.ts'
+import { iso, type Instant, type Millis } from '../time/clock.ts'
+import { after, elapsed, isDue } from '../time/sums.ts'
+import { appended, NO_RESULTS, within, type Results } from './results.ts'
+import { CANCELLED, closed, type StepEnding } from './step-ending.ts'
 import {
   isWorkflowOver,
   type Branch,
   type Hook,
-  type WorkflowStep,
   type StepFailure,
   type Workflow,
+  type WorkflowStep,
 } from './workflow.ts'
 
-/** The results handed on to one job take at most this much; the oldest are left out. */
-export const LARGEST_PARENT_RESULTS = 4 * 1024 * 1024
 /** The error of a workflow names so many of its failures. */
 const KEPT_FAILURES = 10
 const LONGEST_MESSAGE = 500
-
-/** Results of others, as the inside of an array, and how many of them had to be left out. */
-export interface Results {
-  readonly list: Fragment
-  readonly omitted: number
-}
-
-const NO_RESULTS: Results = { list: '', omitted: 0 }
 
 export type Wish =
   | { readonly kind: 'see'; readonly numbers: readonly number[] }
@@ -52,36 +43,6 @@ export type Wish =
 export type Made = { readonly jobId: string } | { readonly refused: OjsError }
 
 export type Walk = Generator<Wish, void, Made | undefined>
-
-/** How a step ended. A member that was cancelled or discarded has failed. */
-export type StepEnding =
-  | { readonly ok: true; readonly result: Json | null; readonly startedAt: Instant | null }
-  | {
-      readonly ok: false
-      readonly error: Json | null
-      readonly code: string
-      readonly message: string
-      readonly attempt: number
-      readonly startedAt: Instant | null
-    }
-
-export function endingOf(job: Job): StepEnding {
-  const { startedAt } = job
-  if (job.state === 'completed') return { ok: true, result: job.result, startedAt }
-  const told = job.error === null ? {} : (JSON.parse(job.error) as { code?: string; message?: string })
-  const { attempt } = job
-  if (job.state === 'discarded') {
-    const { code = 'discarded', message = 'The job was discarded.' } = told
-    return { ok: false, error: job.error, code, message, attempt, startedAt }
-  }
-  if (job.state === 'cancelled') {
-    return { ok: false, error: CANCELLED, code: 'cancelled', message: 'The job was cancelled.', attempt, startedAt }
-  }
-  return { ok: false, error: REMOVED, code: 'removed', message: 'The job was removed.', attempt, startedAt }
-}
-
-const CANCELLED: Json = JSON.stringify({ type: 'cancelled', code: 'cancelled', message: 'The job was cancelled.' })
-const REMOVED: Json = JSON.stringify({ type: 'removed', code: 'removed', message: 'The job was removed.' })
 
 export class Flow {
   #workflow: Workflow
@@ -452,42 +413,6 @@ export class Flow {
     this.events.push(workflowEvent(type, this.#workflow, this.#moment.now, data))
   }
 }
-
-function closed(step: WorkflowStep, ending: StepEnding, now: Instant): WorkflowStep {
-  return {
-    ...step,
-    state: ending.ok ? 'completed' : 'failed',
-    startedAt: step.startedAt ?? ending.startedAt,
-    endedAt: now,
-    result: ending.ok ? ending.result : null,
-    error: ending.ok ? null : ending.error,
-    before: '',
-  }
-}
-
-/** The results of a chain so far, with one more. */
-function appended({ list, omitted }: Results, index: number, result: Json): Results {
-  const joined = index === 0 ? result : `${list},${result}`
-  if (joined.length <= LARGEST_PARENT_RESULTS) return { list: joined, omitted }
-  return within(elementsOf(`[${joined}]`), omitted)
-}
-
-/** As much as may be handed on: the oldest give way, the last one is always there. */
-function within(results: readonly Json[], omittedBefore = 0): Results {
-  let size = results.reduce((sum, { length }) => sum + length + 1, 0)
-  const kept = [...results]
-  let omitted = omittedBefore
-  for (let index = 0; size > LARGEST_PARENT_RESULTS && index < kept.length - 1; index += 1) {
-    const length = kept[index]?.length ?? 0
-    if (length <= NULL.length) continue
-    size -= length - NULL.length
-    kept[index] = NULL
-    omitted += 1
-  }
-  return { list: kept.join(','), omitted }
-}
-
-const NULL: Json = 'null'
 
 const range = (first: number, count: number): number[] => Array.from({ length: count }, (_, index) => first + index)
 

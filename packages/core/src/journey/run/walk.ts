@@ -13,17 +13,25 @@
  * after so many it stops to be saved (journey/limits.ts). One walk costs as much as the run has branches and enters states,
  * never one times the other: nothing that is done for one branch looks at the others.
  */
-import type { Instant, Millis, Random } from '../../time/clock.ts'
-import { isDue } from '../../time/sums.ts'
-import type { EnqueueRequest } from '../../wire/envelope.ts'
 import { uuidV7 } from '../../ids.ts'
-import { interpolate } from '../interpolation.ts'
 import { checkedContext } from '../api-key.ts'
-import { prepareCall, type HttpResult, type PreparedCall } from '../call.ts'
+import { prepareCall } from '../call.ts'
 import { configFor, configProblems } from '../config.ts'
+import {
+  stateTypeOf,
+  type Definition,
+  type Expression,
+  type Graph,
+  type HttpCall,
+  type JobTask,
+  type Parallel,
+  type ScheduleTask,
+  type State,
+  type Subjourney,
+  type TimerState,
+} from '../definition.ts'
 import { RunFault } from '../faults.ts'
-import { graphOf, graphWithin, moved, readyAt, stateOf } from './frames.ts'
-import { awaitedJobs, changed, endRun, failure } from './life.ts'
+import { interpolate } from '../interpolation.ts'
 import {
   MAX_BRANCHES,
   MAX_STEPS,
@@ -32,91 +40,20 @@ import {
   STEPS_PER_SAVE,
   STEPS_PER_TURN,
 } from '../limits.ts'
+import { graphOf, graphWithin, moved, readyAt, stateOf } from './frames.ts'
+import { awaitedJobs, changed, endRun, failure } from './life.ts'
 import { leaves, pathOf, type Data, type End, type Frame, type Run } from './run.ts'
-import { newSchedule, readSubject, scheduleId, type RunSchedule } from './schedule.ts'
+import { newSchedule, readSubject, scheduleId } from './schedule.ts'
 import { beginBranch, callTimeout, count, dueOf, isJoined, jobRequest, limitOf, openFor, tallyOf } from './states.ts'
 import { surveyOf } from './survey.ts'
 import { Trail } from './trail.ts'
-import { writtenBetween } from './written.ts'
 import { documentFor, isData, memberOf, write } from './values.ts'
-import {
-  stateTypeOf,
-  type DataSchema,
-  type Definition,
-  type Expression,
-  type Graph,
-  type HttpCall,
-  type JobTask,
-  type Parallel,
-  type Resilience,
-  type ScheduleTask,
-  type State,
-  type Subjourney,
-  type TimerState,
-} from '../definition.ts'
-
-/** What a walk has to be told. The answer to `holds` is a boolean, to `misfit` what is wrong, or null. */
-export type Ask =
-  | { readonly ask: 'value' | 'holds'; readonly expression: Expression; readonly document: Data }
-  | { readonly ask: 'misfit'; readonly schema: DataSchema; readonly value: unknown }
-  /** Whether there is a schedule with this id. */
-  | { readonly ask: 'scheduled'; readonly id: string }
-  /** Others want their turn. The answer means nothing. */
-  | { readonly ask: 'turn' }
-
-export interface WantedJob {
-  readonly jobId: string
-  readonly request: EnqueueRequest
-  readonly isAwaited: boolean
-  readonly isDetached: boolean
-}
-
-export interface WantedCall {
-  readonly path: string
-  readonly visit: number
-  readonly call: PreparedCall
-  readonly timeoutMs: Millis
-  readonly resilience: Resilience | null
-  /** Nobody waits for its answer. */
-  readonly isNotice: boolean
-}
-
-export interface WantedSchedule {
-  readonly schedule: RunSchedule
-  readonly onExisting: ScheduleTask['onExisting']
-}
-
-export interface Walked {
-  readonly run: Run
-  readonly schedules: readonly WantedSchedule[]
-  readonly jobs: readonly WantedJob[]
-  /** Awaited jobs that nobody awaits any more. */
-  readonly lostJobs: readonly string[]
-  readonly calls: readonly WantedCall[]
-  /** It succeeded, and is to be cleaned up after nevertheless. */
-  readonly compensate: boolean
-  /** The time was up before the next state could be entered. */
-  readonly isLate: boolean
-}
-
-export interface WalkTerms {
-  readonly now: () => Instant
-  readonly random: Random
-  /** The answers of calls, by the visit that asked for them. */
-  readonly results: ReadonlyMap<number, HttpResult>
-  /** The server's configuration, by key. */
-  readonly config: Data
-  /** The server that walks. What others are to do is left to them. */
-  readonly server: string
-  /** Calls it has under way, by their visit; others that its frames wait for are made again. */
-  readonly underway: { has(visit: number): boolean }
-  /** It has walked for long enough to be saved; asked only after `STEPS_PER_SAVE` states. */
-  readonly isLong?: () => boolean
-}
+import type { Walk, Walked, WalkTerms, WantedCall, WantedJob, WantedSchedule } from './walk-terms.ts'
+import { writtenBetween } from './written.ts'
+import type { Instant } from '../../time/clock.ts'
+import { isDue } from '../../time/sums.ts'
 
 const DEEPEST = 32
-
-type Walk<T> = Generator<Ask, T, unknown>
 
 export function* walk(run: Run, definition: Definition, terms: WalkTerms): Walk<Walked> {
   return yield* new Walker(run, definition, terms).walk()

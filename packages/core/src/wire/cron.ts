@@ -3,31 +3,18 @@
  * it. What the template says is kept as it was written, and read as an enqueue request: now, to refuse what could never be
  * enqueued, and again at every firing.
  */
-import { iso, type Instant } from '../time/clock.ts'
 import type { Cron, CronAsked, Overlap } from '../cron/cron.ts'
-import {
-  isJobField,
-  JOB_FIELDS,
-  mergedText,
-  OPTIONS_SHAPE,
-  parseBody,
-  readEnqueue,
-  TYPE_SHAPE,
-  type EnqueueRequest,
-} from './envelope.ts'
 import { badField, OjsError } from '../errors.ts'
-import type { Job, Json } from '../job/job.ts'
+import type { Json } from '../job/job.ts'
+import { iso, type Instant } from '../time/clock.ts'
+import { parseBody, readEnqueue, type EnqueueRequest } from './enqueue.ts'
 import { fewFields, fewMembersOf } from './few-fields.ts'
 import { isGiven } from './is-given.ts'
+import { isJobField, JOB_FIELDS, OPTIONS_SHAPE, TYPE_SHAPE } from './job-shapes.ts'
 import { membersOf } from './json-text.ts'
-import {
-  missesWithin,
-  nearMissesAmong,
-  NO_NEAR_MISSES,
-  refuseNearMisses,
-  vocabulary,
-  type NearMiss,
-} from './near-miss.ts'
+import { mergedText } from './merged-text.ts'
+import { refuseNearMisses } from './near-miss-words.ts'
+import { missesWithin, nearMissesAmong, NO_NEAR_MISSES, vocabulary, type NearMiss } from './near-miss.ts'
 import {
   anyList,
   anyObject,
@@ -282,53 +269,6 @@ function within(error: unknown, prefix: string): unknown {
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     cause: error,
   })
-}
-
-/** A job that an entry has fired, as its history tells of it. */
-export function cronExecution(job: Job): Record<string, unknown> {
-  const { meta = {} } = JSON.parse(`{${job.body}}`) as { meta?: Record<string, unknown> }
-  const endedAt = job.completedAt ?? job.cancelledAt ?? job.discardedAt
-  return {
-    job_id: job.id,
-    state: job.state,
-    attempt: job.attempt,
-    manual: meta['cron_manual'] === true,
-    scheduled_at: meta['cron_triggered_at'] ?? iso(job.createdAt),
-    created_at: iso(job.createdAt),
-    started_at: job.startedAt === null ? null : iso(job.startedAt),
-    completed_at: job.completedAt === null ? null : iso(job.completedAt),
-    ended_at: endedAt === null ? null : iso(endedAt),
-  }
-}
-
-/** An entry as clients see it: the names of both dialects. */
-export function renderCron(cron: Cron): Json {
-  const members = membersOf(cron.template)
-  const part = (key: string, otherwise: Json): Json => {
-    const value = members.get(key)?.value ?? 'null'
-    return `"${key}":${value === 'null' ? otherwise : value}`
-  }
-  const own = JSON.stringify({
-    name: cron.name,
-    expression: cron.expression,
-    cron: cron.expression,
-    timezone: cron.timezone,
-    overlap_policy: cron.overlap,
-    enabled: cron.enabled,
-    status: cron.enabled ? 'active' : 'disabled',
-    description: cron.description,
-    type: cron.type,
-    queue: cron.queue,
-    ...(cron.tenant === null ? {} : { tenant_id: cron.tenant }),
-    created_at: iso(cron.createdAt),
-    updated_at: iso(cron.updatedAt),
-    next_run_at: cron.nextRunAt === null ? null : iso(cron.nextRunAt),
-    last_run_at: cron.lastRunAt === null ? null : iso(cron.lastRunAt),
-    run_count: cron.runCount,
-    ...(cron.waitingAt === null ? {} : { waiting_since: iso(cron.waitingAt) }),
-  })
-  const job = [part('args', '[]'), part('meta', '{}'), part('options', '{}'), `"job_template":${cron.template}`]
-  return `${own.slice(0, -1)},${job.join(',')}}`
 }
 
 function expressionField(top: Fields): 'expression' | 'cron' {
