@@ -9,7 +9,7 @@ import { docKind } from '../doc.ts'
 import { badField } from '../errors.ts'
 import type { NewEvent } from '../events.ts'
 import type { Job, Json } from '../job/job.ts'
-import type { NearMiss } from '../wire/near-miss.ts'
+import type { NearMiss } from '../wire/names/near-miss.ts'
 import { nextOccurrence, readSchedule, type Calendar, type Occurrence } from '../time/schedule.ts'
 
 export const OVERLAPS = ['skip', 'allow', 'cancel_previous', 'enqueue'] as const

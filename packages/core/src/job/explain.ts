@@ -7,7 +7,7 @@ import { endingsOf, isRecord, type Ending } from './explain-endings.ts'
 import { boundsOf, elapsedBetween, NONE, spansOf, type Span } from './explain-spans.ts'
 import { causeInWords, earlyInWords, lateness, noRetryInWords, seconds, sourceInWords } from './explain-words.ts'
 import { limitOf } from './failures.ts'
-import { heldInWords, type HeldBy } from './held-by.ts'
+import { heldInWords, type HeldBy } from '../wire/job/held-by.ts'
 import { isTerminal, type Job } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
 import type { CancelReason } from './lifecycle/change.ts'
@@ -15,7 +15,7 @@ import type { Liveness } from './liveness.ts'
 import { nextInWords } from './next-words.ts'
 import { nextFor, totalName, type Next } from './next.ts'
 import { iso, type Instant, type Millis } from '../time/clock.ts'
-import { limitsView, type LimitsView } from '../wire/render.ts'
+import { limitsView, type LimitsView } from '../wire/job/render.ts'
 
 export interface Explanation {
   readonly job_id: string

@@ -12,7 +12,7 @@ import { timeoutReport, type TimeoutReport } from './deadlines.ts'
 import { latenessOf } from './lateness.ts'
 import { creditFor, type Outage } from './liveness.ts'
 import type { Job, Json } from './job.ts'
-import { elementsOf } from '../wire/json-text.ts'
+import { elementsOf } from '../wire/json/json-text.ts'
 
 export const TIMEOUT_KINDS = ['execution', 'total', 'enqueue_ttl', 'stalled'] as const
 export type TimeoutKind = (typeof TIMEOUT_KINDS)[number]

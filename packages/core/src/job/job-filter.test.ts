@@ -7,8 +7,8 @@ import {
   readDeadLetterFilter,
   readJobFilter,
   readJobQuery,
-} from '../wire/job-filter.ts'
-import { errorKeys, tagKeys } from '../wire/job-keys.ts'
+} from '../wire/job/job-filter.ts'
+import { errorKeys, tagKeys } from '../wire/job/job-keys.ts'
 import { instant } from '../time/clock.ts'
 import type { Job } from './job.ts'
 

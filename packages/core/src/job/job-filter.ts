@@ -6,7 +6,7 @@ import type { TimeoutKind } from './failures.ts'
 import type { Job, JobState } from './job.ts'
 import { readLife, type LifeEntry } from './life.ts'
 import type { Instant } from '../time/clock.ts'
-import { errorKeys, hasMeta, keyOf, tagKeys } from '../wire/job-keys.ts'
+import { errorKeys, hasMeta, keyOf, tagKeys } from '../wire/job/job-keys.ts'
 
 export interface JobFilter {
   readonly queue: string | null

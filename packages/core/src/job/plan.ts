@@ -8,7 +8,7 @@ import { effectiveTotal, expiryAt, softDeadlineAt, totalAt, ttlAt } from './dead
 import type { Hold, Job } from './job.ts'
 import { shortHeartbeat, SOURCE_IN_WORDS, speakerFor, type Limit, type LimitSettings } from './limits.ts'
 import { settleAtClaim, type AttemptLimits, type Claimant } from './settle.ts'
-import { limitsView, type LimitsView } from '../wire/render.ts'
+import { limitsView, type LimitsView } from '../wire/job/render.ts'
 import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
 
 export interface Winner {

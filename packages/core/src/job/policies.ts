@@ -12,11 +12,11 @@ import {
   readCaps,
   readLimits,
   refuseTiny,
-} from '../wire/limits.ts'
+} from '../wire/job/limits.ts'
 import { NO_TERMS, sameTerms, type LimiterTerms } from './limiter.ts'
-import { JOB_ALIASES } from '../wire/aliases.ts'
-import { unknownKey } from '../wire/near-miss-words.ts'
-import { vocabulary } from '../wire/near-miss.ts'
+import { JOB_ALIASES } from '../wire/names/aliases.ts'
+import { unknownKey } from '../wire/names/near-miss-words.ts'
+import { vocabulary } from '../wire/names/near-miss.ts'
 import { QUEUE_RATE_LIMIT_SHAPE, writeTerms } from './rate-limit.ts'
 import { anyObject, object, oneOf, policy, type Fields, type Shape } from '../wire/shape.ts'
 

@@ -15,7 +15,7 @@
 import { badField, badPolicy } from '../errors.ts'
 import type { Instant, Random } from '../time/clock.ts'
 import { docKind } from '../doc.ts'
-import { QUEUE_SHAPE } from '../wire/job-shapes.ts'
+import { QUEUE_SHAPE } from '../wire/job/job-shapes.ts'
 import { either, list, mapOf, object, oneOf, ruled, text, whole, type Fields } from '../wire/shape.ts'
 
 export const POOL_STRATEGIES = ['round-robin', 'weighted', 'least-loaded', 'strict'] as const

@@ -14,7 +14,7 @@ import {
   type RetryPolicy,
   type Verdict,
 } from './retry.ts'
-import { readRetryPolicy, writeRetryPolicy } from '../wire/retry.ts'
+import { readRetryPolicy, writeRetryPolicy } from '../wire/job/retry.ts'
 
 const policy = (changes: Partial<RetryPolicy> = {}): RetryPolicy => ({ ...DEFAULT_RETRY, jitter: false, ...changes })
 

@@ -5,8 +5,8 @@ import { millis } from '../time/clock.ts'
 import { OjsError } from '../errors.ts'
 import type { Job } from './job.ts'
 import { duplicateError, uniqueVerdict, type UniquePolicy } from './unique.ts'
-import { canonical } from '../wire/canonical.ts'
-import { readUnique, readUniquePolicy, uniqueText, type Dimensions } from '../wire/unique.ts'
+import { canonical } from '../wire/json/canonical.ts'
+import { readUnique, readUniquePolicy, uniqueText, type Dimensions } from '../wire/job/unique.ts'
 
 const JOB: Dimensions = {
   type: 'email.send',

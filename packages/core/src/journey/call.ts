@@ -10,7 +10,7 @@ import { canBeSent, encoded, interpolate, interpolateAll, placeholdersOf } from 
 import { RunFault } from './faults.ts'
 import type { CallAuth, Definition, HttpCall, Resilience } from './definition.ts'
 import type { Data } from './run/run.ts'
-import { DEEPEST, depthExceeds } from '../wire/json-text.ts'
+import { DEEPEST, depthExceeds } from '../wire/json/json-text.ts'
 
 export interface PreparedCall {
   readonly method: string

@@ -8,7 +8,7 @@ import type { Instant } from '../time/clock.ts'
 import { docKind } from '../doc.ts'
 import { schemaProblem } from './json-schema.ts'
 import { either, object, oneNotNull, ruled, text, whole, type Shape } from '../wire/shape.ts'
-import { TYPE_SHAPE } from '../wire/job-shapes.ts'
+import { TYPE_SHAPE } from '../wire/job/job-shapes.ts'
 
 export interface Schema {
   /** No other registration has it, not even of the same version after this one was deleted. */

@@ -2,7 +2,7 @@
 import type { Cron } from '../cron/cron.ts'
 import type { Job, Json } from '../job/job.ts'
 import { iso } from '../time/clock.ts'
-import { membersOf } from './json-text.ts'
+import { membersOf } from './json/json-text.ts'
 
 /** A job that an entry has fired, as its history tells of it. */
 export function cronExecution(job: Job): Record<string, unknown> {

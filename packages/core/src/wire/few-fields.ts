@@ -3,7 +3,7 @@
  * at the rest: to count the names of an object of many thousands takes longer than to refuse it.
  */
 import { OjsError } from '../errors.ts'
-import { membersOf, type Member } from './json-text.ts'
+import { membersOf, type Member } from './json/json-text.ts'
 import { anyObject, type Fields, type JsonSchema } from './shape.ts'
 
 export const MAX_FIELDS = 1_000

@@ -10,8 +10,8 @@
  * timeouts).
  */
 import { badField, badPolicy, broken, type OjsError } from '../errors.ts'
-import { unknownKey } from './near-miss-words.ts'
-import { vocabulary } from './near-miss.ts'
+import { unknownKey } from './names/near-miss-words.ts'
+import { vocabulary } from './names/near-miss.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 export type Fields = Readonly<Record<string, unknown>>

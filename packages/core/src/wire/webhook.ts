@@ -2,7 +2,7 @@
 import { badField, badPolicy } from '../errors.ts'
 import { seconds, type Instant } from '../time/clock.ts'
 import { nextLookAt, SECRET_PREFIX, type Webhook, type WebhookFilter } from '../webhook/webhook.ts'
-import { QUEUE_SHAPE, TYPE_SHAPE } from './job-shapes.ts'
+import { QUEUE_SHAPE, TYPE_SHAPE } from './job/job-shapes.ts'
 import { anyObject, flag, list, object, policy, text, utf8Length, whole, type Fields } from './shape.ts'
 
 const EVENT_PATTERN = text({

@@ -1,6 +1,6 @@
 /** The results that steps hand on to the jobs after them. */
 import type { Fragment, Json } from '../job/job.ts'
-import { elementsOf } from '../wire/json-text.ts'
+import { elementsOf } from '../wire/json/json-text.ts'
 
 /** The results handed on to one job take at most this much; the oldest are left out. */
 export const LARGEST_PARENT_RESULTS = 4 * 1024 * 1024

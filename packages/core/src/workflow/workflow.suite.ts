@@ -5,7 +5,7 @@ import { OjsError } from '../errors.ts'
 import type { Fields } from '../wire/shape.ts'
 import { Flow, type Made, type Walk } from './flow.ts'
 import type { StepEnding } from './step-ending.ts'
-import { readWorkflow, type WorkflowRequest } from '../wire/workflow-request.ts'
+import { readWorkflow, type WorkflowRequest } from '../wire/workflow/workflow-request.ts'
 import { workflowDeadline } from './flow.ts'
 import type { Workflow, WorkflowStep } from './workflow.ts'
 

@@ -9,7 +9,7 @@ import { discarded } from './ending.ts'
 import { moved, wrongState, type Moment, type Step } from './transition.ts'
 import { isSpent } from '../retry.ts'
 import type { Instant } from '../../time/clock.ts'
-import { discardEvents, enqueued, scheduledEvent } from '../../wire/job-events.ts'
+import { discardEvents, enqueued, scheduledEvent } from '../../wire/job/job-events.ts'
 
 /** A new job as the envelope describes it, with its limits settled. */
 export type NewJob = Pick<

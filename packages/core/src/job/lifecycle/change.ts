@@ -10,7 +10,7 @@ import { armed, keptFor, moved, over, softMark, told, wrongState, type Moment, t
 import type { Limits } from '../limits.ts'
 import { iso, millis, type Instant } from '../../time/clock.ts'
 import { after, elapsed, isDue } from '../../time/sums.ts'
-import { enqueued, scheduledEvent } from '../../wire/job-events.ts'
+import { enqueued, scheduledEvent } from '../../wire/job/job-events.ts'
 
 /** Why jobs are cancelled: each is told in `cancel_reason`, in `job.cancelled` and in `explain`. */
 export const CANCEL_REASONS = [

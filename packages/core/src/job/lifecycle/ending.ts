@@ -9,7 +9,7 @@ import { inWords, keptFor, moved, over, softMark, type Moment, type Step } from 
 import { verdictOn, type FailureFacts, type NoRetry } from '../retry.ts'
 import { millis, type Instant } from '../../time/clock.ts'
 import { after, isDue } from '../../time/sums.ts'
-import { discardEvents, enqueued, failedEvent, retryingEvent, timeoutEvent } from '../../wire/job-events.ts'
+import { discardEvents, enqueued, failedEvent, retryingEvent, timeoutEvent } from '../../wire/job/job-events.ts'
 
 export function endAttempt(
   job: Job,

@@ -15,7 +15,7 @@ import { isNonRetryable, isSpent, LAPSED, STALLED, TIMED_OUT, type FailureFacts 
 import type { Notice } from '../worker.ts'
 import { iso, millis } from '../../time/clock.ts'
 import { elapsed, isDue } from '../../time/sums.ts'
-import { discardEvents, failedEvent, stalledEvent, timeoutEvent } from '../../wire/job-events.ts'
+import { discardEvents, failedEvent, stalledEvent, timeoutEvent } from '../../wire/job/job-events.ts'
 
 /** What is due for this job now; a renewed clock is re-armed; null when there is nothing to do. */
 export function expire(job: Job, life: Liveness, moment: Moment): Transition | null {

@@ -5,7 +5,7 @@ import { errorsOf, type JobTraits } from '../../builders.suite.ts'
 import { iso } from '../../time/clock.ts'
 import { explain } from '../explain.ts'
 import { isTerminal } from '../job.ts'
-import { renderJob } from '../../wire/render.ts'
+import { renderJob } from '../../wire/job/render.ts'
 import { deed, traits, World, type Deed } from './world.suite.ts'
 
 const deeds = fc.array(deed, { minLength: 10, maxLength: 40, size: 'max' })

@@ -18,7 +18,7 @@ import { isNonRetryable, LAPSED, type FailureFacts } from '../retry.ts'
 import type { Worker } from '../worker.ts'
 import { millis, type Instant } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
-import { durationMs, enqueued, timeoutEvent } from '../../wire/job-events.ts'
+import { durationMs, enqueued, timeoutEvent } from '../../wire/job/job-events.ts'
 
 export function complete(job: Job, result: Json | null, { now, retention }: Moment): Step {
   const { hold, closedBy } = over(job, true)

@@ -1,7 +1,7 @@
 /** Jobs as tasks of a journey. What a job may ask for is what an enqueue request may: it is read as one. */
 import { instant } from '../../time/clock.ts'
 import type { Mapping } from '../../diagnostics.ts'
-import { readEnqueue } from '../../wire/enqueue.ts'
+import { readEnqueue } from '../../wire/job/enqueue.ts'
 import { OjsError } from '../../errors.ts'
 import type { JobTask, StateId } from '../definition.ts'
 import { isMapped, needMapper, readVariable, warnIfNeverReached, type Reading } from './reading.ts'

@@ -28,7 +28,7 @@ import {
 import type { Data } from '../run/run.ts'
 import { endedDocument, OUTCOME_MEMBERS, problemOf } from '../view/view.ts'
 import { MAX_BRANCHES } from '../limits.ts'
-import { DEEPEST } from '../../wire/json-text.ts'
+import { DEEPEST } from '../../wire/json/json-text.ts'
 
 export type { Diagnostic, FindOpenApi }
 

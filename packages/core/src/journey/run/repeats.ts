@@ -10,7 +10,7 @@ import { badField, OjsError } from '../../errors.ts'
 import { isUuidV7 } from '../../ids.ts'
 import type { Data, Run } from './run.ts'
 import type { Parent } from '../../job/job.ts'
-import { canonical } from '../../wire/canonical.ts'
+import { canonical } from '../../wire/json/canonical.ts'
 
 /** The run that was started with a key; its document is `<journey>/<hash of the key>`. */
 export const START_KEY = docKind<{ readonly run: string }>('start-key')

@@ -2,7 +2,7 @@
 import type { Instant, Millis } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
 import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
-import { readEnqueue, type EnqueueRequest } from '../../wire/enqueue.ts'
+import { readEnqueue, type EnqueueRequest } from '../../wire/job/enqueue.ts'
 import { OjsError } from '../../errors.ts'
 import { RunFault } from '../faults.ts'
 import type { Definition, HttpCall, JobTask, Parallel, State, TimerState, Wait } from '../definition.ts'

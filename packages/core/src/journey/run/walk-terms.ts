@@ -4,7 +4,7 @@ import type { DataSchema, Expression, Resilience, ScheduleTask } from '../defini
 import type { Data, Run } from './run.ts'
 import type { RunSchedule } from './schedule.ts'
 import type { Instant, Millis, Random } from '../../time/clock.ts'
-import type { EnqueueRequest } from '../../wire/enqueue.ts'
+import type { EnqueueRequest } from '../../wire/job/enqueue.ts'
 
 /** What a walk has to be told. The answer to `holds` is a boolean, to `misfit` what is wrong, or null. */
 export type Ask =

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { instant, millis } from '../../time/clock.ts'
 import { explainRun } from './explain.ts'
-import { journeyEnded } from './events.ts'
+import { journeyEnded } from '../../wire/journey-events.ts'
 import { expireRun } from '../run/life.ts'
 import { anEnd, anEndedRun, aRun, aVisit, later } from '../run/runs.suite.ts'
 
