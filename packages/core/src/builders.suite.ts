@@ -4,8 +4,9 @@
  */
 import { days, instant, millis, type Instant, type Millis, type Random } from './time/clock.ts'
 import type { Liveness, Outage } from './job/liveness.ts'
-import { eventData, type NewEvent } from './events.ts'
-import type { Failure } from './job/failures.ts'
+import type { NewEvent } from './events.ts'
+import { eventData } from './wire/events.ts'
+import type { Failure } from './wire/job/failure.ts'
 import type { Ceiling, Job, Parent } from './job/job.ts'
 import { admit } from './job/lifecycle/admit.ts'
 import { cancel } from './job/lifecycle/change.ts'

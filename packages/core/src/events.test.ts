@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { aJob, JOB_ID, NOON } from './builders.suite.ts'
-import { eventData, jobEvent, queueEvent, workerEvent } from './events.ts'
+import { eventData, jobEvent, queueEvent, workerEvent } from './wire/events.ts'
 
 test('every job event names its job, type and queue, and its trace where there is one', () => {
   expect(jobEvent('job.enqueued', aJob({ queue: 'media' }), NOON, { priority: 0 })).toEqual({

@@ -4,7 +4,17 @@ export * from './time/fake-clock.ts'
 export * from './seeded-random.ts'
 export * from './ids.ts'
 export * from './errors.ts'
-export * from './time/durations.ts'
+export {
+  formatDuration,
+  formatIsoDuration,
+  LONGEST_MS,
+  type NamedMoment,
+  parseDuration,
+  parseIsoDuration,
+  parseMoment,
+  readableDuration,
+} from './time/durations.ts'
+export * from './wire/time-schemas.ts'
 export * from './wire/shape.ts'
 export * from './wire/json/json-text.ts'
 export * from './wire/json/json-pieces.ts'
@@ -17,10 +27,22 @@ export * from './job/limits.ts'
 export * from './job/settle.ts'
 export * from './wire/job/limits.ts'
 export * from './job/limiter.ts'
+export * from './wire/job/rate-limit.ts'
 export * from './job/rate-limit.ts'
 export * from './wire/tenant.ts'
+export * from './wire/job/policies.ts'
 export * from './job/policies.ts'
-export * from './job/backpressure.ts'
+export {
+  type Bound,
+  depthOf,
+  excess,
+  isCrossed,
+  type Pressure,
+  pressureOf,
+  queueFull,
+  type Strategy,
+} from './job/backpressure.ts'
+export * from './wire/job/backpressure.ts'
 export * from './job/deadlines.ts'
 export * from './job/liveness.ts'
 export * from './job/due.ts'
@@ -29,8 +51,18 @@ export * from './time/budget.ts'
 export * from './job/retry.ts'
 export * from './wire/job/retry.ts'
 export * from './events.ts'
-export * from './job/failures.ts'
+export * from './wire/events.ts'
+export * from './wire/job/failure.ts'
+export {
+  type LimitEnding,
+  readTimeoutReport,
+  type ReportedError,
+  TIMEOUT_KINDS,
+  type TimeoutKind,
+  type Uptime,
+} from './job/failures.ts'
 export * from './job/life.ts'
+export * from './wire/job/life.ts'
 export { type LimitKind, type Moment, type Retention, type Step, type Transition } from './job/lifecycle/transition.ts'
 export * from './job/lifecycle/admit.ts'
 export * from './job/lifecycle/start.ts'
@@ -86,7 +118,8 @@ export { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS, WORKFLOW_SHAPE } from '.
 export * from './workflow/flow.ts'
 export { LARGEST_PARENT_RESULTS, type Results } from './workflow/results.ts'
 export { endingOf, type StepEnding } from './workflow/step-ending.ts'
-export * from './workflow/view.ts'
+export * from './wire/workflow/workflow-answer.ts'
+export { type ShownState, shownStates, type Tree, workflowProgress } from './workflow/view.ts'
 export * from './journey/definition.ts'
 export * from './journey/run/run.ts'
 export { surveyOf } from './journey/run/survey.ts'
@@ -140,7 +173,9 @@ export * from './journey/limits.ts'
 export * from './journey/run/repeats.ts'
 export * from './schema/json-schema.ts'
 export * from './schema/schema-registry.ts'
+export * from './wire/schema.ts'
 export * from './job/pool.ts'
+export * from './wire/pool.ts'
 export * from './job/plan.ts'
 export * from './job/next.ts'
 export { heldByLimit, type HeldBy } from './wire/job/held-by.ts'
@@ -149,8 +184,10 @@ export { type Span } from './job/explain-spans.ts'
 export { type Ending } from './job/explain-endings.ts'
 export * from './wire/job/retries.ts'
 export * from './job/at-risk.ts'
+export * from './wire/job/at-risk.ts'
 export * from './time/zones.ts'
 export * from './time/schedule.ts'
 export * from './cron/cron.ts'
+export * from './wire/cron-events.ts'
 export * from './wire/cron.ts'
 export * from './wire/cron-answer.ts'

@@ -3,14 +3,13 @@
  * next firing is due; the firing, the job and the next instant are one transaction, so no tick is fired twice, whoever
  * wakes it. After a pause there is at most one firing to catch up. OJS cron §2, §6, §7.3.
  */
-import { iso, type Instant } from '../time/clock.ts'
-import { earliest } from '../time/sums.ts'
 import { docKind } from '../doc.ts'
 import { badField } from '../errors.ts'
-import type { NewEvent } from '../events.ts'
 import type { Job, Json } from '../job/job.ts'
-import type { NearMiss } from '../wire/names/near-miss.ts'
+import type { Instant } from '../time/clock.ts'
 import { nextOccurrence, readSchedule, type Calendar, type Occurrence } from '../time/schedule.ts'
+import { earliest } from '../time/sums.ts'
+import type { NearMiss } from '../wire/names/near-miss.ts'
 
 export const OVERLAPS = ['skip', 'allow', 'cancel_previous', 'enqueue'] as const
 export type Overlap = (typeof OVERLAPS)[number]
@@ -123,53 +122,4 @@ export function overlapVerdict({ overlap, waitingAt }: Cron, open: readonly Job[
 /** After a firing that was meant for now, or for an earlier instant. */
 export function fired(cron: Cron, now: Instant): Cron {
   return { ...cron, lastRunAt: now, runCount: cron.runCount + 1, waitingAt: null }
-}
-
-// ---- Events ----
-
-/** The words of both texts: OJS events §4.6 and OJS cron §9. */
-export function cronTriggered(cron: Cron, job: Job, scheduledAt: Instant, now: Instant, manual: boolean): NewEvent {
-  return cronEvent('cron.triggered', cron, scheduledAt, now, {
-    job_id: job.id,
-    run_count: cron.runCount,
-    actual_time: iso(now),
-    ...(manual ? { manual } : {}),
-  })
-}
-
-export function cronSkipped(
-  cron: Cron,
-  reason: string,
-  scheduledAt: Instant,
-  now: Instant,
-  more: Record<string, unknown> = {},
-): NewEvent {
-  return cronEvent('cron.skipped', cron, scheduledAt, now, { reason, ...more })
-}
-
-function cronEvent(
-  type: 'cron.triggered' | 'cron.skipped',
-  cron: Cron,
-  scheduledAt: Instant,
-  at: Instant,
-  data: Record<string, unknown>,
-): NewEvent {
-  return {
-    type,
-    at,
-    subject: cron.name,
-    queue: cron.queue,
-    jobType: cron.type,
-    data: {
-      cron_name: cron.name,
-      cron_expr: cron.expression,
-      cron_expression: cron.expression,
-      timezone: cron.timezone,
-      job_type: cron.type,
-      queue: cron.queue,
-      scheduled_at: iso(scheduledAt),
-      scheduled_time: iso(scheduledAt),
-      ...data,
-    },
-  }
 }

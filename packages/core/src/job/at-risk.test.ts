@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { gapOf, latestStartOf, paceOf, riskInLine, riskOfMoment, riskView } from './at-risk.ts'
+import { gapOf, latestStartOf, paceOf, riskInLine, riskOfMoment } from './at-risk.ts'
+import { riskView } from '../wire/job/at-risk.ts'
 import { aJob, at, later, ms, NOON, retryableJob } from '../builders.suite.ts'
 import type { Instant } from '../time/clock.ts'
 

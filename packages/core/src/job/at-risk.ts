@@ -9,11 +9,10 @@
  * backoff) that lies behind its limit: that is no estimate. Not foreseen: that an attempt runs into its own timeout, that
  * it fails and must be tried again, that limiters hold jobs back, or that workers come and go.
  */
-import { iso, millis, type Instant, type Millis } from '../time/clock.ts'
-import { after } from '../time/sums.ts'
 import { effectiveTotal, expiryAt, ttlAt } from './deadlines.ts'
 import type { Job } from './job.ts'
-import type { Fields } from '../wire/shape.ts'
+import { millis, type Instant, type Millis } from '../time/clock.ts'
+import { after } from '../time/sums.ts'
 
 /** How far back one looks. */
 export const PACE_WINDOW_MS = millis(60_000)
@@ -86,21 +85,4 @@ export function riskOfMoment(job: Job, typicalMs: Millis): Risk | null {
   const latest = latestStartOf(job, typicalMs)
   if (moment === null || latest === null || moment < latest.at) return null
   return { job, latest, expectedAt: moment, ahead: null }
-}
-
-export function riskView({ job, latest, expectedAt, ahead }: Risk): Fields {
-  return {
-    job_id: job.id,
-    type: job.type,
-    queue: job.queue,
-    priority: job.priority,
-    state: job.state,
-    latest_start: iso(latest.at),
-    expected_start: expectedAt === null ? null : iso(expectedAt),
-    late_by_ms: expectedAt === null ? null : expectedAt - latest.at,
-    deadline: iso(latest.deadlineAt),
-    limit: latest.limit,
-    source: latest.source,
-    jobs_ahead: ahead,
-  }
 }

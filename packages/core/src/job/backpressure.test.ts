@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { depthOf, excess, isCrossed, pressureOf, queueFull, readBound, type Bound } from './backpressure.ts'
+import { depthOf, excess, isCrossed, pressureOf, queueFull, type Bound } from './backpressure.ts'
+import { readBound } from '../wire/job/backpressure.ts'
 import { OjsError } from '../errors.ts'
 
 const bound = (changes: Partial<Bound> = {}): Bound => ({ maxDepth: 10, strategy: 'reject', warnAt: 8, ...changes })

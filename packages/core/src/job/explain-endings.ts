@@ -1,6 +1,7 @@
 /** How the attempts of a job, and the job itself, ended. */
 import { effectiveTotal } from './deadlines.ts'
-import { lengths, type Failure, type TimeoutKind } from './failures.ts'
+import type { TimeoutKind } from './failures.ts'
+import { lengths, type Failure } from '../wire/job/failure.ts'
 import type { Job } from './job.ts'
 import type { LifeEntry } from './life.ts'
 import type { NoRetry } from './retry.ts'

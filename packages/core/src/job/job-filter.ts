@@ -4,7 +4,8 @@
  */
 import type { TimeoutKind } from './failures.ts'
 import type { Job, JobState } from './job.ts'
-import { readLife, type LifeEntry } from './life.ts'
+import type { LifeEntry } from './life.ts'
+import { readLife } from '../wire/job/life.ts'
 import type { Instant } from '../time/clock.ts'
 import { errorKeys, hasMeta, keyOf, tagKeys } from '../wire/job/job-keys.ts'
 

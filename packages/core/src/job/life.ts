@@ -2,10 +2,10 @@
  * A job's recorded life: one small entry per change of state, kept on the job itself, so that `explain` can tell the
  * whole story long after the events have been pruned.
  */
-import type { Instant, Millis } from '../time/clock.ts'
+import type { JobState } from './job.ts'
 import type { Lateness } from './lateness.ts'
-import type { Fragment, Job, JobState } from './job.ts'
 import type { NoRetry } from './retry.ts'
+import type { Instant, Millis } from '../time/clock.ts'
 
 export interface LifeEntry {
   readonly at: Instant
@@ -36,22 +36,3 @@ export interface LifeEntry {
 
 /** Beyond this the oldest entries after the first are dropped. */
 export const KEPT_ENTRIES = 200
-
-/** The first entry. Every job has one, and as plain text it costs a quarter. */
-export function beginLife(at: Instant, to: JobState): Fragment {
-  return `{"at":${String(at)},"to":"${to}"}`
-}
-
-export function appendLife(life: Fragment, entry: LifeEntry): Fragment {
-  const text = JSON.stringify(entry)
-  if (life === '') return text
-  const joined = `${life},${text}`
-  if (joined.length < 20_000) return joined
-  const entries = JSON.parse(`[${joined}]`) as LifeEntry[]
-  if (entries.length <= KEPT_ENTRIES) return joined
-  return [entries[0], ...entries.slice(-KEPT_ENTRIES + 1)].map((kept) => JSON.stringify(kept)).join(',')
-}
-
-export function readLife(job: Pick<Job, 'life'>): LifeEntry[] {
-  return JSON.parse(`[${job.life}]`) as LifeEntry[]
-}

@@ -12,7 +12,7 @@ import {
   readTypePolicy,
   withKeyedLimits,
   withQueueRate,
-} from './policies.ts'
+} from '../wire/job/policies.ts'
 
 function refusal(read: () => unknown): { code: string; field: unknown } {
   try {

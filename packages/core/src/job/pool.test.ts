@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instant } from '../time/clock.ts'
 import { OjsError } from '../errors.ts'
-import { poolOf, readPool, sharesOf, stationsOf, withPool, type Membership, type Station } from './pool.ts'
+import { poolOf, sharesOf, stationsOf, withPool, type Membership, type Station } from './pool.ts'
+import { readPool } from '../wire/pool.ts'
 import { seededRandom } from '../seeded-random.ts'
 
 const now = instant(0)

@@ -12,11 +12,9 @@
  * Shares need no memory of what was handed out before: whole parts of what a fetch asks for are divided exactly, what is
  * left over by lot. So they hold for any number of servers, and no queue with a weight waits for ever.
  */
-import { badField, badPolicy } from '../errors.ts'
-import type { Instant, Random } from '../time/clock.ts'
 import { docKind } from '../doc.ts'
-import { QUEUE_SHAPE } from '../wire/job/job-shapes.ts'
-import { either, list, mapOf, object, oneOf, ruled, text, whole, type Fields } from '../wire/shape.ts'
+import type { Instant, Random } from '../time/clock.ts'
+import type { Fields } from '../wire/shape.ts'
 
 export const POOL_STRATEGIES = ['round-robin', 'weighted', 'least-loaded', 'strict'] as const
 export type PoolStrategy = (typeof POOL_STRATEGIES)[number]
@@ -32,61 +30,6 @@ export interface Pool {
 
 export const POOL = docKind<Pool>('pool')
 
-export const POOL_NAME_SHAPE = text({
-  pattern: /^[a-zA-Z0-9][a-zA-Z0-9._-]*$/,
-  maxLength: 128,
-  expected: 'the name of a pool: letters, digits, ".", "_" and "-", at most 128',
-})
-const WEIGHT = whole(1, 1_000)
-const MOST_QUEUES = 100
-const NAMED = ruled(mapOf(object({ weight: WEIGHT }, { unknown: 'refuse' })), {
-  minProperties: 1,
-  maxProperties: MOST_QUEUES,
-  propertyNames: QUEUE_SHAPE.json,
-})
-
-export const POOL_SHAPE = object(
-  {
-    name: POOL_NAME_SHAPE,
-    strategy: oneOf(...POOL_STRATEGIES),
-    queues: either(list(QUEUE_SHAPE, 1, MOST_QUEUES), NAMED, Array.isArray),
-    weights: mapOf(WEIGHT),
-  },
-  { required: ['queues'], unknown: 'refuse' },
-)
-
-export function readPool(name: string, sent: unknown, before: Pool | null, now: Instant): Pool {
-  const fields = POOL_SHAPE.read(sent, '')
-  if (fields.name !== undefined && fields.name !== name)
-    throw badField('name', 'name differs from the one in the path.')
-  const weights = new Map(Object.entries(fields.weights ?? {}))
-  const { queues } = fields
-  const names = Array.isArray(queues) ? [...new Set(queues)] : Object.keys(queues)
-  if (!Array.isArray(queues)) {
-    for (const [queue, { weight }] of Object.entries(queues)) {
-      QUEUE_SHAPE.read(queue, 'queues')
-      if (weight !== undefined) weights.set(queue, weight)
-    }
-  }
-  if (names.length === 0 || names.length > MOST_QUEUES)
-    throw badField('queues', `queues must name between 1 and ${String(MOST_QUEUES)} queues.`)
-  for (const queue of weights.keys())
-    if (!names.includes(queue))
-      throw badPolicy('weights', `weights names ${JSON.stringify(queue)}, which is no queue of the pool.`)
-  const strategy = fields.strategy ?? 'round-robin'
-  if (weights.size > 0 && strategy !== 'weighted')
-    throw badPolicy('strategy', `Weights mean something only with the strategy "weighted", not with "${strategy}".`)
-  return {
-    name,
-    strategy,
-    queues: names.map((queue) => ({ name: queue, weight: weights.get(queue) ?? 1 })),
-    createdAt: before?.createdAt ?? now,
-    updatedAt: now,
-  }
-}
-
-// ---- What a queue knows of its pool ----
-
 export interface Membership {
   readonly name: string
   readonly strategy: PoolStrategy
@@ -101,8 +44,6 @@ export function withPool(config: Fields, membership: Membership | null): Fields 
   const { [KEY]: _before, ...rest } = config
   return membership === null ? rest : { ...rest, [KEY]: membership }
 }
-
-// ---- What a fetch makes of it ----
 
 /** Queues that are served together, at the place of the first of them. */
 export interface Station {

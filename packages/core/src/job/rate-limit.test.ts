@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { OjsError } from '../errors.ts'
 import type { LimiterTerms } from './limiter.ts'
-import { givenRateLimit, QUEUE_RATE_LIMIT_SHAPE, readRateLimit, writeTerms } from './rate-limit.ts'
+import { givenRateLimit, QUEUE_RATE_LIMIT_SHAPE, readRateLimit, writeTerms } from '../wire/job/rate-limit.ts'
 
 const readQueueRateLimit = (sent: unknown): LimiterTerms => QUEUE_RATE_LIMIT_SHAPE.read(sent, 'rate_limit')
 const NOTHING = { concurrency: null, rate: null, throttle: null }

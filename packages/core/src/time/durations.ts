@@ -1,20 +1,19 @@
 /** ISO 8601 durations and RFC 3339 timestamps: text in, lengths and instants out. */
-import { iso, instant, millis, type Instant, type Millis } from './clock.ts'
+import { instant, iso, millis, type Instant, type Millis } from './clock.ts'
 import { after } from './sums.ts'
-import type { JsonSchema } from '../wire/shape.ts'
 
-const DURATION =
+export const DURATION =
   /^P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/
 // A year is 365 days and a month 30 (OJS retry §4.2).
 const UNIT_MS = [31_536_000_000, 2_592_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1_000]
 const LEAP_YEAR = '(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)'
 /** A day of the calendar, so that a schema refuses the 31st of April as well. */
-const DAY =
+export const DAY =
   '(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))' +
   `|${LEAP_YEAR}-02-29)`
-const TIME = '(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?'
-const ZONE = '(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)'
-const TIMESTAMP = new RegExp(`^${DAY}[Tt ]${TIME}${ZONE}$`)
+export const TIME = '(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?'
+export const ZONE = '(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)'
+export const TIMESTAMP = new RegExp(`^${DAY}[Tt ]${TIME}${ZONE}$`)
 /** Nothing we keep time for lies beyond this; larger values are mistakes. */
 export const LONGEST_MS = millis(315_360_000_000)
 
@@ -39,43 +38,6 @@ export function parseDuration(text: string): Millis | null {
     read += part.length
   }
   return read === 0 || read !== text.length || !Number.isInteger(total) ? null : millis(total)
-}
-
-// ---- What schemas say of them: the very patterns that read ----
-
-/** Longer than nothing, as text; that it is at most ten years long is checked when it is read. */
-export const DURATION_SCHEMA: JsonSchema = {
-  title: 'Duration',
-  type: 'string',
-  format: 'duration',
-  pattern: DURATION.source.replaceAll(/\((?!\?)/g, '(?:').replace('(?=.)', '(?=.*[1-9])'),
-  description: 'ISO 8601, such as PT1H30M; at most ten years',
-}
-export const TIMESTAMP_SCHEMA: JsonSchema = {
-  title: 'Timestamp',
-  type: 'string',
-  format: 'date-time',
-  pattern: TIMESTAMP.source,
-  description: 'RFC 3339 with a zone',
-}
-/** As workers write when they started: the zone may be left out. */
-export const LOCAL_TIMESTAMP_SCHEMA: JsonSchema = {
-  type: 'string',
-  pattern: `^${DAY}[Tt ]${TIME}${ZONE}?$`,
-  description: 'ISO 8601; without a zone, UTC is meant',
-}
-const RELATIVE = DURATION.source.slice(1).replaceAll(/\((?!\?)/g, '(?:')
-export const MOMENT_SCHEMA: JsonSchema = {
-  title: 'Moment',
-  type: 'string',
-  pattern: `^(?:${DAY}[Tt ]${TIME}${ZONE}|\\+${RELATIVE.slice(0, -1)})$`,
-  description: 'RFC 3339 with a zone, or from now: +PT2S',
-}
-export const DELAY_SCHEMA: JsonSchema = {
-  title: 'Delay',
-  type: 'string',
-  pattern: `^(?:${DAY}[Tt ]${TIME}${ZONE}|\\+?${RELATIVE.slice(0, -1)})$`,
-  description: 'RFC 3339 with a zone, or from now: PT2S or +PT2S',
 }
 
 /** The shortest way to write it with one unit: `90s`, `2h`, `1500ms`. */

@@ -13,8 +13,9 @@
  * that end later are written down on their own step and lead to nothing.
  */
 import { broken, OjsError } from '../errors.ts'
-import { workflowEvent, type EventType, type NewEvent } from '../events.ts'
-import { lengths } from '../job/failures.ts'
+import type { EventType, NewEvent } from '../events.ts'
+import { workflowEvent } from '../wire/events.ts'
+import { lengths } from '../wire/job/failure.ts'
 import type { Json } from '../job/job.ts'
 import { latenessOf } from '../job/lateness.ts'
 import type { Moment } from '../job/lifecycle/transition.ts'

@@ -1,10 +1,10 @@
 /** How a job enters its queue, and how it leaves the queue without having started. */
 import { broken, OjsError } from '../../errors.ts'
-import { jobEvent } from '../../events.ts'
+import { jobEvent } from '../../wire/events.ts'
 import { wakeAtOf } from '../due.ts'
-import { reportedFailure, withFailure } from '../failures.ts'
+import { reportedFailure, withFailure } from '../../wire/job/failure.ts'
 import { TAIL, type Job, type JobState } from '../job.ts'
-import { beginLife } from '../life.ts'
+import { beginLife } from '../../wire/job/life.ts'
 import { discarded } from './ending.ts'
 import { moved, wrongState, type Moment, type Step } from './transition.ts'
 import { isSpent } from '../retry.ts'

@@ -1,8 +1,8 @@
 /** What operators and clients change: cancellations, retries by hand, new limits. */
-import { jobEvent } from '../../events.ts'
+import { jobEvent } from '../../wire/events.ts'
 import { effectiveTotal, fitsTotal, totalAt } from '../deadlines.ts'
 import type { Lateness } from '../lateness.ts'
-import { lengths, type Failure } from '../failures.ts'
+import { lengths, type Failure } from '../../wire/job/failure.ts'
 import { isTerminal, TAIL, type Job, type JobState } from '../job.ts'
 import { release } from './admit.ts'
 import { outOfTime } from './ending.ts'

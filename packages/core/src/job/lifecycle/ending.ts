@@ -2,7 +2,7 @@
 import { broken } from '../../errors.ts'
 import type { NewEvent } from '../../events.ts'
 import { effectiveTotal, totalAt } from '../deadlines.ts'
-import { failureText, limitFailure, withFailure, type Failure } from '../failures.ts'
+import { failureText, limitFailure, withFailure, type Failure } from '../../wire/job/failure.ts'
 import { TAIL, type Job } from '../job.ts'
 import type { LifeEntry } from '../life.ts'
 import { inWords, keptFor, moved, over, softMark, type Moment, type Step } from './transition.ts'

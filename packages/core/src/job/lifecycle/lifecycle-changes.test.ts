@@ -28,7 +28,7 @@ import { changeLimits, retryByHand, type NewLimits } from './change.ts'
 import { expire } from './expire.ts'
 import { fail } from './report.ts'
 import type { Step } from './transition.ts'
-import { readLife } from '../life.ts'
+import { readLife } from '../../wire/job/life.ts'
 
 const now = at('12:30')
 const dead = { onExhaustion: 'dead_letter', jitter: false } as const

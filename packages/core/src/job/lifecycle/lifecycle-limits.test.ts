@@ -4,7 +4,7 @@ import { aJob, at, dataOf, errorOf, errorsOf, left, moment, RETENTION, typesOf }
 import { after } from '../../time/sums.ts'
 import { ROW_ALONE } from '../liveness.ts'
 import { TAIL } from '../job.ts'
-import { readLife } from '../life.ts'
+import { readLife } from '../../wire/job/life.ts'
 import { drop, putOff } from './admit.ts'
 import { expire } from './expire.ts'
 

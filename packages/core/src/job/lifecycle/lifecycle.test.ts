@@ -23,7 +23,7 @@ import {
 import { minutes, seconds } from '../../time/clock.ts'
 import type { OjsError } from '../../errors.ts'
 import { TAIL, type Job } from '../job.ts'
-import { readLife } from '../life.ts'
+import { readLife } from '../../wire/job/life.ts'
 import { activate, release } from './admit.ts'
 import { cancel, changeLimits, retryByHand } from './change.ts'
 import { expire } from './expire.ts'

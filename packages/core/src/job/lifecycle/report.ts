@@ -1,16 +1,9 @@
 /** What a worker reports: results, failures, hand-backs, progress and heartbeats. */
-import { jobEvent } from '../../events.ts'
+import { jobEvent } from '../../wire/events.ts'
 import { fitsTotal } from '../deadlines.ts'
 import { lastSignAt, visibilityClock, type Liveness } from '../liveness.ts'
-import {
-  classOf,
-  handBack,
-  readTimeoutReport,
-  reportedFailure,
-  reportedTimeout,
-  withHandBack,
-  type ReportedError,
-} from '../failures.ts'
+import { readTimeoutReport, type ReportedError } from '../failures.ts'
+import { classOf, handBack, reportedFailure, reportedTimeout, withHandBack } from '../../wire/job/failure.ts'
 import { TAIL, type Job, type Json, type Progress } from '../job.ts'
 import { endAttempt, outOfTime } from './ending.ts'
 import { keptFor, moved, over, rearmedLazily, softMark, type Moment, type Step } from './transition.ts'

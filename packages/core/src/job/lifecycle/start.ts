@@ -1,6 +1,6 @@
 /** The start of an attempt: the limits are settled with the worker that claims, and the reservation begins. */
 import { broken } from '../../errors.ts'
-import { jobEvent } from '../../events.ts'
+import { jobEvent } from '../../wire/events.ts'
 import { totalAt, totalCut } from '../deadlines.ts'
 import { wakeAtOf } from '../due.ts'
 import type { Hold, Job } from '../job.ts'

@@ -1,6 +1,7 @@
 /** The events of a job's life, with the names their fields have on the wire. */
-import { jobEvent, type EventType, type NewEvent } from '../../events.ts'
-import type { Failure } from '../../job/failures.ts'
+import type { EventType, NewEvent } from '../../events.ts'
+import { jobEvent } from '../events.ts'
+import type { Failure } from './failure.ts'
 import type { Job } from '../../job/job.ts'
 import type { NoRetry } from '../../job/retry.ts'
 import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'

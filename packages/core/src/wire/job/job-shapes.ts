@@ -2,15 +2,10 @@
 import { badField, OjsError } from '../../errors.ts'
 import { isUuidV7, UUID_V7 } from '../../ids.ts'
 import type { Parent } from '../../job/job.ts'
-import { RATE_LIMIT_SHAPE } from '../../job/rate-limit.ts'
+import { RATE_LIMIT_SHAPE } from './rate-limit.ts'
 import { instant, type Instant } from '../../time/clock.ts'
-import {
-  DELAY_SCHEMA,
-  LOCAL_TIMESTAMP_SCHEMA,
-  MOMENT_SCHEMA,
-  parseMoment,
-  type NamedMoment,
-} from '../../time/durations.ts'
+import { parseMoment, type NamedMoment } from '../../time/durations.ts'
+import { DELAY_SCHEMA, LOCAL_TIMESTAMP_SCHEMA, MOMENT_SCHEMA } from '../time-schemas.ts'
 import { FEW_FIELDS } from '../few-fields.ts'
 import { isGiven } from '../is-given.ts'
 import { limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape } from './limits.ts'

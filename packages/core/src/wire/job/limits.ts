@@ -10,7 +10,8 @@ import {
   type TimeoutMode,
 } from '../../job/limits.ts'
 import { millis, seconds, type Millis } from '../../time/clock.ts'
-import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { DURATION_SCHEMA } from '../time-schemas.ts'
 import { unknownKey } from '../names/near-miss-words.ts'
 import { vocabulary } from '../names/near-miss.ts'
 import { anyObject, either, oneOf, policy, whole, type Fields, type Shape } from '../shape.ts'

@@ -18,11 +18,11 @@ import {
   type SoftLimit,
 } from '../../job/deadlines.ts'
 import { ROW_ALONE, stallAt, visibilityAt, type Liveness } from '../../job/liveness.ts'
-import { limitOf, type Failure } from '../../job/failures.ts'
+import { limitOf, type Failure } from './failure.ts'
 import type { Checkpoint, Fragment, Job, Json, Progress } from '../../job/job.ts'
 import { isTerminal } from '../../job/job.ts'
 import { membersOf } from '../json/json-text.ts'
-import { readLife } from '../../job/life.ts'
+import { readLife } from './life.ts'
 import { speakerFor, type Limits } from '../../job/limits.ts'
 
 export interface LimitsView {

@@ -1,9 +1,10 @@
 /** The attempts of a job that failed, from its recorded life and its errors: when each began, how it ended, what came next. */
 import { iso } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
-import type { Failure } from '../../job/failures.ts'
+import type { Failure } from './failure.ts'
 import type { Job, JobState } from '../../job/job.ts'
-import { readLife, type LifeEntry } from '../../job/life.ts'
+import type { LifeEntry } from '../../job/life.ts'
+import { readLife } from './life.ts'
 import { writeRetryPolicy } from './retry.ts'
 
 export interface FailedAttempt {

@@ -10,7 +10,8 @@ import {
   type UniquePolicy,
 } from '../../job/unique.ts'
 import { millis, type Millis } from '../../time/clock.ts'
-import { DURATION_SCHEMA, LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { DURATION_SCHEMA } from '../time-schemas.ts'
 import { canonical, objectText } from '../json/canonical.ts'
 import { elementsOf, membersOf } from '../json/json-text.ts'
 import {
