@@ -56,19 +56,15 @@ function codeOf(error: string | null): string {
 export const earlyInWords = (ms: number): string =>
   `reported ${seconds(ms)} before the soft deadline: an ordinary failure`
 
-interface Late {
-  readonly overshoot_ms?: number
-  readonly late_ms?: number
-  readonly downtime_ms?: number
-}
-
 /** How late a decision was; a time in which the server was down is not charged to it. */
-export function lateness({
-  overshoot_ms: overshoot = 0,
-  late_ms: late = overshoot,
-  downtime_ms: down = 0,
-}: Late): string {
+export function lateness({ overshootMs: overshoot = 0, lateMs: late = overshoot, downtimeMs: down = 0 }: Late): string {
   const decided = `decided ${String(late)} ms after the deadline`
   if (down === 0) return decided
   return `${decided}: the server was down for ${String(down)} ms of them, and ${String(overshoot)} ms are charged to the decision`
+}
+
+interface Late {
+  readonly overshootMs?: number | undefined
+  readonly lateMs?: number | undefined
+  readonly downtimeMs?: number | undefined
 }

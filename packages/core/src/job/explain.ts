@@ -93,7 +93,7 @@ function limitInWords(ending: Ending, graceMs = NONE): string {
     elapsed_ms: elapsedMs = inMillis(ending.elapsed_seconds),
   } = ending
   if (limitMs === undefined || elapsedMs === undefined) {
-    if (ending.deadline !== undefined) return ` (${lateness(ending)})`
+    if (ending.deadline !== undefined) return ` (${latenessIn(ending)})`
     return ending.early_ms === undefined ? '' : ` (${earlyInWords(ending.early_ms)})`
   }
   const source = `${ending.soft_limit === 'total' ? 'total_timeout, ' : ''}${sourceInWords(ending.source ?? 'default')}`
@@ -101,9 +101,12 @@ function limitInWords(ending: Ending, graceMs = NONE): string {
     ending.type === 'cancelled'
       ? `workflow_timeout ${seconds(limitMs)}`
       : `${limitOf(ending) ?? 'limit'} ${seconds(limitMs)} (${source})${graceMs === 0 ? '' : ` and grace ${seconds(graceMs)}`}`
-  const late = ending.overshoot_ms === undefined ? '' : `, ${lateness(ending)}`
+  const late = ending.overshoot_ms === undefined ? '' : `, ${latenessIn(ending)}`
   return ` (${name}, ${seconds(elapsedMs)} passed${excuseInWords(ending)}${late})`
 }
+
+const latenessIn = ({ overshoot_ms: overshootMs, late_ms: lateMs, downtime_ms: downtimeMs }: Ending): string =>
+  lateness({ overshootMs, lateMs, downtimeMs })
 
 const excuseInWords = ({ excused_ms: ms }: Ending): string =>
   ms === undefined ? '' : `, of which ${seconds(ms)} are not counted because no server was listening`

@@ -10,7 +10,7 @@
  * so are failures and results. Fields ending in `At` are instants, in `Ms` lengths.
  */
 import type { Instant, Millis } from '../time/clock.ts'
-import type { Limit, Limits, LimitSource, OnTimeout } from './limits.ts'
+import type { Limit, Limits, OnTimeout } from './limits.ts'
 import type { RetryPolicy } from './retry.ts'
 
 export const JOB_STATES = [

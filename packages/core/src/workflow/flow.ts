@@ -13,14 +13,22 @@
  * that end later are written down on their own step and lead to nothing.
  */
 import { broken, OjsError } from '../errors.ts'
-import type { EventType, NewEvent } from '../events.ts'
-import { workflowEvent } from '../wire/events.ts'
-import { lengths } from '../wire/job/failure.ts'
+import type { NewEvent } from '../events.ts'
 import type { Json } from '../job/job.ts'
 import { latenessOf } from '../job/lateness.ts'
 import type { Moment } from '../job/lifecycle/transition.ts'
-import { iso, type Instant, type Millis } from '../time/clock.ts'
-import { after, elapsed, isDue } from '../time/sums.ts'
+import type { Instant, Millis } from '../time/clock.ts'
+import {
+  callbackFired,
+  stepEnded,
+  stepError,
+  stepFailed,
+  workflowEnded,
+  workflowStarted,
+  workflowTimeout,
+  type WorkflowError,
+} from '../wire/workflow/workflow-events.ts'
+import { after, isDue } from '../time/sums.ts'
 import { appended, NO_RESULTS, within, type Results } from './results.ts'
 import { CANCELLED, closed, type StepEnding } from './step-ending.ts'
 import {
@@ -93,32 +101,19 @@ export class Flow {
   // ---- The whole ----
 
   *begin(): Walk {
-    this.#tell('workflow.started', { total_steps: this.#workflow.branch.count, total_jobs: this.#workflow.jobs })
+    this.events.push(workflowStarted(this.#workflow, this.#moment.now))
     yield* this.#beginBranch(0, NO_RESULTS)
   }
 
   /** Ends the workflow if its time is up. Its members end by the same deadline, each on its own row. */
   expire(): boolean {
-    const { state, deadlineAt, createdAt, limitSource } = this.#workflow
+    const { state, deadlineAt, createdAt } = this.#workflow
     const { now, upAt } = this.#moment
     if (state !== 'running' || deadlineAt === null || !isDue(deadlineAt, now)) return false
-    const limitMs = elapsed(createdAt, deadlineAt)
     // Outages after the start of the server are known to members alone.
-    const { overshootMs, lateMs, downtimeMs } = latenessOf(deadlineAt, createdAt, upAt, [], now)
-    this.overshootMs = overshootMs
-    this.#end('failed', {
-      type: 'workflow_timeout',
-      code: 'workflow_timeout',
-      message: `The workflow was not over within ${String(limitMs / 1000)} seconds.`,
-      ...lengths(limitMs, elapsed(createdAt, now)),
-      source: limitSource,
-      deadline: iso(deadlineAt),
-      overshoot_ms: overshootMs,
-      late_ms: lateMs,
-      downtime_ms: downtimeMs,
-      occurred_at: iso(now),
-      ...this.#failedSteps(),
-    })
+    const late = latenessOf(deadlineAt, createdAt, upAt, [], now)
+    this.overshootMs = late.overshootMs
+    this.#end('failed', workflowTimeout(this.#workflow, deadlineAt, late, now))
     return true
   }
 
@@ -175,13 +170,19 @@ export class Flow {
     if (made === undefined) throw broken(`nobody made the job of step ${String(number)}`)
     if ('jobId' in made) {
       this.#put({ ...started, jobId: made.jobId })
-      if (step.hook !== null) this.#tell('workflow.callback_fired', { callback: step.hook, ...this.#named(number) })
+      if (step.hook !== null) this.events.push(callbackFired(this.#workflow, this.#step(number), this.#moment.now))
       return
     }
     const { code, message } = made.refused
     this.#put(started)
-    const error = JSON.stringify({ type: code, code, message })
-    yield* this.#over(started, { ok: false, error, code, message, attempt: 0, startedAt: null })
+    yield* this.#over(started, {
+      ok: false,
+      error: stepError(code, message),
+      code,
+      message,
+      attempt: 0,
+      startedAt: null,
+    })
   }
 
   // ---- Ending ----
@@ -189,7 +190,7 @@ export class Flow {
   *#over(step: WorkflowStep, ending: StepEnding): Walk {
     this.#put(closed(step, ending, this.#moment.now))
     this.#count(step, ending)
-    this.#tellStep(step.number, ending)
+    this.events.push(stepEnded(this.#workflow, this.#step(step.number), ending, this.#moment.now))
     const branch = this.#branch(step.up)
     const counted: Branch = {
       ...branch,
@@ -265,13 +266,13 @@ export class Flow {
     if (ok) return yield* this.#over(step, { ok, result: null, startedAt: step.startedAt })
     const { kind, count, failed, hooksFailed } = this.#branch(number)
     const message = hooksFailed > 0 ? `A callback of the ${kind} failed.` : inWords(kind, failed, count)
-    const error = JSON.stringify({ type: 'step_failed', code: 'step_failed', message })
-    yield* this.#over(step, { ok, error, code: 'step_failed', message, attempt: 0, startedAt: step.startedAt })
+    const code = 'step_failed'
+    const error = stepError(code, message)
+    yield* this.#over(step, { ok, error, code, message, attempt: 0, startedAt: step.startedAt })
   }
 
-  #end(state: 'completed' | 'failed' | 'cancelled', error: Record<string, unknown> | null): void {
+  #end(state: 'completed' | 'failed' | 'cancelled', error: WorkflowError | null): void {
     const { now, retention } = this.#moment
-    const { createdAt, branch } = this.#workflow
     const keptMs = { completed: retention.completedMs, failed: retention.discardedMs, cancelled: retention.cancelledMs }
     this.#workflow = {
       ...this.#workflow,
@@ -280,13 +281,7 @@ export class Flow {
       error: error === null ? null : JSON.stringify(error),
       purgeAt: after(now, keptMs[state]),
     }
-    const [first] = this.#workflow.failures
-    this.#tell(`workflow.${state}`, {
-      total_steps: branch.count,
-      duration_ms: elapsed(createdAt, now),
-      ...(state === 'failed' && first !== undefined ? { failed_step_id: first.step, failed_job_id: first.jobId } : {}),
-      ...(error === null ? {} : { error }),
-    })
+    this.events.push(workflowEnded(this.#workflow, state, error, now))
   }
 
   // ---- Results ----
@@ -363,55 +358,11 @@ export class Flow {
     }
   }
 
-  // ---- Telling ----
-
-  /** OJS workflows §9.6 */
-  #failure(): Record<string, unknown> {
+  #failure(): WorkflowError {
     const { branch } = this.#workflow
     const message =
       branch.hooksFailed > 0 ? 'A callback of the batch failed.' : inWords(branch.kind, branch.failed, branch.count)
-    return { type: 'step_failed', code: 'step_failed', message, ...this.#failedSteps() }
-  }
-
-  #failedSteps(): Record<string, unknown> {
-    const { branch, failures } = this.#workflow
-    const [first] = failures
-    if (first === undefined) return {}
-    return {
-      failed_step_id: first.step,
-      ...(branch.kind === 'chain' ? { failed_step_index: Number(first.path.split('/')[0]) } : {}),
-      failed_job_ids: failures.map(({ jobId }) => jobId),
-      errors: failures.map(({ step, path, jobId, code, message, attempt }) => ({
-        job_id: jobId,
-        step_id: step,
-        path,
-        code,
-        message,
-        attempt,
-      })),
-    }
-  }
-
-  #tellStep(number: number, ending: StepEnding): void {
-    const { jobs, jobsCompleted, jobsFailed } = this.#workflow
-    const { hook } = this.#step(number)
-    const data = {
-      ...this.#named(number),
-      ...(hook === null ? {} : { callback: hook }),
-      duration_ms: ending.startedAt === null ? 0 : elapsed(ending.startedAt, this.#moment.now),
-      steps_remaining: jobs - jobsCompleted - jobsFailed,
-    }
-    if (ending.ok) this.#tell('workflow.step_completed', data)
-    else this.#tell('workflow.step_failed', { ...data, error: { code: ending.code, message: ending.message } })
-  }
-
-  #named(number: number): Record<string, unknown> {
-    const { id, index, path, type, jobId } = this.#step(number)
-    return { step_id: id, step_index: index, step_path: path, step_type: type, job_id: jobId }
-  }
-
-  #tell(type: EventType, data: Record<string, unknown>): void {
-    this.events.push(workflowEvent(type, this.#workflow, this.#moment.now, data))
+    return stepFailed(this.#workflow, message)
   }
 }
 

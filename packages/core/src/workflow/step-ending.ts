@@ -1,6 +1,8 @@
 /** How a step of a workflow ended. */
 import type { Job, Json } from '../job/job.ts'
 import type { Instant } from '../time/clock.ts'
+import { readFailure, type Failure } from '../wire/job/failure.ts'
+import { stepError } from '../wire/workflow/workflow-events.ts'
 import type { WorkflowStep } from './workflow.ts'
 
 /** How a step ended. A member that was cancelled or discarded has failed. */
@@ -18,7 +20,7 @@ export type StepEnding =
 export function endingOf(job: Job): StepEnding {
   const { startedAt } = job
   if (job.state === 'completed') return { ok: true, result: job.result, startedAt }
-  const told = job.error === null ? {} : (JSON.parse(job.error) as { code?: string; message?: string })
+  const told: Partial<Failure> = job.error === null ? {} : readFailure(job.error)
   const { attempt } = job
   if (job.state === 'discarded') {
     const { code = 'discarded', message = 'The job was discarded.' } = told
@@ -30,12 +32,8 @@ export function endingOf(job: Job): StepEnding {
   return { ok: false, error: REMOVED, code: 'removed', message: 'The job was removed.', attempt, startedAt }
 }
 
-export const CANCELLED: Json = JSON.stringify({
-  type: 'cancelled',
-  code: 'cancelled',
-  message: 'The job was cancelled.',
-})
-const REMOVED: Json = JSON.stringify({ type: 'removed', code: 'removed', message: 'The job was removed.' })
+export const CANCELLED = stepError('cancelled', 'The job was cancelled.')
+const REMOVED = stepError('removed', 'The job was removed.')
 
 export function closed(step: WorkflowStep, ending: StepEnding, now: Instant): WorkflowStep {
   return {

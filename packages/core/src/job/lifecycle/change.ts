@@ -1,16 +1,16 @@
 /** What operators and clients change: cancellations, retries by hand, new limits. */
 import { jobEvent } from '../../wire/events.ts'
-import { effectiveTotal, fitsTotal, totalAt } from '../deadlines.ts'
+import { fitsTotal, totalAt } from '../deadlines.ts'
 import type { Lateness } from '../lateness.ts'
-import { lengths, type Failure } from '../../wire/job/failure.ts'
+import { readFailure } from '../../wire/job/failure.ts'
 import { isTerminal, TAIL, type Job, type JobState } from '../job.ts'
 import { release } from './admit.ts'
 import { outOfTime } from './ending.ts'
 import { armed, keptFor, moved, over, softMark, told, wrongState, type Moment, type Step } from './transition.ts'
 import type { Limits } from '../limits.ts'
-import { iso, millis, type Instant } from '../../time/clock.ts'
-import { after, elapsed, isDue } from '../../time/sums.ts'
-import { enqueued, scheduledEvent } from '../../wire/job/job-events.ts'
+import { millis, type Instant } from '../../time/clock.ts'
+import { after, isDue } from '../../time/sums.ts'
+import { cancelledEvent, enqueued, scheduledEvent } from '../../wire/job/job-events.ts'
 
 /** Why jobs are cancelled: each is told in `cancel_reason`, in `job.cancelled` and in `explain`. */
 export const CANCEL_REASONS = [
@@ -32,7 +32,8 @@ export interface Cancellation {
   readonly by?: string
 }
 
-export function cancel(job: Job, { now, retention }: Moment, { reason, by }: Cancellation, late?: Lateness): Step {
+export function cancel(job: Job, { now, retention }: Moment, cause: Cancellation, late?: Lateness): Step {
+  const { reason, by } = cause
   if (isTerminal(job.state)) throw wrongState(job, 'not terminal', 'cancelled')
   const cancelled = moved(
     job,
@@ -52,24 +53,12 @@ export function cancel(job: Job, { now, retention }: Moment, { reason, by }: Can
       purgeAt: after(now, keptFor(job, retention).cancelledMs),
     },
   )
-  const total = late === undefined ? null : effectiveTotal(job)
-  const event = jobEvent('job.cancelled', cancelled, now, {
-    ...(by === undefined ? {} : { cancelled_by: by }),
-    reason,
-    ...(late === undefined || total === null
-      ? {}
-      : {
-          ...lengths(total.ms, elapsed(job.anchorAt, now)),
-          source: total.source,
-          deadline: iso(total.at),
-          overshoot_ms: late.overshootMs,
-          late_ms: late.lateMs,
-          downtime_ms: late.downtimeMs,
-          attempt: job.attempt,
-          worker_id: job.hold?.workerId ?? null,
-        }),
-  })
-  return { before: job, job: cancelled, events: [event], ...told(job, 'cancelled', now) }
+  return {
+    before: job,
+    job: cancelled,
+    events: [cancelledEvent(job, cancelled, cause, late, now)],
+    ...told(job, 'cancelled', now),
+  }
 }
 
 export interface SecondLife {
@@ -154,7 +143,7 @@ export function changeLimits(job: Job, changes: NewLimits, moment: Moment): Step
       kept.nextRetryAt !== null &&
       !fitsTotal(kept, kept.nextRetryAt, millis(0))
     ) {
-      const lastError = kept.error === null ? null : (JSON.parse(kept.error) as Failure)
+      const lastError = kept.error === null ? null : readFailure(kept.error)
       const step = outOfTime(kept, kept, null, moment, [event], job.retry.onExhaustion === 'dead_letter', lastError)
       return { ...step, before: job }
     }

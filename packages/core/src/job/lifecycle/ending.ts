@@ -2,12 +2,21 @@
 import { broken } from '../../errors.ts'
 import type { NewEvent } from '../../events.ts'
 import { effectiveTotal, totalAt } from '../deadlines.ts'
-import { failureText, limitFailure, withFailure, type Failure } from '../../wire/job/failure.ts'
+import {
+  earlyMsIn,
+  failureText,
+  foreseen,
+  lastError,
+  limitFailure,
+  readFailure,
+  withFailure,
+  type Failure,
+} from '../../wire/job/failure.ts'
 import { TAIL, type Job } from '../job.ts'
 import type { LifeEntry } from '../life.ts'
 import { inWords, keptFor, moved, over, softMark, type Moment, type Step } from './transition.ts'
 import { verdictOn, type FailureFacts, type NoRetry } from '../retry.ts'
-import { millis, type Instant } from '../../time/clock.ts'
+import type { Instant } from '../../time/clock.ts'
 import { after, isDue } from '../../time/sums.ts'
 import { discardEvents, enqueued, failedEvent, retryingEvent, timeoutEvent } from '../../wire/job/job-events.ts'
 
@@ -35,11 +44,11 @@ export function endAttempt(
     const gone = discarded(ended, job, verdict.deadLetter, moment, noRetry(job, verdict.because))
     return { before: job, job: gone, events: [...events, ...discardEvents(gone, failure, now, verdict.because)] }
   }
-  const isEarly = failure.timeout_kind === undefined && failure.early_ms !== undefined
+  const earlyMs = earlyMsIn(failure)
   const why = {
     why: failure.type,
     ...softMark(job, now),
-    ...(isEarly ? { early: millis(failure.early_ms) } : {}),
+    ...(earlyMs === null ? {} : { early: earlyMs }),
   }
   if (facts.lapsed) {
     const back = moved(ended, { at: now, to: 'available', ...why }, { enqueuedAt: now, seq: TAIL, nextRetryAt: null })
@@ -73,9 +82,9 @@ function heldUntilTotal(job: Job, ended: Job, why: Pick<LifeEntry, 'why' | 'noRe
 /** No attempt is left, and nothing to wait for: its last failure ends it. */
 export function giveUp(job: Job, moment: Moment): Step {
   const gone = discarded(job, job, job.retry.onExhaustion === 'dead_letter', moment, noRetry(job, 'max_attempts'))
-  const failure = JSON.parse(job.error ?? 'null') as Failure | null
-  if (failure === null) throw broken(`job ${job.id} has used its attempts without a failure`)
-  return { before: job, job: gone, events: discardEvents(gone, failure, moment.now, 'max_attempts') }
+  if (job.error === null) throw broken(`job ${job.id} has used its attempts without a failure`)
+  const events = discardEvents(gone, readFailure(job.error), moment.now, 'max_attempts')
+  return { before: job, job: gone, events }
 }
 
 /** Another attempt could not end inside the total: given up now instead of then. */
@@ -86,7 +95,7 @@ export function outOfTime(
   moment: Moment,
   events: NewEvent[],
   deadLetter: boolean,
-  lastError: Failure | null = failure,
+  cause: Failure | null = failure,
 ): Step {
   const { now } = moment
   // A workflow's ceiling takes no part in the fit test, so it cannot be the limit that was missed.
@@ -106,21 +115,21 @@ export function outOfTime(
       retryable: false,
       details: {
         predicted: true,
-        ...(lastError === null ? {} : { last_error: JSON.parse(failureText(lastError)) as unknown }),
+        ...(cause === null ? {} : lastError(failureText(cause))),
       },
     },
     { upAt: moment.upAt, outages: [] },
     now,
   )
-  const { deadline: _deadline, overshoot_ms: _overshoot, late_ms: _late, downtime_ms: _downtime, ...foreseen } = base
-  const gone = discarded(withFailure(ended, foreseen), job, deadLetter, moment, noRetry(job, 'total_timeout'))
+  const predicted = foreseen(base)
+  const gone = discarded(withFailure(ended, predicted), job, deadLetter, moment, noRetry(job, 'total_timeout'))
   return {
     before: job,
     job: gone,
     events: [
       ...events,
-      timeoutEvent('job.total_timeout', job, foreseen, now),
-      ...discardEvents(gone, foreseen, now, 'total_timeout'),
+      timeoutEvent('job.total_timeout', job, predicted, now),
+      ...discardEvents(gone, predicted, now, 'total_timeout'),
     ],
     expired: [{ kind: 'total', overshootMs: null }],
   }

@@ -7,7 +7,7 @@ import { nextDue, wakeAtOf, type Due } from '../due.ts'
 import { latenessOf } from '../lateness.ts'
 import { lastSignAt, visibilityClock, visibilitySource, type Liveness, type Outage } from '../liveness.ts'
 import type { LimitEnding } from '../failures.ts'
-import { limitFailure, withFailure, type Failure } from '../../wire/job/failure.ts'
+import { lastError, overshootIn, limitFailure, withFailure, type Failure } from '../../wire/job/failure.ts'
 import type { Job } from '../job.ts'
 import { release } from './admit.ts'
 import { cancel } from './change.ts'
@@ -15,9 +15,8 @@ import { discarded, endAttempt, giveUp } from './ending.ts'
 import { inWords, over, told, type LimitKind, type Moment, type Step, type Transition } from './transition.ts'
 import { isNonRetryable, isSpent, LAPSED, STALLED, TIMED_OUT, type FailureFacts } from '../retry.ts'
 import type { Notice } from '../worker.ts'
-import { iso, millis } from '../../time/clock.ts'
 import { elapsed, isDue } from '../../time/sums.ts'
-import { discardEvents, failedEvent, stalledEvent, timeoutEvent } from '../../wire/job/job-events.ts'
+import { expiredEvent, discardEvents, failedEvent, stalledEvent, timeoutEvent } from '../../wire/job/job-events.ts'
 
 /** What is due for this job now; a renewed clock is re-armed; null when there is nothing to do. */
 export function expire(job: Job, life: Liveness, moment: Moment): Transition | null {
@@ -72,7 +71,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
     kind: LimitKind,
   ): Step => {
     const step = endAttempt(job, failure, facts, moment, lead, false)
-    const expired = [{ kind, overshootMs: millis(failure.overshoot_ms ?? 0) }, ...(step.expired ?? [])]
+    const expired = [{ kind, overshootMs: overshootIn(failure) }, ...(step.expired ?? [])]
     return { ...step, ...told(job, reason, moment.now), expired }
   }
   switch (due.kind) {
@@ -155,7 +154,7 @@ function endByTotal(job: Job, due: Due, outages: readonly Outage[], moment: Mome
       deadlineAt: due.at,
       setAt: job.limitsSetAt,
       retryable: false,
-      ...(job.error === null ? {} : { details: { last_error: JSON.parse(job.error) as unknown } }),
+      ...(job.error === null ? {} : { details: lastError(job.error) }),
     },
     { upAt: moment.upAt, outages },
     moment.now,
@@ -170,7 +169,7 @@ function endByTotal(job: Job, due: Due, outages: readonly Outage[], moment: Mome
     job: ended,
     events,
     ...told(job, 'timeout', moment.now),
-    expired: [{ kind: 'total', overshootMs: millis(failure.overshoot_ms ?? 0) }],
+    expired: [{ kind: 'total', overshootMs: overshootIn(failure) }],
   }
 }
 
@@ -198,25 +197,14 @@ function endUnstarted(job: Job, due: Due, outages: readonly Outage[], moment: Mo
     now,
   )
   const ended = discarded(withFailure(job, failure), job, false, moment)
-  const expired = jobEvent('job.expired', ended, now, {
-    created_at: iso(job.createdAt),
-    expired_at: iso(due.at),
-    ttl_ms: ttlMs,
-    elapsed_ms: elapsed(job.anchorAt, now),
-    source: failure.source,
-    overshoot_ms: failure.overshoot_ms,
-    late_ms: failure.late_ms,
-    downtime_ms: failure.downtime_ms,
-    worker_id: null,
-  })
   return {
     before: job,
     job: ended,
     events: [
       ...(isTtl ? [timeoutEvent('job.ttl_expired', ended, failure, now)] : []),
-      expired,
+      expiredEvent(job, ended, due.at, failure, now),
       ...discardEvents(ended, failure, now),
     ],
-    expired: [{ kind: isTtl ? 'enqueue_ttl' : 'expires_at', overshootMs: millis(failure.overshoot_ms ?? 0) }],
+    expired: [{ kind: isTtl ? 'enqueue_ttl' : 'expires_at', overshootMs: overshootIn(failure) }],
   }
 }

@@ -37,10 +37,15 @@ export function repeatsReport(job: Job, fence: Fence, verb: 'ack' | 'nack'): boo
   )
 }
 
-const STALE_TEXT: Readonly<Record<StaleReason, string>> = {
-  not_active: 'The job is not active: its attempt is over, and this report came too late or was a repeat.',
-  not_owner: 'The job is held by another worker; only the holder may report on it.',
-  stale_attempt: 'The report is about an earlier attempt; the job has been handed out again since.',
+function staleText(reason: StaleReason): string {
+  switch (reason) {
+    case 'not_active':
+      return 'The job is not active: its attempt is over, and this report came too late or was a repeat.'
+    case 'not_owner':
+      return 'The job is held by another worker; only the holder may report on it.'
+    case 'stale_attempt':
+      return 'The report is about an earlier attempt; the job has been handed out again since.'
+  }
 }
 
 /** What is wrong with a report that is not about an earlier attempt; null for one that is. */
@@ -54,7 +59,7 @@ function aheadText(job: Job, { attempt, lease }: Fence): string | null {
 
 export function staleError(job: Job, reason: StaleReason, fence: Fence): OjsError {
   const ahead = reason === 'stale_attempt' ? aheadText(job, fence) : null
-  return new OjsError('conflict', ahead ?? STALE_TEXT[reason], {
+  return new OjsError('conflict', ahead ?? staleText(reason), {
     details: {
       job_id: job.id,
       current_state: job.state,

@@ -1,5 +1,4 @@
 /** What a worker reports: results, failures, hand-backs, progress and heartbeats. */
-import { jobEvent } from '../../wire/events.ts'
 import { fitsTotal } from '../deadlines.ts'
 import { lastSignAt, visibilityClock, type Liveness } from '../liveness.ts'
 import { readTimeoutReport, type ReportedError } from '../failures.ts'
@@ -11,7 +10,7 @@ import { isNonRetryable, LAPSED, type FailureFacts } from '../retry.ts'
 import type { Worker } from '../worker.ts'
 import { millis, type Instant } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
-import { durationMs, enqueued, timeoutEvent } from '../../wire/job/job-events.ts'
+import { completedEvent, enqueued, interruptedEvent, progressEvent, timeoutEvent } from '../../wire/job/job-events.ts'
 
 export function complete(job: Job, result: Json | null, { now, retention }: Moment): Step {
   const { hold, closedBy } = over(job, true)
@@ -28,11 +27,7 @@ export function complete(job: Job, result: Json | null, { now, retention }: Mome
       purgeAt: after(now, job.resultTtlMs ?? keptFor(job, retention).completedMs),
     },
   )
-  const event = jobEvent('job.completed', done, now, {
-    attempt: job.attempt,
-    duration_ms: durationMs(job, now),
-  })
-  return { before: job, job: done, events: [result === null ? event : { ...event, more: `"result":${result}` }] }
+  return { before: job, job: done, events: [completedEvent(job, done, now)] }
 }
 
 /** A worker reports that its attempt failed. */
@@ -73,13 +68,7 @@ export function interrupt(job: Job, error: ReportedError | null, moment: Moment)
     { at: now, to: 'available', back: true, why: failure.type, ...softMark(job, now) },
     { ...over(job, true), interruptions: job.interruptions + 1, enqueuedAt: now, seq: TAIL },
   )
-  const interrupted = jobEvent('job.interrupted', back, now, {
-    attempt: job.attempt,
-    worker_id: job.hold?.workerId ?? null,
-    interruptions: back.interruptions,
-    error: { type: failure.type, code: failure.code, message: failure.message },
-  })
-  return { before: job, job: back, events: [interrupted, enqueued(back, now)] }
+  return { before: job, job: back, events: [interruptedEvent(job, back, failure, now), enqueued(back, now)] }
 }
 
 /** The worker left (deregistered) with the job still in hand: like its death, but by its own will. */
@@ -125,13 +114,7 @@ export function reportProgress(job: Job, report: ProgressReport, now: Instant): 
     toldAt: tell ? now : known.toldAt,
   }
   const next = { ...signOfLife(job, now), progress }
-  const event = jobEvent('job.progress', next, now, {
-    worker_id: job.hold?.workerId ?? null,
-    attempt: job.attempt,
-    progress_percent: value === null ? null : value * 100,
-    progress_message: progress.message,
-  })
-  return { before: job, job: next, events: tell ? [event] : [] }
+  return { before: job, job: next, events: tell ? [progressEvent(next, progress, now)] : [] }
 }
 
 /** A beat may also bring a deadline nearer (a shorter reservation): then the row must be woken earlier. */

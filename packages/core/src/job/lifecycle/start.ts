@@ -1,6 +1,6 @@
 /** The start of an attempt: the limits are settled with the worker that claims, and the reservation begins. */
 import { broken } from '../../errors.ts'
-import { jobEvent } from '../../wire/events.ts'
+import { startedEvent } from '../../wire/job/job-events.ts'
 import { totalAt, totalCut } from '../deadlines.ts'
 import { wakeAtOf } from '../due.ts'
 import type { Hold, Job } from '../job.ts'
@@ -45,7 +45,7 @@ export function start(job: Job, claim: Claim, moment: Moment): Step {
   return {
     before: job,
     job: active,
-    events: [jobEvent('job.started', active, now, { worker_id: claim.workerId, attempt })],
+    events: [startedEvent(active, now)],
   }
 }
 

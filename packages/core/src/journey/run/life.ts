@@ -23,6 +23,7 @@ import {
 } from './run.ts'
 import { leftAll, type Left } from './trail.ts'
 import { keptInput, writtenBetween } from './written.ts'
+import { isStoppedByTotal } from '../../wire/job/failure.ts'
 import type { Job, Parent } from '../../job/job.ts'
 
 /** How long a run that is over can still be asked for. */
@@ -228,19 +229,10 @@ export function jobsEnded(run: Run, results: ReadonlyMap<string, Data>, now: Ins
   return root === run.root ? null : changed(run, now, { root, trail: leftAll(run.trail, left, now) })
 }
 
-interface ReportedEnd {
-  readonly soft_limit?: unknown
-  readonly details?: { readonly predicted?: unknown; readonly last_error?: ReportedEnd }
-}
-
 /** The job ended because its worker kept the run's deadline: then it is the run's time that is up, not the job's. */
 export function isEndOfRun(run: Run, job: Job): boolean {
-  if (job.error === null) return false
-  const told = JSON.parse(job.error) as ReportedEnd
-  // A retry that would not have fitted is told as the end of the total budget.
-  const reported = told.details?.predicted === true ? (told.details.last_error ?? told) : told
   const total = totalAt(job)
-  return reported.soft_limit === 'total' && total !== null && total >= run.deadlineAt
+  return job.error !== null && isStoppedByTotal(job.error) && total !== null && total >= run.deadlineAt
 }
 
 export const CANCELLED = { code: 'JOURNEY_CANCELLED', reason: 'Cancelled by user' } as const

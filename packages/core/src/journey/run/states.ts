@@ -2,7 +2,8 @@
 import type { Instant, Millis } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
 import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
-import { readEnqueue, type EnqueueRequest } from '../../wire/job/enqueue.ts'
+import type { EnqueueRequest } from '../../wire/job/enqueue.ts'
+import { readJobOfRun } from '../../wire/job-of-run.ts'
 import { OjsError } from '../../errors.ts'
 import { RunFault } from '../faults.ts'
 import type { Definition, HttpCall, JobTask, Parallel, State, TimerState, Wait } from '../definition.ts'
@@ -82,9 +83,8 @@ export function isJoined({ join }: Parallel, { all, succeeded, failed }: Tally):
 
 /** The job a state asks for, as any client would ask for it. */
 export function jobRequest({ id }: Run, state: JobTask, args: readonly unknown[], now: Instant): EnqueueRequest {
-  const fields = { ...state.request, type: state.jobType, args, x_parent: { journey_id: id } }
   try {
-    return readEnqueue(JSON.stringify(fields), fields, now)
+    return readJobOfRun(id, { ...state.request, type: state.jobType, args }, now)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
     throw new RunFault('RUNTIME_JOB_REFUSED', error.message, error)

@@ -213,12 +213,7 @@ export function runLateness(late: {
   readonly lateMs?: number
   readonly downtimeMs?: number
 }): string {
-  const { overshootMs, lateMs, downtimeMs } = late
-  return lateness({
-    ...(overshootMs === null || overshootMs === undefined ? {} : { overshoot_ms: overshootMs }),
-    ...(lateMs === undefined ? {} : { late_ms: lateMs }),
-    ...(downtimeMs === undefined ? {} : { downtime_ms: downtimeMs }),
-  })
+  return lateness({ ...late, overshootMs: late.overshootMs ?? undefined })
 }
 
 const ENDED: Readonly<Record<Exclude<TerminationKind, 'Timeout'>, string>> = {

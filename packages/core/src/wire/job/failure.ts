@@ -18,7 +18,7 @@ import {
 import type { Job, Json } from '../../job/job.ts'
 import { latenessOf } from '../../job/lateness.ts'
 import { creditFor, type Outage } from '../../job/liveness.ts'
-import { iso, type Instant, type Millis } from '../../time/clock.ts'
+import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'
 import { elapsed } from '../../time/sums.ts'
 import { elementsOf } from '../json/json-text.ts'
 
@@ -220,3 +220,35 @@ function appended({ errors, errorCount }: History, text: Json, isHandBack: boole
 }
 
 const tellsOfHandBack = (entry: Json): boolean => (JSON.parse(entry) as Failure).interrupted === true
+
+export const readFailure = (text: Json): Failure => JSON.parse(text) as Failure
+
+/** What is charged to the decision that ended the attempt. */
+export const overshootIn = ({ overshoot_ms: ms }: Failure): Millis => millis(ms ?? 0)
+
+/** How long before the soft deadline a timeout was reported that counts as an ordinary failure; null for all others. */
+export function earlyMsIn({ timeout_kind: kind, early_ms: ms }: Failure): Millis | null {
+  return kind === undefined && ms !== undefined ? millis(ms) : null
+}
+
+/** For `details`: the failure before this one. */
+export const lastError = (text: Json): Record<string, unknown> => ({ last_error: JSON.parse(text) as unknown })
+
+/** The failure of a limit that is foreseen, and so is decided before its deadline. */
+export function foreseen(failure: Failure): Failure {
+  const { deadline: _deadline, overshoot_ms: _overshoot, late_ms: _late, downtime_ms: _downtime, ...rest } = failure
+  return rest
+}
+
+/** Whether the worker stopped because the total was running out, in this failure or in the one it is told with. */
+export function isStoppedByTotal(text: Json): boolean {
+  const { details, ...own } = JSON.parse(text) as Reported
+  // A retry that would not have fitted is told as the end of the total budget.
+  const reported = details?.predicted === true ? (details.last_error ?? own) : own
+  return reported.soft_limit === 'total'
+}
+
+interface Reported {
+  readonly soft_limit?: unknown
+  readonly details?: { readonly predicted?: unknown; readonly last_error?: Reported }
+}

@@ -1,8 +1,10 @@
 /** The events of a job's life, with the names their fields have on the wire. */
 import type { EventType, NewEvent } from '../../events.ts'
 import { jobEvent } from '../events.ts'
-import type { Failure } from './failure.ts'
-import type { Job } from '../../job/job.ts'
+import { lengths, type Failure } from './failure.ts'
+import { effectiveTotal } from '../../job/deadlines.ts'
+import type { Job, Progress } from '../../job/job.ts'
+import type { Lateness } from '../../job/lateness.ts'
 import type { NoRetry } from '../../job/retry.ts'
 import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'
 import { elapsed } from '../../time/sums.ts'
@@ -24,7 +26,7 @@ export const scheduledEvent = (job: Job, now: Instant): NewEvent[] =>
 export const enqueued = (job: Job, now: Instant): NewEvent =>
   jobEvent('job.enqueued', job, now, { priority: job.priority })
 
-export const durationMs = (job: Job, now: Instant): Millis =>
+const durationMs = (job: Job, now: Instant): Millis =>
   job.startedAt === null ? millis(0) : elapsed(job.startedAt, now)
 
 /** JSON leaves out what is undefined: failures that no limit caused have none of its fields. */
@@ -94,4 +96,74 @@ export function stalledEvent(
   now: Instant,
 ): NewEvent {
   return timeoutEvent('job.stalled', job, failure, now, { timeout_kind: 'stalled', cause })
+}
+
+export const startedEvent = (job: Job, now: Instant): NewEvent =>
+  jobEvent('job.started', job, now, { worker_id: job.hold?.workerId ?? null, attempt: job.attempt })
+
+/** `job`: as it was before. The result stays as its worker wrote it. */
+export function completedEvent(job: Job, done: Job, now: Instant): NewEvent {
+  const event = jobEvent('job.completed', done, now, { attempt: job.attempt, duration_ms: durationMs(job, now) })
+  return done.result === null ? event : { ...event, more: `"result":${done.result}` }
+}
+
+/** `job`: as it was before, so that the event names the worker that handed it back. */
+export function interruptedEvent(job: Job, back: Job, { type, code, message }: Failure, now: Instant): NewEvent {
+  return jobEvent('job.interrupted', back, now, {
+    attempt: job.attempt,
+    worker_id: job.hold?.workerId ?? null,
+    interruptions: back.interruptions,
+    error: { type, code, message },
+  })
+}
+
+export function progressEvent(job: Job, { value, message }: Progress, now: Instant): NewEvent {
+  return jobEvent('job.progress', job, now, {
+    worker_id: job.hold?.workerId ?? null,
+    attempt: job.attempt,
+    progress_percent: value === null ? null : value * 100,
+    progress_message: message,
+  })
+}
+
+/** `late`: how late the deadline of its workflow ended the job, where that did. */
+export function cancelledEvent(
+  job: Job,
+  cancelled: Job,
+  { reason, by }: { readonly reason: string; readonly by?: string },
+  late: Lateness | undefined,
+  now: Instant,
+): NewEvent {
+  const total = late === undefined ? null : effectiveTotal(job)
+  return jobEvent('job.cancelled', cancelled, now, {
+    ...(by === undefined ? {} : { cancelled_by: by }),
+    reason,
+    ...(late === undefined || total === null
+      ? {}
+      : {
+          ...lengths(total.ms, elapsed(job.anchorAt, now)),
+          source: total.source,
+          deadline: iso(total.at),
+          overshoot_ms: late.overshootMs,
+          late_ms: late.lateMs,
+          downtime_ms: late.downtimeMs,
+          attempt: job.attempt,
+          worker_id: job.hold?.workerId ?? null,
+        }),
+  })
+}
+
+/** The job was too old to start. */
+export function expiredEvent(job: Job, ended: Job, expiredAt: Instant, failure: Failure, now: Instant): NewEvent {
+  return jobEvent('job.expired', ended, now, {
+    created_at: iso(job.createdAt),
+    expired_at: iso(expiredAt),
+    ttl_ms: elapsed(job.anchorAt, expiredAt),
+    elapsed_ms: elapsed(job.anchorAt, now),
+    source: failure.source,
+    overshoot_ms: failure.overshoot_ms,
+    late_ms: failure.late_ms,
+    downtime_ms: failure.downtime_ms,
+    worker_id: null,
+  })
 }
