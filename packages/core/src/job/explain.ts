@@ -4,7 +4,7 @@
  */
 import { executionAt, graceSince, hardDeadlineAt } from './deadlines.ts'
 import { endingsOf, isRecord, type Ending } from './explain-endings.ts'
-import { boundsOf, elapsedBetween, NONE, spansOf, type Span } from './explain-spans.ts'
+import { spanView, type Span } from './explain-spans.ts'
 import { causeInWords, earlyInWords, lateness, noRetryInWords, seconds, sourceInWords } from './explain-words.ts'
 import { limitOf } from '../wire/job/failure.ts'
 import { heldInWords, type HeldBy } from '../wire/job/held-by.ts'
@@ -13,9 +13,12 @@ import type { LifeEntry } from './life.ts'
 import { readLife } from '../wire/job/life.ts'
 import type { CancelReason } from './lifecycle/change.ts'
 import type { Liveness } from './liveness.ts'
+import { nextView, type Next } from './next.ts'
+import { clocksOf, clockView, totalName, type ClockView } from './timeline/clocks.ts'
+import { foresee, foreseenView, type ForeseenView } from './timeline/foresee.ts'
+import { attemptBounds, lifeSpans } from './timeline/spans.ts'
 import { nextInWords } from './next-words.ts'
-import { nextFor, totalName, type Next } from './next.ts'
-import { iso, type Instant, type Millis } from '../time/clock.ts'
+import { iso, millis, type Instant, type Millis } from '../time/clock.ts'
 import { limitsView, type LimitsView } from '../wire/job/render.ts'
 
 export interface Explanation {
@@ -26,6 +29,10 @@ export interface Explanation {
   readonly endings: readonly Ending[]
   /** What happens next if no signal arrives; null when nothing is pending. */
   readonly next: Next | null
+  /** The same, and what follows from it, up to five steps. */
+  readonly next_steps: readonly ForeseenView[]
+  /** Every clock that runs, the first to end first. */
+  readonly clocks: readonly ClockView[]
   /** What keeps an available job from being handed out; null where a worker that asks gets it when its turn comes. */
   readonly held_by: HeldBy | null
   readonly text: string
@@ -33,25 +40,25 @@ export interface Explanation {
 
 export function explain(job: Job, life: Liveness, now: Instant, heldBy: HeldBy | null = null): Explanation {
   const entries = readLife(job)
-  let started = false
-  const spans = entries.flatMap((entry, index) => {
-    if (entry.to === 'active') started = true
-    if (entry.why === 'retried by hand' && entry.back !== true) started = false
-    return spansOf(job, entry, entries[index + 1], started, now)
-  })
   const endings = endingsOf(job, entries)
-  const next = nextFor(job, life, now)
+  const { steps } = foresee(job, life, now)
+  const [first] = steps
+  const next = first === undefined ? null : nextView(first)
   return {
     job_id: job.id,
     state: job.state,
     limits: limitsView(job, life),
-    spans,
+    spans: lifeSpans(job, now).map(spanView),
     endings,
     next,
+    next_steps: steps.map(foreseenView),
+    clocks: clocksOf(job, life, now).map(clockView),
     held_by: heldBy,
     text: inWords(job, entries, endings, () => nowInWords(job, next, heldBy, now)),
   }
 }
+
+const NONE = millis(0)
 
 function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Ending[], nowTold: () => string): string {
   const lines = entries.map((entry, index) => `${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
@@ -166,17 +173,17 @@ function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
 
 /** How long an attempt may run, and what leaves no more. */
 function mayRun(entry: LifeEntry): string {
-  const { timeout } = boundsOf(entry)
-  const own = `timeout ${seconds(timeout.limit_ms ?? 0)} (${sourceInWords(timeout.source ?? 'default')})`
-  const ms = timeout.effective_ms ?? 0
+  const { timeout } = attemptBounds(entry)
+  const own = `timeout ${seconds(timeout.ms)} (${sourceInWords(timeout.source)})`
+  const ms = timeout.effectiveMs
   const cutBy = (source: string): string => `${totalName(source)} (${sourceInWords(source)})`
   const length =
-    timeout.clamped_by === undefined
-      ? `may run ${seconds(ms)} (${sourceInWords(timeout.source ?? 'default')})`
-      : `may run ${seconds(ms)}: ${cutBy(timeout.clamp_source ?? '')} leaves ${seconds(ms)} of ${own}`
+    timeout.clampedBy === undefined
+      ? `may run ${seconds(ms)} (${sourceInWords(timeout.source)})`
+      : `may run ${seconds(ms)}: ${cutBy(timeout.clampSource ?? '')} leaves ${seconds(ms)} of ${own}`
   if (entry.cut === undefined) return length
   const [softMs, hardMs, source] = entry.cut
-  const kept = elapsedBetween(softMs, hardMs)
+  const kept = Math.max(0, hardMs - softMs)
   return softMs >= ms || kept === 0
     ? length
     : `${length}; asked to stop after ${seconds(softMs)}: ${cutBy(source)} keeps the last ${seconds(kept)} for that`

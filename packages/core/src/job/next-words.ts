@@ -1,14 +1,16 @@
 /** What happens next, in words. */
 import { seconds, sourceInWords } from './explain-words.ts'
 import type { JobState } from './job.ts'
-import type { Consequence, Next, NextKind } from './next.ts'
+import type { Next } from './next.ts'
+import type { ClockKind } from './timeline/clocks.ts'
+import type { Consequence } from './timeline/foresee.ts'
 
 const WITHOUT_A_CLOCK: Readonly<Partial<Record<JobState, string>>> = {
   available: 'waits for a worker to fetch it, with no limit',
   pending: 'waits to be activated, with no limit',
 }
 
-const EVENTS: Readonly<Record<NextKind, string>> = {
+const EVENTS: Readonly<Record<ClockKind, string>> = {
   scheduled_at: 'its scheduled time comes',
   retry: 'its backoff ends',
   soft_deadline: 'the handler is asked to stop',
@@ -28,6 +30,7 @@ const THEN: Readonly<Record<Consequence, string>> = {
   retry_or_discard: 'then it is retried after a backoff, or discarded if that does not fit into its total',
   discard: 'then it is discarded',
   cancel: 'then it is cancelled',
+  attempt: 'then an attempt runs',
 }
 
 export function nextInWords(state: JobState, next: Next | null, isHeld: boolean): string {

@@ -21,7 +21,8 @@ import { nextDue } from './due.ts'
 import { ROW_ALONE } from './liveness.ts'
 import type { Job } from './job.ts'
 import { expire } from './lifecycle/expire.ts'
-import { nextFor, type Consequence, type Next } from './next.ts'
+import { nextFor, type Next } from './next.ts'
+import type { Consequence } from './timeline/foresee.ts'
 
 const next = (job: Job): Next | null => nextFor(job, ROW_ALONE, NOON)
 const HOUR = 3_600_000
@@ -87,6 +88,7 @@ describe('what happens next', () => {
     retry_or_discard: ['retryable', 'discarded'],
     discard: ['discarded'],
     cancel: ['cancelled'],
+    attempt: ['active'],
   }
 
   test('what is announced is what time then does, at that instant', () => {

@@ -3,7 +3,7 @@
  * may grow new members; clients must ignore those they do not know. `tests/scenarios/contract.test.ts` holds every answer
  * it gets against these.
  */
-import { ERROR_CODES, JOB_STATES, WORKFLOW_STATES, type JsonSchema } from '@curfew/core'
+import { CLOCK_KINDS, ERROR_CODES, JOB_STATES, WORKFLOW_STATES, type JsonSchema } from '@curfew/core'
 
 export interface Described {
   /** Of every success, as JSON; null: an answer without a body, or one that is not JSON. */
@@ -89,6 +89,23 @@ const HELD_BY = members(
   { kind: { type: 'string', enum: ['paused_queue', 'queue_limit', 'key_limit'] }, name: TEXT },
   { until: TIME, awaits_end: TRUE, on_limit: { type: 'string', enum: ['drop', 'reschedule'] } },
 )
+const NEXT_STEP = resource(
+  'NextStep',
+  { kind: { type: 'string', enum: [...CLOCK_KINDS] }, at: TIME, limit: TEXT, source: TEXT, then: TEXT },
+  { latest_at: TIME, limit_ms: COUNT, state: STATE, attempt: COUNT },
+)
+const CLOCK = resource(
+  'Clock',
+  {
+    kind: { type: 'string', enum: [...CLOCK_KINDS] },
+    limit: TEXT,
+    source: TEXT,
+    since: TIME,
+    until: TIME,
+    renewable: FLAG,
+  },
+  { limit_ms: COUNT, asked_by: TEXT, credited_ms: COUNT, cut_by: TEXT },
+)
 const JOB = resource(
   'Job',
   {
@@ -121,6 +138,21 @@ const JOB = resource(
   },
 )
 const ONE_JOB = members({ job: JOB })
+/** As `core/wire/board-job.ts` writes it: instants and lengths in milliseconds, members named as in the record. */
+const BOARD_JOB = resource('JobRecord', {
+  format: COUNT,
+  now: COUNT,
+  job: OBJECT,
+  worker: nullable(OBJECT),
+  workerTimeoutMs: COUNT,
+  outages: listOf(members({ from: COUNT, to: COUNT })),
+  signs: nullable(members({ since: COUNT, beats: listOf(COUNT), late: listOf(OBJECT) })),
+  checkpointAt: nullable(COUNT),
+  queue: nullable(OBJECT),
+  isHeld: FLAG,
+  place: nullable(members({ ahead: COUNT, isExact: FLAG })),
+  heldBy: nullable(HELD_BY),
+})
 const PAGINATION = resource(
   'Pagination',
   { total: COUNT, limit: COUNT, offset: COUNT, has_more: FLAG, page: COUNT, per_page: COUNT },
@@ -322,11 +354,14 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
       limits: LIMITS,
       spans: listOf(OBJECT),
       endings: listOf(ENDING),
-      next: nullable(OBJECT),
+      next: { anyOf: [NEXT_STEP, { type: 'null' }] },
+      next_steps: listOf(NEXT_STEP),
+      clocks: listOf(CLOCK),
       held_by: nullable(HELD_BY),
       text: TEXT,
     }),
   ),
+  'GET /api/v1/board/jobs/:id': json(BOARD_JOB),
   'GET /ojs/v1/jobs/:id/retries': json(
     members({
       job_id: TEXT,

@@ -7,6 +7,7 @@ import type { Engine } from '../../engine/kernel/engine.ts'
 import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
 import { API_ROUTES } from '../routes/api-routes.ts'
 import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'
+import { BOARD_JOB_ROUTES } from '../routes/board-job-routes.ts'
 import { bodyIn, checkUnread } from './body.ts'
 import { BULK_ACTION_ROUTES } from '../routes/bulk-action-routes.ts'
 import { BULK_ROUTES } from '../routes/bulk-routes.ts'
@@ -81,6 +82,7 @@ export const ROUTES: readonly Route[] = [
   ...DEFINITION_ROUTES,
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,
+  ...BOARD_JOB_ROUTES,
   ...TENANT_ROUTES,
   ...JOURNEY_ROUTES,
   ...SCHEDULE_ROUTES,
