@@ -78,9 +78,9 @@ function concerning(worker: Worker, { id, type }: Job): WorkerDocument {
   }
 }
 
-/** Refuses what is not such a document; the members themselves are the server's, and believed. */
-export function readBoardJob(text: Json): BoardJob {
-  const document = JSON.parse(text) as Partial<Document> | null
+/** From parsed JSON. Refuses what is not such a document; the members themselves are the server's, and believed. */
+export function readBoardJob(parsed: unknown): BoardJob {
+  const document = (typeof parsed === 'object' ? parsed : null) as Partial<Document> | null
   if (document?.job === undefined || typeof document.format !== 'number')
     throw new OjsError('invalid_request', 'The answer is not the record of a job.', {
       hint: 'Check that the address is that of a Curfew server.',

@@ -27,6 +27,7 @@ export function helpText(version: string): string {
     '                           servers of older versions need',
     '  curfew check [FILE] [flags]',
     '                           look for damage in a data file; reads only, and a server may have it open',
+    '  curfew explain ID        where the time of a job went, which limits hold it, and what happens next; see curfew explain --help',
     '  curfew journey COMMAND   journeys: validate, simulate, deploy, start, status, result, submit, cancel, list; see curfew journey --help',
     '  curfew --help | --version',
     '',

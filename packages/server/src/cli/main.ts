@@ -3,6 +3,7 @@
 import { pino, type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { checkFile } from './check.ts'
+import { runExplain } from './explain.ts'
 import { runExport } from './export.ts'
 import { helpText } from './help.ts'
 import { runImport } from './import.ts'
@@ -60,6 +61,7 @@ async function main(args: readonly string[]): Promise<void> {
   const [command, ...rest] = args
   if (command === '--version' || command === '-v') process.stdout.write(`${version}\n`)
   else if (command === 'journey') process.exitCode = await runJourney(rest, terminal())
+  else if (command === 'explain') process.exitCode = await runExplain(rest, terminal())
   else if (command === undefined || command === 'help' || args.includes('--help') || args.includes('-h'))
     process.stdout.write(`${helpText(version)}\n`)
   else if (command === 'serve') await runServer(rest)

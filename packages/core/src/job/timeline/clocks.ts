@@ -5,7 +5,7 @@
  */
 import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'
 import { isDue } from '../../time/sums.ts'
-import { effectiveTotal, executionAt, expiryAt, graceSince, hardDeadlineAt, softDeadline, ttlAt } from '../deadlines.ts'
+import { effectiveTotal, executionAt, expiryAt, hardDeadlineAt, softDeadline, ttlAt } from '../deadlines.ts'
 import type { DueKind } from '../due.ts'
 import {
   creditFor,
@@ -130,7 +130,8 @@ function clocksOfAttempt(job: Job, life: Liveness, now: Instant): JobClock[] {
     asked.push({ kind: 'soft_deadline', ...limit, ...fixed(startedAt, soft.at) })
   }
   if (execution !== null) {
-    const grace = graceSince(job, now)
+    // Where there is a grace, that is what ends here.
+    const grace = soft !== null && hard !== null && soft.at < hard ? soft.at : null
     const limit = grace === null ? limitNamed('timeout', hold.timeout) : limitNamed('grace_period', hold.grace)
     clocks.push({ kind: 'hard_deadline', ...limit, ...fixed(grace ?? startedAt, execution) })
   }

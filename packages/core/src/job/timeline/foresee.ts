@@ -79,7 +79,7 @@ export function foresee(
     const isSure = first.after.job.state === other.after.job.state
     steps.push({
       kind: first.kind,
-      ...first.limit,
+      ...commonOf(first.limit, other.limit),
       at: first.at,
       latestAt: other.at,
       then: isSure ? consequenceOf(first) : 'retry_or_discard',
@@ -89,6 +89,11 @@ export function foresee(
     if (!isSure) return { steps, ends: 'jitter' }
     ;[soonest, latest] = [first.after, other.after]
   }
+}
+
+/** A length that depends on chance is not told. */
+function commonOf({ limitMs, ...limit }: NamedLimit, other: NamedLimit): NamedLimit {
+  return limitMs === undefined || limitMs !== other.limitMs ? limit : { ...limit, limitMs }
 }
 
 const SHORTEST: Random = () => 0

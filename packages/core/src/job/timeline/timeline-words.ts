@@ -1,6 +1,7 @@
 /** The words of the timeline: a headline, and what comes next, told from now. */
 import type { Instant } from '../../time/clock.ts'
 import { isTerminal, type Job } from '../job.ts'
+import { SOURCE_IN_WORDS } from '../limits.ts'
 import type { ClockKind, JobClock } from './clocks.ts'
 import type { Consequence, Foreseen, Foresight } from './foresee.ts'
 
@@ -23,14 +24,14 @@ const EVENTS: Readonly<Record<ClockKind | 'start', string>> = {
   visibility: 'reservation lapses without a sign of life',
   ttl: 'too old to start',
   expires_at: 'too old to start',
-  total: 'out of time',
+  total: 'total deadline',
   start: 'starts',
 }
 
 const THEN: Readonly<Partial<Record<Consequence, string>>> = {
   discard: 'discarded',
   cancel: 'cancelled',
-  retry_or_discard: 'retried or discarded, by the jitter of its backoff',
+  retry_or_discard: 'retried or discarded, as its backoff leaves room or not',
 }
 
 const TOLD_STEPS = 3
@@ -51,15 +52,20 @@ export function sentenceOf(job: Job, { steps, ends }: Foresight, clocks: readonl
   return `Next: ${told.join(', ')}${waits}.${deadline}`
 }
 
-function stepInWords({ kind, at, latestAt, then }: Foreseen, before: Foreseen | undefined, now: Instant): string {
-  const what = THEN[then] === undefined ? EVENTS[kind] : `${EVENTS[kind]}, ${THEN[then]}`
+function stepInWords(
+  { kind, at, latestAt, then, limit }: Foreseen,
+  before: Foreseen | undefined,
+  now: Instant,
+): string {
+  const what = kind === 'total' && limit === 'workflow_timeout' ? 'workflow deadline' : EVENTS[kind]
+  const end = THEN[then] === undefined ? '' : `: ${THEN[then]}`
   if (kind === 'retry' && before?.then === 'retry') {
     const [least, most] = [at - before.at, latestAt - before.latestAt]
     const about = least === most ? lengthInWords(least) : `${lengthInWords(least)} to ${lengthInWords(most)}`
-    return `${what} ${about} later`
+    return `${what} ${about} later${end}`
   }
   const left = at - now
-  return left < 0 ? `${what}, due ${lengthInWords(-left)} ago` : `${what} in ${lengthInWords(left)}`
+  return left < 0 ? `${what} was due ${lengthInWords(-left)} ago${end}` : `${what} in ${lengthInWords(left)}${end}`
 }
 
 /** Three figures at most, with one unit. */
@@ -77,3 +83,21 @@ export function lengthInWords(ms: number): string {
   const shown = unit === 'ms' || size >= 10 ? Math.round(size) : Math.round(size * 10) / 10
   return `${String(shown)} ${unit}`
 }
+
+/** Who set a limit, as a shape that is told apart without colour. */
+export const SOURCE_CHIPS: Readonly<Record<string, string>> = {
+  publish: '●',
+  handler: '◆',
+  type: '▲',
+  queue: '■',
+  fetch: '◇',
+  cap: '⊤',
+  default: '○',
+  parent: '↑',
+  workflow: '⇑',
+  retry: '↻',
+}
+
+/** A source that another version wrote is shown as it is. */
+export const whoSet = (source: string): string =>
+  source === 'retry' ? 'retry policy' : ((SOURCE_IN_WORDS as Readonly<Record<string, string>>)[source] ?? source)

@@ -153,7 +153,7 @@ export function timeline(input: TimelineInput, now: Instant): Timeline {
     ...reservationLane(clocks, now),
   ]
   const from = instant(Math.min(now, ...drawn.map((lane) => startOf(lane))))
-  const to = axisEnd(drawn, clocks, from, now)
+  const to = axisEnd(drawn, clocks, from, isTerminal(job.state) ? from : now)
   const lanes = drawn.map((lane) => withinAxis(lane, to)).filter((lane) => lane !== null)
   return {
     jobId: job.id,
@@ -161,7 +161,7 @@ export function timeline(input: TimelineInput, now: Instant): Timeline {
     from,
     to,
     lanes,
-    bands: bandsOf(input, from, now),
+    bands: bandsOf(input, from, instant(Math.min(to, now))),
     folds: foldsOf(lanes, from, to),
     clocks,
     next,
@@ -318,7 +318,10 @@ function signsLane({ job, signs, checkpointAt }: TimelineInput, clocks: readonly
   const seen = (at: Instant | null | undefined): at is Instant =>
     at !== null && at !== undefined && at >= startedAt && at <= now
   const marks: Mark[] = []
-  for (const at of new Set([...(signs?.beats ?? []), ...(stall === undefined ? [] : [stall.since])]))
+  // The clock was last reset by a beat, unless by the start or by something else that is told.
+  const told = [startedAt, progress?.updatedAt, checkpointAt]
+  const lastBeat = stall === undefined || told.includes(stall.since) ? [] : [stall.since]
+  for (const at of new Set([...(signs?.beats ?? []), ...lastBeat]))
     if (seen(at)) marks.push({ kind: 'beat', at, isFuture: false })
   if (seen(progress?.updatedAt)) marks.push({ kind: 'progress', at: progress.updatedAt, isFuture: false })
   if (seen(checkpointAt)) marks.push({ kind: 'checkpoint', at: checkpointAt, isFuture: false })
@@ -445,11 +448,17 @@ const inOrder = (marks: readonly Mark[]): Mark[] => [...marks].sort((a, b) => a.
 const FAR = 4
 const SHORTEST_AXIS_MS = millis(1_000)
 
-/** What is past, the present and the nearest clock are always shown; a limit up to four times as far as all before it. */
-function axisEnd(lanes: readonly Drawn[], clocks: readonly JobClock[], from: Instant, now: Instant): Instant {
+/**
+ * What is past, the present and the nearest clock are always shown; a limit up to four times as far as all before it. The
+ * present of a job that is over is its end (`shown`).
+ */
+function axisEnd(lanes: readonly Drawn[], clocks: readonly JobClock[], from: Instant, shown: Instant): Instant {
   const instants = lanes.flatMap(({ spans, marks }) => [...spans.map(({ to }) => to), ...marks.map(({ at }) => at)])
-  const past = instants.filter((at) => at <= now)
-  let end = Math.max(now, after(from, SHORTEST_AXIS_MS), ...past, clocks[0]?.until ?? now)
+  const past = lanes.flatMap(({ spans, marks }) => [
+    ...spans.filter(({ isFuture }) => !isFuture).map(({ to }) => to),
+    ...marks.filter(({ isFuture }) => !isFuture).map(({ at }) => at),
+  ])
+  let end = Math.max(shown, after(from, SHORTEST_AXIS_MS), ...past, clocks[0]?.until ?? shown)
   for (const at of instants.filter((other) => other > end).sort((a, b) => a - b)) {
     if (at - from > FAR * (end - from)) break
     end = at
