@@ -13,6 +13,7 @@ const PATIENT = [
   'journey-command',
   'moving',
   'packages',
+  'readme',
   'runners',
   'storage',
 ].map((name) => `tests/process/${name}.test.ts`)
