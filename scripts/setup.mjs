@@ -1,9 +1,8 @@
-// Makes sure that the dependencies are installed, and installs them only when they are not. Needs nothing but Node, so
-// it runs in a fresh clone.
+// Installs the dependencies if they are missing or out of date. Needs nothing but Node, so it runs in a fresh clone.
 //
-// "Installed" is remembered by a stamp inside node_modules: a hash of package-lock.json and of the Node that compiled
-// the native parts. Where the stamp is missing or old but somebody has run `npm install` meanwhile, the installation is
-// looked at and adopted rather than made again.
+// There are two scopes. `run` is what building and serving need; `everything` adds what tests, lint and benchmarks need.
+// A stamp inside node_modules records the scope, a hash of package-lock.json, and the Node that compiled the native parts.
+// Where the stamp is missing or old, an installation that `npm install` made by hand is checked and adopted.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
@@ -16,14 +15,24 @@ export const root = fileURLToPath(new URL('..', import.meta.url))
 const stampFile = join(root, 'node_modules', '.curfew-setup')
 const nodeNeeded = [20, 19]
 
-/** Answers true when something had to be done. */
-export async function setup() {
+/** The packages that `npm start` builds and serves; their own dependencies are the scope `run`. */
+const PACKAGES = ['@curfew/core', 'curfew', '@curfew/sdk']
+
+/** Returns true when it changed something. */
+export async function setup(scope) {
   refuseOldNode()
-  const stamp = currentStamp()
-  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return false
-  if (!installationIsCurrent()) await install()
-  writeFileSync(stampFile, stamp)
+  const stamps = Object.fromEntries(['run', 'everything'].map((name) => [name, stampOf(name)]))
+  const found = existsSync(stampFile) ? readFileSync(stampFile, 'utf8') : ''
+  if (found === stamps[scope] || found === stamps.everything) return false
+  if (!installationIsCurrent(scope)) await install(scope)
+  writeFileSync(stampFile, stamps[scope])
   return true
+}
+
+/** Whether the server uses the SQLite of this Node. The same rule as in packages/server/src/store/sqlite/driver.ts. */
+function hasBuiltInSqlite() {
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  return (major === 22 && minor >= 16) || major >= 24
 }
 
 function refuseOldNode() {
@@ -33,39 +42,61 @@ function refuseOldNode() {
   throw new SetupError(`Curfew needs Node ${nodeNeeded.join('.')} or newer; this is ${process.version}.`)
 }
 
-function currentStamp() {
+function stampOf(scope) {
   return createHash('sha256')
+    .update(scope)
     .update(readFileSync(join(root, 'package-lock.json')))
     .update(`${process.platform} ${process.arch} ${process.versions.modules}`)
     .digest('hex')
 }
 
-/** Compares what npm says it put into node_modules with what package-lock.json wants, and tries the native part. */
-function installationIsCurrent() {
+/** Compares what npm put into node_modules with what package-lock.json wants, and tries the native part if it is needed. */
+function installationIsCurrent(scope) {
   const installedFile = join(root, 'node_modules', '.package-lock.json')
   if (!existsSync(installedFile)) return false
   const wanted = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
   const installed = JSON.parse(readFileSync(installedFile, 'utf8')).packages
   const same = Object.entries(installed).every(([path, { version }]) => wanted[path]?.version === version)
   const whole = Object.entries(wanted).every(
-    ([path, entry]) => !path.includes('node_modules/') || entry.optional || entry.peer || installed[path],
+    ([path, entry]) =>
+      !path.includes('node_modules/') ||
+      entry.optional ||
+      entry.peer ||
+      (scope === 'run' && entry.dev && path !== 'node_modules/typescript') ||
+      installed[path],
   )
   if (!same || !whole) return false
+  if (scope === 'run' && hasBuiltInSqlite()) return true
   const open = "new (require('better-sqlite3'))(':memory:').close()"
   return spawnSync(process.execPath, ['-e', open], { cwd: root, stdio: 'ignore' }).status === 0
 }
 
-async function install() {
-  console.log('Installing dependencies with npm ci: about 20 seconds, or 1 to 2 minutes where better-sqlite3')
-  console.log('has no ready-made binary for this machine and is compiled from source. This happens once.')
+async function install(scope) {
+  const compiles = scope === 'everything' || !hasBuiltInSqlite()
+  console.log(
+    compiles
+      ? 'Installing dependencies with npm ci: about 20 seconds, or 1 to 2 minutes where better-sqlite3 has no ready-made\n' +
+          'binary for this machine and is compiled from source. Node 22.16 and Node 24 need no better-sqlite3 to serve.'
+      : 'Installing dependencies with npm ci: a few seconds.',
+  )
   const began = performance.now()
-  const { code, output } = await npmCi()
+  const { code, output } = await npmCi(scope)
   if (code !== 0) throw new SetupError(explain(output))
+  if (compiles && !hasBuiltInSqlite() && !loads('better-sqlite3')) throw new SetupError(explain(`${output}\ngyp ERR!`))
   console.log(`Dependencies installed in ${Math.round((performance.now() - began) / 1000)} s.`)
 }
 
-function npmCi() {
+/** better-sqlite3 is optional to npm, which therefore goes on without a word where it cannot be compiled. */
+function loads(name) {
+  return (
+    spawnSync(process.execPath, ['-e', `require(${JSON.stringify(name)})`], { cwd: root, stdio: 'ignore' }).status === 0
+  )
+}
+
+function npmCi(scope) {
   const args = ['ci', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error']
+  if (scope === 'run') args.push(...PACKAGES.map((name) => `--workspace=${name}`))
+  if (scope === 'run' && hasBuiltInSqlite()) args.push('--omit=optional')
   const npm = process.env.npm_execpath
   const viaNode = npm && /\.c?js$/.test(npm)
   const child = viaNode
@@ -121,9 +152,9 @@ function likelyCause(output) {
 export class SetupError extends Error {}
 
 /** For the scripts that begin with a set-up: an expected failure is a message, not a stack. */
-export async function setupOrExit() {
+export async function setupOrExit(scope = 'everything') {
   try {
-    return await setup()
+    return await setup(scope)
   } catch (error) {
     if (!(error instanceof SetupError)) throw error
     console.error(error.message)

@@ -2,28 +2,29 @@
 //
 //   npm start -- --port 9000
 //
-// The server runs in this very process, so a signal, an exit code and a kill -9 need nobody to pass them on. One thing
-// is left to do: npm hands a SIGTERM to the shell between itself and us, and many shells die of it without a word to
-// their child. So when our parent is gone, we take it for a SIGTERM.
+// The server runs in this process, so signals, exit codes and kill -9 reach it directly. One exception: npm sends SIGTERM
+// to the shell between npm and this process, and many shells exit without passing it on. So the end of the parent process
+// counts as a SIGTERM.
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from './build.mjs'
 import { root, setupOrExit } from './setup.mjs'
 
-await setupOrExit()
+const began = performance.now()
+await setupOrExit('run')
 
-console.log('Building: some 10 seconds the first time, about one when nothing changed.')
+console.log('Building: about 10 seconds the first time, about 1 second when nothing changed.')
 const buildCode = build()
 if (buildCode !== 0) process.exit(buildCode)
 
 if (process.env.npm_lifecycle_event === 'start') endWithParent()
 greetWhenListening()
-process.chdir(root) // the server keeps its data in ./.curfew unless told otherwise
+process.chdir(root) // the data is in ./.curfew unless --data says otherwise
 const main = join(root, 'packages', 'server', 'dist', 'cli', 'main.js')
 process.argv = [process.execPath, main, 'serve', ...process.argv.slice(2)]
 await import(pathToFileURL(main).href)
 
-/** The server says `listening on <address>` when it does; only then is it time to try it, and only then is it sure where. */
+/** The server prints `listening on <address>` once it accepts requests; the address may be one the system chose. */
 function greetWhenListening() {
   const write = process.stdout.write
   process.stdout.write = function (chunk, ...rest) {
@@ -39,7 +40,7 @@ function greetWhenListening() {
 
 function greeting(address) {
   return `
-Give it a job from another terminal:
+Ready ${((performance.now() - began) / 1000).toFixed(1)} s after npm start. Enqueue a job from another terminal:
 
   curl -sS ${address}/ojs/v1/jobs -H 'Content-Type: application/json' \\
     -d '{"type": "email.send", "args": ["ada@example.com"], "options": {"timeout_ms": 30000}}'
@@ -50,10 +51,10 @@ Ctrl-C stops it.
 
 function endWithParent() {
   const parent = process.ppid
-  let told = false
+  let signalled = false
   for (const [signal, number] of Object.entries({ SIGINT: 2, SIGTERM: 15 })) {
     process.on(signal, () => {
-      told = true
+      signalled = true
       const serverListens = process.listenerCount(signal) > 1
       if (!serverListens) process.exit(128 + number)
     })
@@ -61,7 +62,7 @@ function endWithParent() {
   const watch = setInterval(() => {
     if (process.ppid === parent) return
     clearInterval(watch)
-    if (!told) process.kill(process.pid, 'SIGTERM')
+    if (!signalled) process.kill(process.pid, 'SIGTERM')
   }, 250)
   watch.unref()
 }

@@ -1,39 +1,38 @@
-// npm test: everything CI runs. Each part runs even when an earlier one failed, so one run shows all there is to mend.
+// npm test: everything CI runs. Each part runs even when an earlier one failed, so one run shows everything to fix.
 //
 //   npm test                            set-up, format, lint, types, build, then the tests of all projects
 //   npm test -- --project unit retry    only vitest, with these arguments
 //
 // The last line is always `N passed, N failed`, counting tests.
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setupBrowser } from './browser.mjs'
 import { build } from './build.mjs'
 import { LOOPBACK_ONLY, loopbackOnly } from './loopback.mjs'
+import { setupNode24 } from './node24.mjs'
 import { root, setupOrExit } from './setup.mjs'
+import { sideBySide, TYPES } from './side-by-side.mjs'
 
 const vitestArgs = process.argv.slice(2)
 const everything = vitestArgs.length === 0
 const failures = []
-/** Core alone, without the types of Node; then everything, tests included. The same as `npm run typecheck`. */
-const TYPES = [
-  ['typescript/bin/tsc', '-p', 'packages/core', '--noEmit', '--composite', 'false', '--incremental', 'false'],
-  ['typescript/bin/tsc', '-p', 'tsconfig.tests.json'],
-]
 let counted = { passed: 0, failed: 0 }
 
 await setupOrExit()
 if (everything) {
-  // They look at the same files and at nothing of each other, so they do it side by side.
-  await sideBySide(
+  // They read the same files and do not depend on each other.
+  const failed = await sideBySide(
     ['Lint (eslint)', [['eslint/bin/eslint.js', '.', '--max-warnings', '0']]],
     ['Format (prettier)', [['prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.']]],
     ['Types (tsc)', TYPES],
   )
+  failures.push(...failed)
 }
 if (everything || runsProcessTests(vitestArgs)) {
   setupBrowser()
+  setupNode24()
   part('Build (tsc -b)', build)
 }
 part('Tests (vitest)', runVitest)
@@ -54,37 +53,6 @@ function part(name, run) {
 function tool(script, ...args) {
   const path = join(root, 'node_modules', ...script.split('/'))
   return spawnSync(process.execPath, [path, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1
-}
-
-/** Parts that run at the same time; each is told of when it is over, with all it said. */
-async function sideBySide(...parts) {
-  console.log(`\n— ${parts.map(([name]) => name).join(', ')}: side by side`)
-  await Promise.all(
-    parts.map(async ([name, tools]) => {
-      const began = performance.now()
-      let [code, said] = [0, '']
-      for (const [script, ...args] of tools) {
-        const ended = await quietTool(script, ...args)
-        code ||= ended.code
-        said += ended.said
-      }
-      const seconds = ((performance.now() - began) / 1000).toFixed(1)
-      process.stdout.write(said)
-      console.log(`  ${name}: ${code === 0 ? 'ok' : 'FAILED'}, ${seconds} s`)
-      if (code !== 0) failures.push(name)
-    }),
-  )
-}
-
-function quietTool(script, ...args) {
-  const path = join(root, 'node_modules', ...script.split('/'))
-  return new Promise((resolve) => {
-    const child = spawn(process.execPath, [path, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
-    let said = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
-    child.on('error', (error) => resolve({ code: 1, said: `${said}${error.message}\n` }))
-    child.on('close', (code) => resolve({ code: code ?? 1, said }))
-  })
 }
 
 /** The process tests start the server from dist, so a stale build would test yesterday's code. */
@@ -109,7 +77,7 @@ function runVitest() {
   }
 }
 
-/** Nothing that a test does can leave this machine, where the machine can make sure of that. */
+/** Runs in a network namespace with loopback only, where the machine has them: no test can reach another machine. */
 function vitest(...args) {
   const script = join(root, 'node_modules', 'vitest', 'vitest.mjs')
   const within = loopbackOnly()

@@ -1,6 +1,6 @@
 /** What is published: whole, well-formed, and nothing in it or behind it that an application has no use for. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { publint } from 'publint'
@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { temporaryDirectory } from './server-process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const PACKAGES = ['core', 'sdk'] as const
+const PACKAGES = ['core', 'sdk', 'server'] as const
 type Package = (typeof PACKAGES)[number]
 
 interface Packed {
@@ -51,6 +51,24 @@ describe.each(PACKAGES)('the package %s', (name) => {
     expect(paths).toEqual(expect.arrayContaining(['package.json', 'dist/index.js', 'dist/index.d.ts']))
     expect(paths.filter((path) => /\.(test|test-d|suite)\./.test(path) || path.endsWith('.tsbuildinfo'))).toEqual([])
   })
+
+  test('says what it is: a README, a licence and keywords', () => {
+    const paths = packed.get(name)?.files.map(({ path }) => path) ?? []
+    expect(paths).toContain('README.md')
+    const { license, keywords } = manifest(name)
+    expect(license).toBe('Apache-2.0')
+    expect((keywords as string[]).length).toBeGreaterThan(3)
+  })
+
+  test('brings the source with its source maps, which name files that are not in the package', () => {
+    const maps = (packed.get(name)?.files ?? []).filter(({ path }) => path.endsWith('.js.map'))
+    expect(maps.length).toBeGreaterThan(10)
+    for (const { path } of maps) {
+      const text = execFileSync('tar', ['-xzOf', tarball(name), `package/${path}`], { encoding: 'utf8' })
+      const { sources, sourcesContent } = JSON.parse(text) as { sources: string[]; sourcesContent?: string[] }
+      expect([path, sourcesContent?.length]).toEqual([path, sources.length])
+    }
+  })
 })
 
 interface Locked {
@@ -82,6 +100,49 @@ function closureOf(name: string): Map<string, Locked> {
   return found
 }
 
+/** An empty project in which the tarballs are installed, with the dependencies that the lockfile names and no others. */
+function projectWith(name: string): string {
+  const home = temporaryDirectory()
+  for (const path of closureOf(name).keys()) {
+    const own = PACKAGES.find((folder) => path === `node_modules/${String(manifest(folder)['name'])}`)
+    if (own === undefined && !existsSync(join(root, path))) continue // optional, and not for this machine
+    const target = join(home, path)
+    mkdirSync(target, { recursive: true })
+    if (own === undefined) cpSync(join(root, path), target, { recursive: true })
+    else execFileSync('tar', ['-xzf', tarball(own), '-C', target, '--strip-components=1'])
+  }
+  return home
+}
+
+function runIn(home: string, code: string): string {
+  return execFileSync(process.execPath, ['--input-type=module', '-e', code], {
+    cwd: home,
+    encoding: 'utf8',
+    stdio: 'pipe',
+  })
+}
+
+describe('a project that installs the server', () => {
+  test('can run its command, import all of its exports, and nothing beside them', () => {
+    const home = projectWith('curfew')
+    const { version, bin } = manifest('server') as { version: string; bin: { curfew: string } }
+    const command = join(home, 'node_modules', 'curfew', bin.curfew)
+    expect(execFileSync(process.execPath, [command, '--version'], { cwd: home, encoding: 'utf8' })).toContain(version)
+    const serve = `import { openServer } from 'curfew'
+      const server = await openServer({ data: ':memory:' })
+      const { address } = await server.listen({ port: 0 })
+      const { status } = await fetch(address + '/ojs/v1/health')
+      await server.close()
+      console.log(status)`
+    expect(runIn(home, serve)).toBe('200\n')
+    expect(runIn(home, `import * as core from '@curfew/core'; console.log(typeof core.parseDuration)`)).toBe(
+      'function\n',
+    )
+    for (const inside of ['curfew/dist/server.js', '@curfew/core/dist/index.js'])
+      expect(() => runIn(home, `await import('${inside}')`)).toThrow('ERR_PACKAGE_PATH_NOT_EXPORTED')
+  })
+})
+
 describe('an application that installs the SDK', () => {
   test('gets these packages and no others: no database driver, nothing to compile', () => {
     const closure = closureOf('@curfew/sdk')
@@ -96,20 +157,8 @@ describe('an application that installs the SDK', () => {
   })
 
   test('can use it with nothing else installed, and traces only where OpenTelemetry is', () => {
-    const home = temporaryDirectory()
-    for (const path of closureOf('@curfew/sdk').keys()) {
-      const target = join(home, path)
-      mkdirSync(target, { recursive: true })
-      const own = PACKAGES.find((name) => path === `node_modules/@curfew/${name}`)
-      if (own === undefined) cpSync(join(root, path), target, { recursive: true })
-      else execFileSync('tar', ['-xzf', tarball(own), '-C', target, '--strip-components=1'])
-    }
-    const run = (code: string): string =>
-      execFileSync(process.execPath, ['--input-type=module', '-e', code], {
-        cwd: home,
-        encoding: 'utf8',
-        stdio: 'pipe',
-      })
+    const home = projectWith('@curfew/sdk')
+    const run = (code: string): string => runIn(home, code)
     expect(run(`import * as sdk from '@curfew/sdk'; console.log(typeof sdk.Client, typeof sdk.defineJob)`)).toBe(
       'function function\n',
     )

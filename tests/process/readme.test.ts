@@ -9,8 +9,8 @@ import { ServerProcess, temporaryDirectory } from './server-process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-function program(): string {
-  const text = readFileSync(join(root, 'README.md'), 'utf8')
+function program(page = 'README.md'): string {
+  const text = readFileSync(join(root, page), 'utf8')
   const blocks = [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code ?? '')
   expect(blocks).toHaveLength(1)
   return blocks[0] ?? ''
@@ -72,4 +72,20 @@ test('the program of the README enqueues, works, times out and explains', async 
   expect(explained[1]).toMatch(/ attempt 1 started by /)
   expect(explained.at(-1)).toMatch(/^Ended discarded: timeout \(timeout 1 s /)
   await server.stop()
+})
+
+test('the program of the server’s own README runs the server inside its process', () => {
+  const home = folder()
+  const file = join(home, 'embedded.mjs')
+  writeFileSync(file, program('packages/server/README.md'))
+  const { status, stdout, stderr } = spawnSync(process.execPath, [file], {
+    cwd: home,
+    encoding: 'utf8',
+    timeout: 90_000,
+  })
+  expect({ status, stdout, stderr }).toEqual({
+    status: 0,
+    stdout: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\n$/) as string,
+    stderr: '',
+  })
 })

@@ -46,6 +46,8 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Flags for Node itself. */
   readonly node?: readonly string[]
+  /** Another Node than the one that runs the tests. */
+  readonly executable?: string
   /** Opens a channel for `tell`, to a preloaded module. */
   readonly channel?: boolean
   /** Opens its standard input. */
@@ -270,8 +272,12 @@ export interface NodeProcess {
 }
 
 /** `script`: a file, or all arguments for Node. */
-export function runNode(script: string | readonly string[], env: Readonly<Record<string, string>> = {}): NodeProcess {
-  const { child, output } = launchNode(typeof script === 'string' ? [script] : script, { env })
+export function runNode(
+  script: string | readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  executable = process.execPath,
+): NodeProcess {
+  const { child, output } = launchNode(typeof script === 'string' ? [script] : script, { env, executable })
   let exit: Exit | null = null
   const exited = exitOf(child)
   void exited.then((how) => (exit = how))
@@ -332,9 +338,9 @@ function launch(args: readonly string[], options: StartOptions): { child: ChildP
 
 function launchNode(
   args: readonly string[],
-  { env, channel, input }: StartOptions,
+  { env, channel, input, executable = process.execPath }: StartOptions,
 ): { child: ChildProcess; output: Output } {
-  const child = spawn(process.execPath, args, {
+  const child = spawn(executable, args, {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
     stdio: [input === true ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(channel === true ? (['ipc'] as const) : [])],
   })

@@ -1,10 +1,10 @@
 /** `curfew check`: whether a data file holds what was written to it. Reads only; a server may have the file open. */
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import Database from 'better-sqlite3'
 import { placeOf } from '../open-store.ts'
 import { SettingsError, type Settings } from '../settings.ts'
 import { adviceFor, isDamage, openingError, refuseEmpty } from '../store/sqlite/connection.ts'
+import { Database, type Connection } from '../store/sqlite/driver.ts'
 
 /** So many problems are printed: what is damaged once is often damaged a thousand times. */
 const MAX_PROBLEMS = 20
@@ -43,7 +43,7 @@ function fileOf(settings: Settings): string {
 }
 
 function problemsOf(file: string): readonly string[] {
-  let db: Database.Database | null = null
+  let db: Connection | null = null
   try {
     refuseEmpty(file)
     db = new Database(file, { readonly: true, fileMustExist: true })

@@ -7,8 +7,8 @@
  */
 import { accessSync, closeSync, constants, existsSync, openSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import Database, { type Database as Connection } from 'better-sqlite3'
 import { StoreDamaged, StoreUnavailable } from '../store.ts'
+import { Database, type Connection } from './driver.ts'
 import { migrate, refuseNewer, schemaVersion } from './migrations/migrate.ts'
 import { CHECKPOINT_PAGES } from './session.ts'
 

@@ -2,11 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { afterAll, expect, test } from 'vitest'
 import { ANY_JOB, complete, fail, minutes, type Job, type JobFilter } from '@curfew/core'
 import { admitted, changesOf, claimed, momentAt, saveIn, within } from '../builders.suite.ts'
 import type { Store } from '../store.ts'
+import { Database } from './driver.ts'
 import { openSqliteStore } from './store.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'curfew-lists-'))

@@ -1,8 +1,8 @@
 /** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
-import Database from 'better-sqlite3'
 import { broken, eventData, lastWorker, tagKeys, TAIL, type Doc, type Job, type NewEvent } from '@curfew/core'
 import type { Worker } from '@curfew/core'
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
+import { Database } from './driver.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
 import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
 import { firstValues, isLarge, movingValues, otherValues } from './rows.ts'

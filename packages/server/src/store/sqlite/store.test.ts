@@ -4,7 +4,6 @@ import { mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import Database, { type Database as Connection } from 'better-sqlite3'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   ANY_JOB,
@@ -19,6 +18,7 @@ import { admitted, anEvent, aQueue, at, aWorker, changes, changesOf, saveIn, wit
 import { StoreDamaged, StoreUnavailable, type EventRetention, type Store } from '../store.ts'
 import { storeSuite } from '../store.suite.ts'
 import { connect, IN_MEMORY } from './connection.ts'
+import { Database, DRIVER, type Connection } from './driver.ts'
 import { SCHEMA_VERSION } from './migrations/migrate.ts'
 import { TOMBSTONES } from './save.ts'
 import { sortValues, WAYS, type Way } from '../job-lists.ts'
@@ -75,7 +75,11 @@ describe('the file', () => {
     const file = newFile()
     await (await openFile(file)).close()
     const driver = createRequire(import.meta.url).resolve('better-sqlite3')
-    const hold = `const lock = new (require(${JSON.stringify(driver)}))(process.argv[1]); lock.exec('BEGIN EXCLUSIVE'); console.log('held'); process.stdin.resume()`
+    const open =
+      DRIVER === 'node:sqlite'
+        ? `new (require('node:sqlite').DatabaseSync)(process.argv[1])`
+        : `new (require(${JSON.stringify(driver)}))(process.argv[1])`
+    const hold = `const lock = ${open}; lock.exec('BEGIN EXCLUSIVE'); console.log('held'); process.stdin.resume()`
     const holder = spawn(process.execPath, ['-e', hold, `${file}.lock`], { stdio: ['pipe', 'pipe', 'inherit'] })
     await once(holder.stdout, 'data')
     await expect(openFile(file)).rejects.toThrow('in use')
