@@ -85,6 +85,7 @@ export * from './job/job-filter.ts'
 export { type ErrorKeys, errorKeys, keyOf, NO_ERROR, tagKeys } from './wire/job/job-keys.ts'
 export * from './wire/job/job-filter.ts'
 export * from './wire/job/enqueue.ts'
+export { EnqueueMemory } from './wire/job/enqueue-terms.ts'
 export {
   ENQUEUE_SHAPE,
   ID_SHAPE,

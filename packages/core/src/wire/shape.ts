@@ -18,31 +18,19 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export interface Shape<T> {
   readonly json: JsonSchema
-  read(value: unknown, at: string): T
+  /** `refuse` makes the refusal of a wrong form; a shape that holds others passes it on to them. */
+  read(value: unknown, at: string, refuse?: Refuse): T
 }
 
-type Refuse = (field: string, message: string) => OjsError
+export type Refuse = (field: string, message: string) => OjsError
 
-const refuser: { current: Refuse } = { current: badField }
-
-function refuse(at: string, expected: string): OjsError {
-  return refuser.current(at, `${at === '' ? 'The body' : at} must be ${expected}.`)
+function wrongForm(refuse: Refuse, at: string, expected: string): OjsError {
+  return refuse(at, `${at === '' ? 'The body' : at} must be ${expected}.`)
 }
 
 /** Everything this shape refuses is a 422 `validation_error` instead of a 400. */
 export function policy<T>(shape: Shape<T>): Shape<T> {
-  return {
-    json: shape.json,
-    read(value, at) {
-      const outer = refuser.current
-      refuser.current = badPolicy
-      try {
-        return shape.read(value, at)
-      } finally {
-        refuser.current = outer
-      }
-    },
-  }
+  return { json: shape.json, read: (value, at) => shape.read(value, at, badPolicy) }
 }
 
 export interface TextRules {
@@ -70,12 +58,12 @@ export function text(rules: TextRules = {}): Shape<string> {
       maxLength,
       ...(rules.format === undefined ? {} : { format: rules.format }),
     },
-    read(value, at) {
+    read(value, at, refuse = badField) {
       if (typeof value !== 'string' || isShorter(value, min) || (pattern !== undefined && !pattern.test(value))) {
-        throw refuse(at, expected)
+        throw wrongForm(refuse, at, expected)
       }
       if (value.length > maxLength && !isShorter(value, maxLength + 1))
-        throw refuse(at, `at most ${String(maxLength)} characters long`)
+        throw wrongForm(refuse, at, `at most ${String(maxLength)} characters long`)
       return value
     },
   }
@@ -94,9 +82,9 @@ export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): Shape
   const expected = `a whole number${max === Number.MAX_SAFE_INTEGER ? ` of at least ${String(min)}` : ` between ${String(min)} and ${String(max)}`}`
   return {
     json: { type: 'integer', minimum: min, maximum: max },
-    read(value, at) {
+    read(value, at, refuse = badField) {
       if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
-        throw refuse(at, expected)
+        throw wrongForm(refuse, at, expected)
       return value
     },
   }
@@ -105,8 +93,8 @@ export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): Shape
 export function number(): Shape<number> {
   return {
     json: { type: 'number' },
-    read(value, at) {
-      if (typeof value !== 'number' || !Number.isFinite(value)) throw refuse(at, 'a number')
+    read(value, at, refuse = badField) {
+      if (typeof value !== 'number' || !Number.isFinite(value)) throw wrongForm(refuse, at, 'a number')
       return value
     },
   }
@@ -115,9 +103,9 @@ export function number(): Shape<number> {
 export function between(min: number, max: number): Shape<number> {
   return {
     json: { type: 'number', minimum: min, maximum: max },
-    read(value, at) {
+    read(value, at, refuse = badField) {
       if (typeof value !== 'number' || !(value >= min && value <= max))
-        throw refuse(at, `a number between ${String(min)} and ${String(max)}`)
+        throw wrongForm(refuse, at, `a number between ${String(min)} and ${String(max)}`)
       return value
     },
   }
@@ -126,8 +114,8 @@ export function between(min: number, max: number): Shape<number> {
 export function flag(): Shape<boolean> {
   return {
     json: { type: 'boolean' },
-    read(value, at) {
-      if (typeof value !== 'boolean') throw refuse(at, 'true or false')
+    read(value, at, refuse = badField) {
+      if (typeof value !== 'boolean') throw wrongForm(refuse, at, 'true or false')
       return value
     },
   }
@@ -136,9 +124,9 @@ export function flag(): Shape<boolean> {
 export function oneOf<const T extends string>(...choices: readonly T[]): Shape<T> {
   return {
     json: { type: 'string', enum: choices },
-    read(value, at) {
+    read(value, at, refuse = badField) {
       const found = choices.find((choice) => choice === value)
-      if (found === undefined) throw refuse(at, `one of ${choices.join(', ')}`)
+      if (found === undefined) throw wrongForm(refuse, at, `one of ${choices.join(', ')}`)
       return found
     },
   }
@@ -152,8 +140,8 @@ export function anything(): Shape<unknown> {
 export function anyList(): Shape<readonly unknown[]> {
   return {
     json: { type: 'array' },
-    read(value, at) {
-      if (!Array.isArray(value)) throw refuse(at, 'an array')
+    read(value, at, refuse = badField) {
+      if (!Array.isArray(value)) throw wrongForm(refuse, at, 'an array')
       return value as readonly unknown[]
     },
   }
@@ -162,8 +150,8 @@ export function anyList(): Shape<readonly unknown[]> {
 export function anyObject(): Shape<Fields> {
   return {
     json: { type: 'object' },
-    read(value, at) {
-      if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse(at, 'an object')
+    read(value, at, refuse = badField) {
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrongForm(refuse, at, 'an object')
       return value as Fields
     },
   }
@@ -177,12 +165,12 @@ export function list<T>(of: Shape<T>, min = 0, max = 10_000): Shape<T[]> {
       ...(min === 0 ? {} : { minItems: min }),
       ...(max === Infinity ? {} : { maxItems: max }),
     },
-    read(value, at) {
-      if (!Array.isArray(value)) throw refuse(at, 'an array')
+    read(value, at, refuse = badField) {
+      if (!Array.isArray(value)) throw wrongForm(refuse, at, 'an array')
       if (value.length < min)
-        throw refuse(at, `an array with at least ${String(min)} ${min === 1 ? 'entry' : 'entries'}`)
-      if (value.length > max) throw refuse(at, `an array with at most ${String(max)} entries`)
-      return value.map((entry, index) => of.read(entry, `${at}[${String(index)}]`))
+        throw wrongForm(refuse, at, `an array with at least ${String(min)} ${min === 1 ? 'entry' : 'entries'}`)
+      if (value.length > max) throw wrongForm(refuse, at, `an array with at most ${String(max)} entries`)
+      return value.map((entry, index) => of.read(entry, `${at}[${String(index)}]`, refuse))
     },
   }
 }
@@ -195,13 +183,13 @@ export function mapOf<T>(of: Shape<T>, max = Infinity): Shape<Record<string, T>>
       additionalProperties: orNull(of.json),
       ...(Number.isFinite(max) ? { maxProperties: max } : {}),
     },
-    read(value, at) {
+    read(value, at, refuse = badField) {
       const read: Record<string, T> = {}
-      const entries = Object.entries(anyObject().read(value, at))
+      const entries = Object.entries(anyObject().read(value, at, refuse))
       if (entries.length > max) throw badField(at, `${at} must have at most ${String(max)} entries.`)
       for (const [key, entry] of entries) {
         if (entry !== null)
-          Object.defineProperty(read, key, { value: of.read(entry, `${at}.${key}`), enumerable: true })
+          Object.defineProperty(read, key, { value: of.read(entry, `${at}.${key}`, refuse), enumerable: true })
       }
       return read
     },
@@ -212,13 +200,13 @@ export function mapOf<T>(of: Shape<T>, max = Infinity): Shape<Record<string, T>>
 export function either<A, B>(a: Shape<A>, b: Shape<B>, isA: (value: unknown) => boolean): Shape<A | B> {
   return {
     json: { anyOf: [a.json, b.json] },
-    read: (value, at) => (isA(value) ? a.read(value, at) : b.read(value, at)),
+    read: (value, at, refuse) => (isA(value) ? a.read(value, at, refuse) : b.read(value, at, refuse)),
   }
 }
 
 /** The same shape, with what JSON Schema can say about rules between its fields that `read` leaves to others. */
 export function ruled<T>(shape: Shape<T>, rules: JsonSchema): Shape<T> {
-  return { json: { ...shape.json, ...rules }, read: (value, at) => shape.read(value, at) }
+  return { json: { ...shape.json, ...rules }, read: (value, at, refuse) => shape.read(value, at, refuse) }
 }
 
 /** For `ruled`: at least one of these fields is there, and not `null`. */
@@ -233,7 +221,7 @@ export const notBoth = (a: string, b: string): JsonSchema => ({
 
 /** The same shape under a name: descriptions of the API say it once and refer to it. */
 export function named<T>(title: string, shape: Shape<T>): Shape<T> {
-  return { json: { title, ...shape.json }, read: (value, at) => shape.read(value, at) }
+  return { json: { title, ...shape.json }, read: (value, at, refuse) => shape.read(value, at, refuse) }
 }
 
 /** What a schema admits, and `null`. */
@@ -287,22 +275,21 @@ export function object<S extends Described, R extends keyof S & string = never>(
       ...(required.length === 0 ? {} : { required }),
       ...(rules.unknown === 'refuse' ? { additionalProperties: false } : {}),
     },
-    read(value, at) {
-      const given = anyObject().read(value, at)
+    read(value, at, refuse = badField) {
+      const given = anyObject().read(value, at, refuse)
       const prefix = at === '' ? '' : `${at}.`
       if (rules.unknown === 'refuse') {
         for (const key of Object.keys(given)) {
-          if (!Object.hasOwn(fields, key)) throw refuser.current(`${prefix}${key}`, unknownKey(key, known))
+          if (!Object.hasOwn(fields, key)) throw refuse(`${prefix}${key}`, unknownKey(key, known))
         }
       }
       const read: Record<string, unknown> = {}
       for (const name of names) {
         const field = Object.hasOwn(given, name) ? given[name] : undefined
-        if (field !== undefined && field !== null) read[name] = fields[name]?.read(field, `${prefix}${name}`)
-        else if (required.includes(name as R))
-          throw refuser.current(`${prefix}${name}`, `${prefix}${name} is required.`)
+        if (field !== undefined && field !== null) read[name] = fields[name]?.read(field, `${prefix}${name}`, refuse)
+        else if (required.includes(name as R)) throw refuse(`${prefix}${name}`, `${prefix}${name} is required.`)
         else if (field === null && kept.includes(name))
-          throw refuser.current(`${prefix}${name}`, `${prefix}${name} cannot be removed.`)
+          throw refuse(`${prefix}${name}`, `${prefix}${name} cannot be removed.`)
       }
       return read as With<S, R>
     },

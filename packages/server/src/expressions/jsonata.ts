@@ -15,7 +15,6 @@ import {
   MAX_COMPARED,
   MAX_DOTS,
   MAX_PARENTS,
-  MAX_PARSER_COPIES,
   MAX_STRING,
   MAX_TEXT,
   type EvaluationLimits,
@@ -55,7 +54,7 @@ export class CompiledExpression {
   constructor(text: string) {
     try {
       checkText(text)
-      this.#expression = withFewCopies(() => parse(text))
+      this.#expression = parse(text)
       const { literals, nodes } = inspect(this.#expression.ast())
       this.#literals = literals
       this.nodes = nodes
@@ -121,27 +120,6 @@ function checkText(text: string): void {
   for (const char of text) if (char in limited) counts.set(char, (counts.get(char) ?? 0) + 1)
   for (const [char, most] of Object.entries(limited)) {
     if ((counts.get(char) ?? 0) > most) throw refused(`has the character ${char} more than ${String(most)} times`)
-  }
-}
-
-/**
- * For `a ?: b` and `a ?? b` the parser copies `a` by way of JSON; nested eighteen times, that takes it eight seconds. The
- * copying is the only place where it can be counted, and nobody else runs while it parses.
- */
-function withFewCopies<T>(parsed: () => T): T {
-  const { stringify } = JSON
-  let copiedLength = 0
-  JSON.stringify = (value: unknown) => {
-    const text = stringify(value)
-    copiedLength += text.length
-    if (copiedLength > MAX_PARSER_COPIES)
-      throw new ExpressionError('JN_PARSE_ERROR', 'The operators ?: and ?? are nested too deeply.')
-    return text
-  }
-  try {
-    return parsed()
-  } finally {
-    JSON.stringify = stringify
   }
 }
 

@@ -3,7 +3,7 @@
  * with the frame, and from the frame every function can be looked up. All of it holds for the pinned version, and the
  * test beside this file reads its source to say so.
  */
-import jsonata from 'jsonata'
+import { Parser } from './parser.ts'
 
 export const ENTRY = Symbol.for('jsonata.__evaluate_entry')
 export const EXIT = Symbol.for('jsonata.__evaluate_exit')
@@ -53,7 +53,9 @@ export interface Jsonata {
   ast(): SyntaxNode
 }
 
-export const parse = jsonata as unknown as (text: string) => Jsonata
+const PARSER = new Parser<Jsonata>()
+
+export const parse = (text: string): Jsonata => PARSER.parse(text)
 
 /** Every function of JSONata 2.2.2. What is not in this list is not there. */
 export const FUNCTIONS = [

@@ -9,6 +9,7 @@ import { JOB_FIELDS } from './job-shapes.ts'
 import { elementsOf, type Member } from '../json/json-text.ts'
 import { refuseNearMisses } from '../names/near-miss-words.ts'
 import { nearMissesAmong, vocabulary, type NearMiss } from '../names/near-miss.ts'
+import { EnqueueMemory } from './enqueue-terms.ts'
 import { ReadShare } from '../read-share.ts'
 import { anyObject, anything, list } from '../shape.ts'
 
@@ -73,13 +74,14 @@ function* readEach<Refused>(
   const texts = elementsOf(members.get('jobs')?.value ?? '[]')
   const read: (EnqueueRequest | Refused)[] = []
   const share = new ReadShare()
+  const memory = new EnqueueMemory()
   for (const [index, entry] of entries.entries()) {
     const text = texts[index] ?? '{}'
     if (share.isUsedUp()) yield
     share.add(text.length)
     try {
       const fields = anyObject().read(entry, `jobs[${String(index)}]`)
-      read.push(readEnqueue(text, fields, now, tenant, strict))
+      read.push(readEnqueue(text, fields, now, tenant, strict, memory))
     } catch (error) {
       read.push(refused(error, index))
     }

@@ -24,7 +24,7 @@ const moment: Shape<Instant> = {
 /** An empty text is refused where it is a filter: left out in silence, it would choose everything. */
 const filled = (shape: Shape<string>): Shape<string> => ({
   json: { ...shape.json, minLength: 1 },
-  read: (value, at) => shape.read(value, at),
+  read: (value, at, refuse) => shape.read(value, at, refuse),
 })
 
 const COMMON = {

@@ -6,6 +6,7 @@ import { fewFields, fewMembersOf } from '../few-fields.ts'
 import { isGiven } from '../is-given.ts'
 import { elementsOf, membersOf } from '../json/json-text.ts'
 import { missesWithin, type NearMiss } from '../names/near-miss.ts'
+import { EnqueueMemory } from '../job/enqueue-terms.ts'
 import { ReadShare } from '../read-share.ts'
 import { anyList, anyObject, type Fields } from '../shape.ts'
 import { isInherited, jobText, withDefaults, type Defaults, type Given, type Template } from './workflow-defaults.ts'
@@ -36,6 +37,7 @@ export class Reader {
   readonly #tenant: string | null
   readonly #unread: Unread[] = []
   readonly #share = new ReadShare()
+  readonly #memory = new EnqueueMemory()
   #dependencies = 0
 
   constructor(now: Instant, tenant: string | null) {
@@ -183,7 +185,7 @@ export class Reader {
 
   #request({ source, fields }: Template, at: string): EnqueueRequest {
     try {
-      return readEnqueue(source, fields, this.#now, this.#tenant)
+      return readEnqueue(source, fields, this.#now, this.#tenant, false, this.#memory)
     } catch (error) {
       throw error instanceof OjsError ? inStep(error, at) : error
     }

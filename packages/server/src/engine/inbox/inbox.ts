@@ -4,6 +4,7 @@
  * with the reason, and hinders no other; one whose job is there already has been admitted before.
  */
 import {
+  EnqueueMemory,
   LARGEST_BODY,
   OjsError,
   parseBody,
@@ -24,7 +25,8 @@ const MOST_AT_ONCE = 100
 export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> {
   const laid = await unit.lookIntoInbox(MOST_AT_ONCE, LARGEST_BODY)
   if (laid.length === 0) return
-  const parts = laid.map((entry) => admission(engine, entry, unit.now))
+  const memory = new EnqueueMemory()
+  const parts = laid.map((entry) => admission(engine, requestIn(entry, unit.now, memory), entry))
   await unit.load(needsOf(parts))
   const outcomes = await decideEach(unit, parts)
   for (const [index, { id }] of laid.entries()) {
@@ -34,8 +36,7 @@ export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> 
 }
 
 /** Null: its job is there already. */
-function admission(engine: Engine, entry: Laid, now: Instant): Command<Job | null> {
-  const request = requestIn(entry, now)
+function admission(engine: Engine, request: EnqueueRequest | OjsError, entry: Laid): Command<Job | null> {
   if (request instanceof OjsError) {
     return {
       name: 'inbox',
@@ -59,10 +60,10 @@ function admission(engine: Engine, entry: Laid, now: Instant): Command<Job | nul
   }
 }
 
-function requestIn({ id, body }: Laid, now: Instant): EnqueueRequest | OjsError {
+function requestIn({ id, body }: Laid, now: Instant, memory: EnqueueMemory): EnqueueRequest | OjsError {
   try {
     if (body === null) throw new OjsError('payload_too_large', `The body is larger than ${String(LARGEST_BODY)} bytes.`)
-    const request = readEnqueue(body, parseBody(body), now)
+    const request = readEnqueue(body, parseBody(body), now, null, false, memory)
     if (request.id === id) return request
     return new OjsError('invalid_request', 'The id in the body must be that of the row.', { details: { field: 'id' } })
   } catch (error) {

@@ -2,7 +2,7 @@
  * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
  * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
  */
-import { OjsError, uuidV7 } from '@curfew/core'
+import { EnqueueMemory, OjsError, uuidV7 } from '@curfew/core'
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
 import { API_ROUTES } from '../routes/api-routes.ts'
@@ -101,6 +101,7 @@ const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
 
 export function createApp({ engine, info, admits, allowedHosts = [], media = OJS_MEDIA }: AppOptions): Handler {
   const router = new Router<Route>()
+  const memory = new EnqueueMemory()
   // Some hundred kilobytes that do not change while the server runs.
   let description: string | undefined
   const spec = (): Answer => ({
@@ -155,7 +156,7 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
     if (hasBody && route.body === undefined) checkUnread(request)
     const text = route.body === undefined ? '' : (body ?? '')
     const handle = (json: unknown): Answer | Promise<Answer> => {
-      const call: Call = { engine, info, params, query, request, requestId, text, json }
+      const call: Call = { engine, info, params, query, request, requestId, text, json, memory }
       if (request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)
       return refuseOthersJob(call).then(() => route.handle(call))
     }

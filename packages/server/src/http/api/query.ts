@@ -95,7 +95,7 @@ export function upTo(min: number, max: number): Shape<number> {
   const shape = whole(min)
   return {
     json: { type: 'integer', minimum: min, description: `More than ${String(max)} counts as ${String(max)}.` },
-    read: (value, at) => (typeof value === 'number' && value > max ? max : shape.read(value, at)),
+    read: (value, at, refuse) => (typeof value === 'number' && value > max ? max : shape.read(value, at, refuse)),
   }
 }
 

@@ -1,5 +1,5 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
-import { OjsError, readTenantHeader, type Fields, type JsonSchema, type Shape } from '@curfew/core'
+import { OjsError, readTenantHeader, type EnqueueMemory, type Fields, type JsonSchema, type Shape } from '@curfew/core'
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { MAX_LOOKED_AT } from '../../engine/jobs/job-list.ts'
 import type { JobCount, JobPage } from '../../store/store.ts'
@@ -25,6 +25,8 @@ export interface Call {
   readonly text: string
   /** The body parsed; undefined when there was none. */
   readonly json: unknown
+  /** Of all requests to enqueue that this app has read. */
+  readonly memory: EnqueueMemory
 }
 
 export interface Route {

@@ -76,7 +76,7 @@ const ids = list(text(), 0, 10_000)
 /** More than this is a 413, which names the number. */
 const namedIds: Shape<readonly string[]> = {
   json: list(text(), 1, MOST_IN_BULK).json,
-  read: (value, at) => list(text(), 1, Infinity).read(value, at),
+  read: (value, at, refuse) => list(text(), 1, Infinity).read(value, at, refuse),
 }
 const BY_IDS = { required: ['job_ids'], properties: { job_ids: { type: 'array' }, filter: { type: 'null' } } }
 const BY_FILTER = { required: ['filter'], properties: { filter: { type: 'object' }, job_ids: { type: 'null' } } }

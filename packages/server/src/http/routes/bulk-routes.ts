@@ -30,7 +30,7 @@ import { bodyOf, tenantOf, type Call, type Route } from '../api/route.ts'
 /** Known to the specification, and refused by this server whatever it is. */
 export const NOT_OFFERED: Shape<string> = {
   json: { type: 'null', description: 'Not supported by this server' },
-  read: (value, at) => text().read(value, at),
+  read: (value, at, refuse) => text().read(value, at, refuse),
 }
 const FIELDS = { atomicity: oneOf('partial', 'atomic'), idempotency_key: NOT_OFFERED } as const
 /** An entry of another form is refused by itself, as one of the items. */

@@ -71,7 +71,14 @@ export const JOB_ROUTES: readonly Route[] = [
     },
     handle: async (call) => {
       const { engine } = call
-      const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call), engine.settings.strict)
+      const request = readEnqueue(
+        call.text,
+        call.json,
+        engine.now(),
+        tenantOf(call),
+        engine.settings.strict,
+        call.memory,
+      )
       const command = enqueue(engine, request)
       const { value, durable } = await aheadWhenThereIsRoom(engine, command, patienceOf(call))
       const { job, deduplicated, pressure } = value
@@ -127,7 +134,14 @@ export const JOB_ROUTES: readonly Route[] = [
     body: { shape: ENQUEUE_SHAPE },
     handle: async (call) => {
       const { engine } = call
-      const request = readEnqueue(call.text, call.json, engine.now(), tenantOf(call), engine.settings.strict)
+      const request = readEnqueue(
+        call.text,
+        call.json,
+        engine.now(),
+        tenantOf(call),
+        engine.settings.strict,
+        call.memory,
+      )
       const planned = await engine.run(plan(engine, request))
       return { body: JSON.stringify(planned) }
     },

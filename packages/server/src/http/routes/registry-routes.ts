@@ -48,7 +48,7 @@ const HANDLERS_SHAPE: Shape<Record<string, Fields>> = {
     propertyNames: TYPE_SHAPE.json,
     additionalProperties: orNull(named('HandlerLimits', HANDLER_LIMITS_SHAPE).json),
   },
-  read: (value, at) => mapOf(anyObject(), MAX_HANDLERS).read(value, at),
+  read: (value, at, refuse) => mapOf(anyObject(), MAX_HANDLERS).read(value, at, refuse),
 }
 
 const REGISTER_SHAPE = object(
