@@ -2,7 +2,9 @@
  * The calls of a worker that are under way, and the reports that wait to be sent.
  *
  * One call is always open for jobs and orders (where the server has orders); it asks for no jobs when no slot is free. Reports
- * travel by other calls, one at a time, which take along a question for jobs when the open call asks for none.
+ * travel by other calls, which take along a question for jobs when the open call asks for none. One of these is under way at a
+ * time. A worker that takes jobs in advance may send a second one, if that asks for jobs: its slots can empty the buffer in less
+ * time than one call takes.
  */
 import { after, earliest, elapsed, isDue, millis, type Instant, type Millis, type Random } from '@curfew/core'
 import type { WorkerState } from '../guard/protocol.ts'
@@ -39,6 +41,8 @@ export interface Room {
 export const NO_ROOM: Room = { kept: 0, slots: 0, depth: 0 }
 
 const MAX_REPORTS = 500
+/** Calls with reports that are under way at once, of a worker with jobs in reserve. */
+const MAX_REPORTING = 2
 /** The server hands out no more at once. */
 const MAX_JOBS = 1_000
 /** Orders acknowledged by one call. */
@@ -109,7 +113,7 @@ export class Calls {
 
   /** Every report was answered, and no call may bring jobs. */
   get isDone(): boolean {
-    return this.#outbox.length === 0 && !this.#isReporting() && !this.isAsking()
+    return this.#outbox.length === 0 && this.#reporting() === 0 && !this.isAsking()
   }
 
   /** Reports that were not sent yet; they are the caller's now. */
@@ -136,11 +140,15 @@ export class Calls {
   }
 
   #sendReports(now: Instant, situation: Situation): void {
-    if (this.#isReporting() || (this.#reportsRestUntil !== null && !isDue(this.#reportsRestUntil, now))) return
-    const reports = this.#takeReports(situation.state)
-    if (reports.length === 0) return
+    const underWay = this.#reporting()
+    if (underWay >= (situation.room.depth > 0 ? MAX_REPORTING : 1)) return
+    if (this.#reportsRestUntil !== null && !isDue(this.#reportsRestUntil, now)) return
     // The open call asks for jobs already, unless it was opened when no slot was free.
     const count = !this.server.orders || this.#waiting()?.count === 0 ? this.#wanted(situation) : 0
+    // Reports alone can wait for the answer to those on their way: one call then takes them all.
+    if (underWay > 0 && count === 0) return
+    const reports = this.#takeReports(situation.state)
+    if (reports.length === 0) return
     this.#send({ reports, count, waitMs: 0, listen: null }, now, situation.epoch)
   }
 
@@ -162,8 +170,8 @@ export class Calls {
       this.#idleUntil = null
     } else {
       const isOutdated = open.epoch !== situation.epoch
-      // With jobs in reserve the next reports may as well ask: they leave when those on their way are answered.
-      const isReserve = situation.room.depth > 0 && this.#isReporting()
+      // With jobs in reserve the next reports may as well ask.
+      const isReserve = situation.room.depth > 0 && this.#reporting() > 0
       const asksTooLittle = open.count === 0 && wanted > 0 && !isReserve
       if (!orders || !(isOutdated || asksTooLittle)) return
       open.replacedAt = now
@@ -288,9 +296,11 @@ export class Calls {
     this.#effects.wakeBy(this.#idleUntil)
   }
 
-  #isReporting(): boolean {
-    for (const { reports } of this.#open.values()) if (reports.length > 0) return true
-    return false
+  /** How many calls with reports are under way. */
+  #reporting(): number {
+    let calls = 0
+    for (const { reports } of this.#open.values()) if (reports.length > 0) calls += 1
+    return calls
   }
 
   /** The call that waits for jobs and orders, if one is open and not replaced. */

@@ -75,11 +75,11 @@ describe('the buffer', () => {
 
 describe('the default maximum', () => {
   test.each([
-    [1, 100],
-    [10, 100],
-    [20, 200],
+    [1, 250],
+    [10, 250],
+    [30, 300],
     [100, 500],
-  ])('is ten times the concurrency, from 100 to 500: %s slots, %s jobs', (concurrency, jobs) => {
+  ])('is ten times the concurrency, from 250 to 500: %s slots, %s jobs', (concurrency, jobs) => {
     expect(defaultPrefetch(concurrency, false)).toBe(jobs)
   })
 

@@ -13,7 +13,7 @@ import type { Terms } from '../terms.ts'
 
 /** The largest buffer by default is so many times the concurrency, within these bounds. */
 const BUFFERED_PER_SLOT = 10
-const MIN_DEFAULT = 100
+const MIN_DEFAULT = 250
 const MAX_DEFAULT = 500
 /** The slots should get through the whole buffer within this. */
 const DRAIN_MS = 50

@@ -58,15 +58,89 @@ describe('a worker asks for more jobs than it has slots', () => {
     expect(drive.reporting).toMatchObject({ count: 5 })
   })
 
-  test('with the reports that follow those on their way, and leaves the open call alone', () => {
+  test('with a second call of reports beside the first, when its buffer is half empty, and leaves the open call alone', () => {
     const drive = full().settle('j0#1')
     const [first, listening] = [drive.reporting ?? drive.listening, drive.listening]
-    for (const id of names(1, 7)) drive.settle(`${id}#1`)
+    for (const id of names(1, 3)) drive.settle(`${id}#1`)
     expect(drive.open).toEqual([listening, first])
+    drive.settle('j4#1')
+    const [, , second] = drive.open
+    expect(drive.open).toEqual([listening, first, second])
+    expect(second?.reports.map(({ hold }) => hold.jobId)).toEqual(names(1, 4))
+    expect(second?.count).toBe(5)
+  })
+
+  test('with two calls of reports at once, never with three', () => {
+    const drive = full().settle('j0#1')
+    for (const id of names(1, 9)) drive.settle(`${id}#1`)
+    expect(drive.open).toHaveLength(3)
+    const [listening, first, second] = drive.open
+    if (second === undefined) throw new Error('two calls should be under way')
+    drive.answer(second, { jobs: jobs(10, 5) })
+    const [, , third] = drive.open
+    expect(drive.open).toEqual([listening, first, third])
+    expect(third?.reports.map(({ hold }) => hold.jobId)).toEqual(names(5, 5))
+    expect(third?.count).toBe(5)
+  })
+
+  test('without a buffer by the reports that follow those on their way', () => {
+    const drive = new Drive(2, { prefetch: 0 }).bring(job('a'), job('b')).settle('a#1').settle('b#1')
+    expect(drive.open.filter(({ reports }) => reports.length > 0)).toHaveLength(1)
+  })
+})
+
+describe('the second call of reports beside the first', () => {
+  const reporting = (drive: Drive): string[][] =>
+    drive.open.filter(({ reports }) => reports.length > 0).map(({ reports }) => reports.map(({ hold }) => hold.jobId))
+
+  /** `j0` is on its way, and then `j1` to `j4`. */
+  const two = (): Drive => {
+    const drive = full()
+    for (const id of names(0, 5)) drive.settle(`${id}#1`)
+    return drive
+  }
+
+  test('is sent only if it asks for jobs: other reports wait for the answer to the first', () => {
+    const drive = full()
+    for (const id of names(0, 4)) drive.settle(`${id}#1`)
+    expect(reporting(drive)).toEqual([['j0']])
+    drive.answer(drive.reporting ?? drive.listening)
+    expect(reporting(drive)).toEqual([names(1, 3)])
+  })
+
+  test('is not sent by a worker that is quiet', () => {
+    const drive = full().settle('j0#1').say({ in: 'quiet' }).settle('j1#1')
+    expect(reporting(drive)).toEqual([['j0']])
+  })
+
+  test('brings jobs that start, whichever of both is answered first', () => {
+    const drive = two()
+    const [, first, second] = drive.open
+    if (first === undefined || second === undefined) throw new Error('two calls should be under way')
+    drive.answer(second, { jobs: jobs(10, 5) }).answer(first)
+    for (const id of names(5, 5)) drive.settle(`${id}#1`)
+    expect(started(drive).slice(-2)).toEqual(['j10#1', 'j11#1'])
+  })
+
+  test('is sent again with its own reports when it fails, and no report is lost or doubled', () => {
+    const drive = two()
+    const [, first, second] = drive.open
+    if (first === undefined || second === undefined) throw new Error('two calls should be under way')
+    drive.fail(second).answer(first).wait(60_000)
+    for (let call = drive.reporting; call !== undefined; call = drive.reporting) drive.answer(call)
+    const sent = drive.reported.filter((report) => report.startsWith('ack j'))
+    expect(sent.filter((report) => report === 'ack j0')).toHaveLength(1)
+    for (const id of names(1, 4)) expect(sent.filter((report) => report === `ack ${id}`)).toHaveLength(2)
+  })
+
+  test('asks for no job that the first has asked for', () => {
+    const drive = two()
+    const [, first] = drive.open
+    if (first === undefined) throw new Error('a call should be under way')
     drive.answer(first)
-    expect(drive.reporting?.reports.map(({ hold }) => hold.jobId)).toEqual(names(1, 7))
-    expect(drive.reporting?.count).toBe(8)
-    expect(drive.listening).toBe(listening)
+    // Five are kept, five are asked for: the buffer is spoken for until it is half empty again.
+    drive.settle('j5#1')
+    expect(drive.open.reduce((sum, { count }) => sum + count, 0)).toBe(5)
   })
 })
 

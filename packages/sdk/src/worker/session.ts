@@ -10,7 +10,8 @@
  * - Attempts are keyed by lease. A newer lease of a job stops the older one, and starts when its handler is over.
  * - No handler starts while the state is not `running`: what arrives then or waits for a slot is handed back, which uses no
  *   try.
- * - One call is always open for jobs and orders; it asks for no jobs when no slot is free. Reports use other calls.
+ * - One call is always open for jobs and orders; it asks for no jobs when no slot is free. Reports use other calls, two at once
+ *   at most.
  * - While the worker is not running, a hand-back waits until no call that asks for jobs is open: it could come back by it.
  * - Nothing is sent after the deregistration; beats end before it.
  * - Every lease is reported, handed back, or known to be lost.

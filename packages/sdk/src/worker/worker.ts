@@ -43,7 +43,7 @@ export interface WorkerSettings {
   /**
    * The largest number of jobs to take beyond `concurrency`, so that no slot waits for the server. How many are taken
    * follows from how long handlers run and whether there is a backlog; handlers of more than 50 ms: none. 0: never any.
-   * By default ten times the concurrency, at least 100 and at most 500; 0 with handlers in threads or processes.
+   * By default ten times the concurrency, at least 250 and at most 500; 0 with handlers in threads or processes.
    */
   readonly prefetch?: number
   readonly labels?: readonly string[]
