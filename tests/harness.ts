@@ -14,6 +14,7 @@ import {
   type Random,
   type Stopwatch,
 } from '@curfew/core'
+import { Access } from '../packages/server/src/engine/access/access.ts'
 import { noApiKeys, type ApiKeys } from '../packages/server/src/engine/api-keys.ts'
 import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/kernel/engine.ts'
 import { Meters } from '../packages/server/src/engine/metrics/meters.ts'
@@ -69,7 +70,11 @@ export interface TestOptions {
   readonly random?: Random
   readonly settings?: Partial<EngineSettings>
   readonly limits?: Partial<LimitSettings>
+  /** That of the command line. */
   readonly token?: string
+  readonly isTls?: boolean
+  /** Sent with every call, beside its own. */
+  readonly headers?: Readonly<Record<string, string>>
   /** The engine's clock stands still until POST /admin/clock turns it. */
   readonly manual?: boolean
   /** The network: who is called by the server, and what they answer. */
@@ -161,13 +166,23 @@ afterEach(({ task }) => {
 export class TestServer {
   readonly clock: FakeClock
   readonly engine: Engine
+  readonly access: Access
   readonly store: Store
   readonly handler: Handler
+  headers: Readonly<Record<string, string>> = {}
   readonly logged: { level: string; fields: object; message: string }[]
 
-  private constructor(clock: FakeClock, engine: Engine, store: Store, handler: Handler, logged: TestServer['logged']) {
+  private constructor(
+    clock: FakeClock,
+    engine: Engine,
+    access: Access,
+    store: Store,
+    handler: Handler,
+    logged: TestServer['logged'],
+  ) {
     this.clock = clock
     this.engine = engine
+    this.access = access
     this.store = store
     this.handler = handler
     this.logged = logged
@@ -193,12 +208,15 @@ export class TestServer {
       secrets: { valueOf: (name) => options.secrets?.[name] ?? null },
       ...(options.manual === true ? { manualClock: manualClock(clock.now()) } : {}),
     })
+    const access = await Access.open(engine, { token: options.token ?? null })
     const handler = createApp({
       engine,
       info: { version: '0.0.0-test', conformance: settings.conformance, backend: 'sqlite', pid: 1 },
-      admits: options.token === undefined ? null : (authorization) => authorization === `Bearer ${options.token ?? ''}`,
+      access,
+      ...(options.isTls === true ? { isTls: true } : {}),
     })
-    const server = new TestServer(clock, engine, store, handler, logged)
+    const server = new TestServer(clock, engine, access, store, handler, logged)
+    server.headers = options.headers ?? {}
     opened.push(server)
     return server
   }
@@ -209,7 +227,7 @@ export class TestServer {
     const response = await this.handler({
       method,
       url,
-      headers: { 'content-type': 'application/openjobspec+json', ...headers },
+      headers: { 'content-type': 'application/openjobspec+json', ...this.headers, ...headers },
       body: text,
       signal: new AbortController().signal,
     })
@@ -244,7 +262,7 @@ export class TestServer {
   }
 
   async close(): Promise<void> {
-    const closing = this.engine.close()
+    const closing = this.access.close().then(() => this.engine.close())
     await this.advance(0)
     await closing
   }

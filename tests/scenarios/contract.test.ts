@@ -68,8 +68,13 @@ async function open(store?: Store): Promise<void> {
     ...(store === undefined ? {} : { store }),
     send: () => Promise.resolve(answer as never),
     settings: { allowPrivateNetwork: true },
+    // Tokens are made and revoked here: the one of the command line stays.
+    token: 'secret',
+    headers: TOKEN,
   })
 }
+
+const TOKEN = { authorization: 'Bearer secret' }
 
 const DEFINITION = `
 apiVersion: v1
@@ -116,6 +121,9 @@ async function furnish(): Promise<Record<string, readonly string[]>> {
     url: 'https://a.example/',
     events: ['queue.drained'],
   })
+  await body('POST', '/api/v1/tokens', { name: 'ci', roles: ['read'] })
+  await body('POST', '/api/v1/tokens', { name: 'gone', roles: ['read'] })
+  await body('DELETE', '/api/v1/tokens/gone')
   const jobs = [idle, active, dead]
   return {
     jobs,
@@ -134,6 +142,7 @@ async function furnish(): Promise<Record<string, readonly string[]>> {
     workflows: [flow['id'] ?? 'none'],
     subscriptions: [hook['id'] ?? 'none'],
     tenants: ['acme'],
+    tokens: ['ci', 'gone'],
     apis: ['quote'],
   }
 }
@@ -148,7 +157,7 @@ interface Played {
 /** Calls that wait are let wait to their end; streams are only opened. */
 async function play(method: string, url: string, body: string | null, media: string): Promise<Played> {
   const gone = new AbortController()
-  const headers = body === null ? {} : { 'content-type': media }
+  const headers = { ...TOKEN, ...(body === null ? {} : { 'content-type': media }) }
   const calling = server.handler({ method, url, headers, body: body ?? '', signal: gone.signal })
   const state = { isOver: false }
   void calling.finally(() => (state.isOver = true))

@@ -155,7 +155,6 @@ export class Server {
         this.#handler = createApp({
           engine,
           info: { version: 'simulated', conformance: false, backend: 'sqlite', pid: 1 },
-          admits: null,
         })
         this.#phase = 'up'
         this.#parts.tell('server: up')

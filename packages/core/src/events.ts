@@ -1,6 +1,6 @@
 /**
  * What happened, as a closed list. Events are saved in the transaction of their cause, in lifecycle order per job, and
- * read by poll and by stream. `job.heartbeat` and `worker.heartbeat` go to live streams only.
+ * read by poll and by stream. `job.heartbeat`, `worker.heartbeat` and `token.changed` go to live streams only.
  */
 import type { Fragment } from './job/job.ts'
 import type { Instant } from './time/clock.ts'
@@ -61,6 +61,8 @@ export const EVENT_TYPES = [
   'journey.failed',
   'journey.timeout',
   'journey.cancelled',
+  'operator.action',
+  'token.changed',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
@@ -68,7 +70,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 export interface NewEvent {
   readonly type: EventType
   readonly at: Instant
-  /** The job, queue, worker, cron entry, workflow or run of a journey it is about. */
+  /** The job, queue, worker, cron entry, workflow, run of a journey or token it is about. */
   readonly subject: string
   readonly queue: string | null
   readonly jobType: string | null

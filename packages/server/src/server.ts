@@ -3,13 +3,13 @@
  * command line opens it from its own settings. It hears no signals, writes nothing to stdout, and reads neither argv nor
  * the environment.
  */
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { pino } from 'pino'
 import { Gauge } from 'prom-client'
 import { formatDuration, millis, shortHeartbeat, type Host, type Random } from '@curfew/core'
 import { engineSettings, expressionSettings } from './engine-settings.ts'
 import { openApiKeys } from './api-keys.ts'
+import { Access, MAX_TOKEN_LENGTH } from './engine/access/access.ts'
 import type { ApiKeys } from './engine/api-keys.ts'
 import type { Secrets } from './engine/journeys/call-auth.ts'
 import { Engine, manualClock, type Log } from './engine/kernel/engine.ts'
@@ -90,6 +90,8 @@ export async function serverOn(
   const conformance = settings['conformance'] === true
   const token = settings['token'] ?? null
   if (token === '') throw new SettingsError('The token is empty; leave it out or set one.')
+  if (token !== null && String(token).length > MAX_TOKEN_LENGTH)
+    throw new SettingsError(`The token must not be longer than ${String(MAX_TOKEN_LENGTH)} characters.`)
   if (settings['clock'] === 'manual' && !conformance)
     throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
   const allowedHosts = allowedHostsIn(settings)
@@ -115,6 +117,13 @@ export async function serverOn(
     await store.close()
     throw error
   })
+  const access = await Access.open(engine, { token: token === null ? null : String(token) }).catch(
+    async (error: unknown) => {
+      await engine.close()
+      http.close()
+      throw error
+    },
+  )
   const exposed = openToOthers(settings)
   if (exposed !== null) log.warn({}, exposed)
   warnOfShortSilence(settings, log)
@@ -125,7 +134,7 @@ export async function serverOn(
   const handler = createApp({
     engine,
     info: { version, conformance, backend: store.health.kind, pid: process.pid },
-    admits: token === null ? null : admitsOnly(String(token)),
+    access,
     allowedHosts,
     ...(settings['media-alias'] === true ? { media: ALIASED_MEDIA } : {}),
   })
@@ -134,6 +143,7 @@ export async function serverOn(
     // Polls are answered and streams are ended first: they would hold their connections.
     engine.beginClose()
     await Promise.all(listeners.map((listener) => listener.close(CLOSE_MS)))
+    await access.close()
     await engine.close()
     http.close()
     stopWatching()
@@ -142,10 +152,12 @@ export async function serverOn(
   return {
     handler,
     async listen({ host: name = '127.0.0.1', port = 0 } = {}) {
-      mayListen(name, settings)
+      mayListen(name, !access.isOpen)
       const listener = await listen(handler, nodeHost, name, port, { maxConnections, log })
       listeners.push(listener)
-      return { address: `http://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}` }
+      return {
+        address: `http://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}`,
+      }
     },
     idleMs: () => engine.idleMs(),
     close: () => (closed ??= close()),
@@ -162,10 +174,10 @@ function textOf(settings: Settings, key: string): string | null {
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/
 
 /** Who reaches a server without a token can run jobs. */
-export function mayListen(host: string, { token }: Settings): void {
+function mayListen(host: string, hasToken: boolean): void {
   // Node would listen on every address.
   if (host === '') throw new SettingsError('The host is empty; leave it out or name an address such as 127.0.0.1.')
-  if (LOOPBACK.test(host) || (token ?? null) !== null) return
+  if (LOOPBACK.test(host) || hasToken) return
   throw new SettingsError(
     `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
   )
@@ -231,16 +243,6 @@ async function openEngine(
 function quietLog(settings: Settings): Log {
   const options = { level: String(settings['log-level']), base: { pid: process.pid } }
   return pino(options, pino.destination({ dest: 2, sync: true }))
-}
-
-/** Compares digests, so that neither length nor content shows in the time it takes. */
-function admitsOnly(token: string): (authorization: string | undefined) => boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
-  const expected = digest(token)
-  return (authorization) => {
-    const sent = /^Bearer +(.+)$/i.exec(authorization ?? '')?.[1]
-    return sent !== undefined && timingSafeEqual(digest(sent), expected)
-  }
 }
 
 function measureDelay({ registry }: Meters): () => void {

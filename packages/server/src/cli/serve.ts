@@ -2,7 +2,7 @@
 import type { Logger } from 'pino'
 import { nameOf, placeOf } from '../open-store.ts'
 import { secretsInEnvironment } from '../secrets.ts'
-import { mayListen, serverOn } from '../server.ts'
+import { serverOn } from '../server.ts'
 import type { Settings } from '../settings.ts'
 
 export interface Serving {
@@ -12,7 +12,6 @@ export interface Serving {
 
 export async function serve(settings: Settings, log: Logger): Promise<Serving> {
   const at = { host: String(settings['host']), port: Number(settings['port']) }
-  mayListen(at.host, settings)
   const server = await serverOn(settings, { log, secrets: secretsInEnvironment(process.env) })
   const { address } = await server.listen(at).catch(async (error: unknown) => {
     await server.close()

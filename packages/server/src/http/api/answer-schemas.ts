@@ -3,7 +3,7 @@
  * may grow new members; clients must ignore those they do not know. `tests/scenarios/contract.test.ts` holds every answer
  * it gets against these.
  */
-import { CLOCK_KINDS, ERROR_CODES, JOB_STATES, WORKFLOW_STATES, type JsonSchema } from '@curfew/core'
+import { CLOCK_KINDS, ERROR_CODES, JOB_STATES, ROLES, WORKFLOW_STATES, type JsonSchema } from '@curfew/core'
 
 export interface Described {
   /** Of every success, as JSON; null: an answer without a body, or one that is not JSON. */
@@ -329,6 +329,44 @@ const DELETED = (key: string): Described => json(members({ deleted: TRUE, [key]:
 const DIRECTED = json(members({ worker_id: TEXT, directive: TEXT, state: TEXT }))
 const DEAD_LETTER_STATS = json(members({ total: COUNT, by_queue: mapOf(COUNT) }))
 
+// ---- Access ----
+
+const ROLE_LIST = listOf({ type: 'string', enum: ROLES })
+const SESSION = resource('Session', {
+  authenticated: FLAG,
+  token_required: FLAG,
+  name: nullable(TEXT),
+  roles: ROLE_LIST,
+  via: { enum: ['bearer', 'session', 'open', null] },
+  expires_at: nullable(TIME),
+})
+const TOKEN_FIELDS: Members = {
+  name: TEXT,
+  roles: ROLE_LIST,
+  state: { type: 'string', enum: ['valid', 'revoked'] },
+  prefix: nullable(TEXT),
+  valid_secrets: COUNT,
+  old_secret_until: nullable(TIME),
+  created_at: TIME,
+  created_by: nullable(TEXT),
+  rotated_at: nullable(TIME),
+  revoked_at: nullable(TIME),
+  last_used_at: nullable(TIME),
+}
+const TOKEN = resource('Token', TOKEN_FIELDS)
+const ISSUED_TOKEN = resource('IssuedToken', { ...TOKEN_FIELDS, token: TEXT })
+const OPERATOR_ACTION = resource('OperatorAction', {
+  id: TEXT,
+  time: TIME,
+  token: TEXT,
+  via: { type: 'string', enum: ['bearer', 'session'] },
+  action: TEXT,
+  method: TEXT,
+  path: TEXT,
+  object: mapOf(TEXT),
+  request_id: TEXT,
+})
+
 /** By the method and path of a route (not of its aliases). */
 export const ANSWERS: Readonly<Record<string, Described>> = {
   'GET /openapi.json': { body: OBJECT, media: 'application/json' },
@@ -538,6 +576,14 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'GET /api/v1/schedules': json(members({ items: listOf(SCHEDULE), nextPageToken: nullable(TEXT) })),
   'GET /api/v1/schedules/:id': json(SCHEDULE),
   'DELETE /api/v1/schedules/:id': json(SCHEDULE),
+  'GET /api/v1/session': json(SESSION),
+  'POST /api/v1/session': json(SESSION),
+  'DELETE /api/v1/session': { body: null },
+  'GET /api/v1/tokens': json(members({ items: listOf(TOKEN) })),
+  'POST /api/v1/tokens': json(ISSUED_TOKEN),
+  'POST /api/v1/tokens/:name/rotate': json(ISSUED_TOKEN),
+  'DELETE /api/v1/tokens/:name': json(TOKEN),
+  'GET /api/v1/audit': json(members({ items: listOf(OPERATOR_ACTION), next_cursor: nullable(TEXT) })),
   'GET /journeys/:id': { body: null, media: 'text/html', others: { 404: null } },
   'POST /api/v1/apis/*path': { body: ANY, anyStatus: true },
 }

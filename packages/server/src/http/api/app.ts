@@ -2,11 +2,15 @@
  * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
  * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
  */
-import { EnqueueMemory, OjsError, uuidV7 } from '@curfew/core'
+import { EnqueueMemory, OjsError, roleBits, ROLES, uuidV7, type Role } from '@curfew/core'
+import { Access } from '../../engine/access/access.ts'
+import { Audit } from '../../engine/access/audit.ts'
+import { ANYONE, type Caller } from '../../engine/access/caller.ts'
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
 import { API_ROUTES } from '../routes/api-routes.ts'
 import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'
+import { AUDIT_ROUTES } from '../routes/audit-routes.ts'
 import { BOARD_JOB_ROUTES } from '../routes/board-job-routes.ts'
 import { bodyIn, checkUnread } from './body.ts'
 import { BULK_ACTION_ROUTES } from '../routes/bulk-action-routes.ts'
@@ -14,6 +18,7 @@ import { BULK_ROUTES } from '../routes/bulk-routes.ts'
 import { CRON_ROUTES } from '../routes/cron-routes.ts'
 import { DEAD_LETTER_ROUTES } from '../routes/dead-letter-routes.ts'
 import { DEFINITION_ROUTES } from '../routes/definition-routes.ts'
+import { admit, type Door } from './door.ts'
 import { refusal } from './errors.ts'
 import { EXCHANGE_ROUTES } from '../routes/exchange-routes.ts'
 import { EVENT_ROUTES } from '../routes/event-routes.ts'
@@ -28,21 +33,24 @@ import {
   type HttpRequest,
   type HttpResponse,
 } from './message.ts'
-import { openApi } from './openapi.ts'
-import { foreignCall } from './origin.ts'
+import { openApi, operationId } from './openapi.ts'
 import { POOL_ROUTES } from '../routes/pool-routes.ts'
 import { readQuery } from './query.ts'
 import { QUEUE_ROUTES } from '../routes/queue-routes.ts'
 import { RATE_LIMIT_ROUTES } from '../routes/rate-limit-routes.ts'
 import { REGISTRY_ROUTES } from '../routes/registry-routes.ts'
 import type { Call, Route, ServerInfo } from './route.ts'
+import { isNoted, rolesOf } from './roles.ts'
 import { Router, type Match } from './router.ts'
 import { SCHEDULE_ROUTES } from '../routes/schedule-routes.ts'
 import { SCHEMA_ROUTES } from '../routes/schema-routes.ts'
+import { SESSION_ROUTES } from '../routes/session-routes.ts'
 import { SIGN_ROUTES } from '../routes/signs-routes.ts'
 import { SYSTEM_ROUTES } from '../routes/system-routes.ts'
 import { isAboutAJob, refuseOthersJob, TENANT_ROUTES } from '../routes/tenant-routes.ts'
+import { TOKEN_ROUTES } from '../routes/token-routes.ts'
 import { TYPE_ROUTES } from '../routes/type-routes.ts'
+import { whileAdmitted } from './while-admitted.ts'
 import { WEBHOOK_ROUTES } from '../routes/webhook-routes.ts'
 import { WORKER_ROUTES } from '../routes/worker-routes.ts'
 import { WORKFLOW_ROUTES } from '../routes/workflow-routes.ts'
@@ -52,8 +60,10 @@ export type { Handler }
 export interface AppOptions {
   readonly engine: Engine
   readonly info: ServerInfo
-  /** True for a header value that lets the caller in; null when no token is set. */
-  readonly admits: ((authorization: string | undefined) => boolean) | null
+  /** Who may call; if it is left out, there is no token. */
+  readonly access?: Access
+  /** Callers reach this server by TLS, without a proxy. */
+  readonly isTls?: boolean
   /** Served besides loopback where no token is set (`origin.ts`). */
   readonly allowedHosts?: readonly string[]
   /** The content type of what the specification asks for, if it is not the plain one. */
@@ -87,10 +97,28 @@ export const ROUTES: readonly Route[] = [
   ...JOURNEY_ROUTES,
   ...SCHEDULE_ROUTES,
   ...API_ROUTES,
+  ...SESSION_ROUTES,
+  ...TOKEN_ROUTES,
+  ...AUDIT_ROUTES,
 ]
 
+/** A route with what is asked of its callers. */
+interface Served extends Route {
+  readonly roles: readonly Role[]
+  readonly bits: number
+  readonly isNoted: boolean
+}
+
+/** Every token may ask for a path that is not there. */
+const EVERY_ROLE = roleBits(ROLES)
+
+function served(route: Route): Served {
+  const roles = rolesOf(route)
+  return { ...route, roles, bits: roleBits(['admin', ...roles]), isNoted: isNoted(route) }
+}
+
 /** A call, as far as it was read. */
-interface Read extends Pick<Call, 'request' | 'requestId'> {
+interface Read extends Pick<Call, 'request' | 'requestId' | 'caller'> {
   readonly search: string
   /** Null where the route asks for it itself. */
   readonly body: string | null
@@ -99,8 +127,11 @@ interface Read extends Pick<Call, 'request' | 'requestId'> {
 
 const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
 
-export function createApp({ engine, info, admits, allowedHosts = [], media = OJS_MEDIA }: AppOptions): Handler {
-  const router = new Router<Route>()
+export function createApp(options: AppOptions): Handler {
+  const { engine, info, allowedHosts = [], media = OJS_MEDIA, isTls = false } = options
+  const door: Door = { access: options.access ?? new Access(engine), allowedHosts, isTls }
+  const audit = new Audit(engine)
+  const router = new Router<Served>()
   const memory = new EnqueueMemory()
   // Some hundred kilobytes that do not change while the server runs.
   let description: string | undefined
@@ -112,7 +143,7 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
     ...ROUTES,
     { method: 'GET', path: '/openapi.json', tag: 'system', summary: 'This description', handle: spec },
   ]
-  for (const route of routes) {
+  for (const route of routes.map(served)) {
     router.add(route.method, route.path, route)
     for (const alias of [...(route.aliases ?? []), ...(route.quirks ?? [])]) {
       const [method = '', path = ''] = alias.split(' ')
@@ -123,13 +154,10 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
   /** Judges the call by its head; only then is a body that is still to come read. */
   const answer = (request: HttpRequest, requestId: string, path: string, search: string): Answer | Promise<Answer> => {
     const match = router.match(methodOf(request), path)
-    const open = match.kind === 'found' && match.route.open === true
-    const refused =
-      admits === null ? foreignCall(request, allowedHosts) : open ? null : unauthenticated(request, admits)
-    if (refused !== null) throw refused
+    const caller = callerOf(request, match)
     refuseDelivery(request)
     const { arriving, skipping } = request
-    const called = { request, requestId, search }
+    const called = { request, requestId, search, caller }
     if (arriving === undefined) return answerTo(match, { ...called, body: request.body, hasBody: request.body !== '' })
     if (isTimed(request.url)) return answerTo(match, { ...called, body: null, hasBody: false })
     // What no route looks at is not held: some routes are open without a token.
@@ -138,9 +166,16 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
     return arriving().then((body) => answerTo(match, { ...called, body, hasBody: body !== '' }))
   }
 
+  const callerOf = (request: HttpRequest, match: Match<Served>): Caller => {
+    if (match.kind !== 'found') return admit(door, request, EVERY_ROLE, ROLES)
+    const { open, bits, roles } = match.route
+    if (open === true && !door.access.isOpen) return NOBODY
+    return admit(door, request, bits, roles)
+  }
+
   const answerTo = (
-    match: Match<Route>,
-    { request, requestId, search, body, hasBody }: Read,
+    match: Match<Served>,
+    { request, requestId, search, caller, body, hasBody }: Read,
   ): Answer | Promise<Answer> => {
     const method = methodOf(request)
     if (match.kind === 'unknown')
@@ -156,13 +191,35 @@ export function createApp({ engine, info, admits, allowedHosts = [], media = OJS
     if (hasBody && route.body === undefined) checkUnread(request)
     const text = route.body === undefined ? '' : (body ?? '')
     const handle = (json: unknown): Answer | Promise<Answer> => {
-      const call: Call = { engine, info, params, query, request, requestId, text, json, memory }
-      if (request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)
-      return refuseOthersJob(call).then(() => route.handle(call))
+      const call: Call = { engine, door, caller, info, params, query, request, requestId, text, json, memory }
+      if (route.isNoted && caller.name !== null) return noted(route, call, caller.name)
+      const { ended } = caller
+      return ended === null || route.method !== 'GET' ? handled(route, call) : endingWith(ended, handled(route, call))
     }
     const isHere = route.body !== undefined && body !== null
     const json = isHere ? bodyIn(engine.host, body, request.headers, route) : undefined
     return json instanceof Promise ? json.then(handle) : handle(json)
+  }
+
+  const handled = (route: Route, call: Call): Answer | Promise<Answer> => {
+    if (call.request.headers['x-ojs-tenant'] === undefined || !isAboutAJob(route)) return route.handle(call)
+    return refuseOthersJob(call).then(() => route.handle(call))
+  }
+
+  /** It is written down who called, with the change itself. */
+  const noted = (route: Route, call: Call, token: string): Promise<Answer> => {
+    const { request, requestId, params, caller } = call
+    const note = {
+      token,
+      via: caller.via === 'session' ? ('session' as const) : ('bearer' as const),
+      action: operationId(route.method, route.path),
+      method: request.method,
+      path: request.url.split('?', 1)[0] ?? '',
+      object: params,
+      requestId,
+    }
+    const work = async (noting: Engine): Promise<Answer> => handled(route, { ...call, engine: noting })
+    return audit.noting(note, work, ({ status = 200 }) => status < 400)
   }
 
   return async (request) => {
@@ -199,17 +256,13 @@ function refuseDelivery(request: HttpRequest): void {
 
 const methodOf = ({ method }: HttpRequest): string => (method === 'HEAD' ? 'GET' : method)
 
-function unauthenticated(
-  { headers: { authorization } }: HttpRequest,
-  admits: NonNullable<AppOptions['admits']>,
-): OjsError | null {
-  if (admits(authorization)) return null
-  const hasToken = /^Bearer +./i.test(authorization ?? '')
-  return new OjsError(
-    'unauthenticated',
-    hasToken ? 'The token that was sent is not the right one.' : 'A token is needed.',
-  )
+async function endingWith(ended: AbortSignal, answering: Answer | Promise<Answer>): Promise<Answer> {
+  const answer = await answering
+  return typeof answer.body === 'string' ? answer : { ...answer, body: whileAdmitted(answer.body, ended) }
 }
+
+/** Of a route that is open; what it brings is not looked at. */
+const NOBODY: Caller = { ...ANYONE, roles: [], bits: 0 }
 
 function finish({ status = 200, headers, body, media }: Answer, requestId: string, byDefault: string): HttpResponse {
   const common: Record<string, string> =

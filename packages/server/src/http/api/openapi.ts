@@ -7,6 +7,7 @@ import { ANSWERS, ERROR, PROBLEM, type Described } from './answer-schemas.ts'
 import { JSON_MEDIA, OJS_MEDIA, PROBLEM_MEDIA } from './message.ts'
 import { paramSchema } from './path-params.ts'
 import type { QueryShapes } from './query.ts'
+import { rolesOf } from './roles.ts'
 import type { Route } from './route.ts'
 
 type Member = Record<string, unknown>
@@ -35,13 +36,22 @@ export function openApi(routes: readonly Route[], version: string): Member {
     tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
     paths,
     components: {
-      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      securitySchemes: {
+        token: { type: 'http', scheme: 'bearer' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'curfew_session',
+          description:
+            'From POST /api/v1/session; over TLS its name is __Host-curfew_session. What is not a GET also needs the header X-Curfew-Request.',
+        },
+      },
       responses: {
         Refused: { description: 'Refused', content: ERROR_CONTENT },
         RefusedAsProblem: { description: 'Refused', content: PROBLEM_CONTENT },
       },
     },
-    security: [{}, { token: [] }],
+    security: [{}, { token: [] }, { session: [] }],
   })
 }
 
@@ -52,7 +62,7 @@ function operation(route: Route, path: string, method: string, aliasOf: string |
     summary: route.summary,
     ...(aliasOf === null ? {} : { description: `The same as ${aliasOf}.` }),
     operationId: `${aliasOf === null ? '' : 'alias_'}${operationId(method, path)}`,
-    ...(route.open === true ? { security: [{}] } : {}),
+    ...access(route),
     parameters: [
       ...pathParameters(path),
       ...queryParameters(route.query ?? {}),
@@ -64,7 +74,17 @@ function operation(route: Route, path: string, method: string, aliasOf: string |
   }
 }
 
-function operationId(method: string, path: string): string {
+/** Which roles may call it: one is enough. `{}`: also without a token, while the server has none. */
+function access(route: Route): Member {
+  if (route.open === true) return { security: [{}] }
+  const roles = rolesOf(route)
+  return {
+    security: [{}, ...roles.flatMap((role) => [{ token: [role] }, { session: [role] }])],
+    'x-roles': roles.includes('admin') ? roles : [...roles, 'admin'],
+  }
+}
+
+export function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}${path.replaceAll(/[^a-zA-Z0-9]+/g, '_')}`.replace(/_+$/, '')
 }
 
@@ -146,7 +166,7 @@ function success(description: string, body: JsonSchema | null, described: Descri
 function usualRefusals({ method, path, open, body }: Route): number[] {
   return [
     400,
-    ...(open === true ? [] : [401]),
+    ...(open === true ? [] : [401, 403, 429]),
     ...(/\/[:*]/.test(path) || body !== undefined ? [404] : []),
     ...(method === 'GET' ? [] : [409]),
     ...(body === undefined ? [] : [413]),

@@ -14,7 +14,7 @@ import type { HttpRequest } from './message.ts'
 
 type Head = Pick<HttpRequest, 'method' | 'headers'>
 
-const READS = new Set(['GET', 'HEAD', 'OPTIONS'])
+export const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 /** A name or an address, then perhaps a port. */
 const HOST = /^(\[[0-9a-f:.]+\]|[^\s:@/?#[\]]+)(?::\d{1,5})?$/i
 const LOOPBACK = /^(?:(?:[a-z0-9_-]+\.)*localhost\.?|127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}|\[::1\])$/i
@@ -22,10 +22,15 @@ const HOST_PATTERN = /^(?:\.?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])$/i
 
 /** Why the call is not taken, or null. `allowedHosts`: names, and with a leading dot all names below one. */
 export function foreignCall({ method, headers }: Head, allowedHosts: readonly string[]): OjsError | null {
-  const { host, origin, 'sec-fetch-site': site } = headers
+  const { host } = headers
   // Only calls in the same process and HTTP/1.0 have no Host; browsers always send one.
   if (host !== undefined && !isServed(host, allowedHosts)) return foreignHost(host)
-  if (READS.has(method)) return null
+  return READS.has(method) ? null : changesForAPage({ headers })
+}
+
+/** Why a call that changes something is not taken: a page of another origin asks for it. */
+export function changesForAPage({ headers }: Pick<Head, 'headers'>): OjsError | null {
+  const { host, origin, 'sec-fetch-site': site } = headers
   // A proxy may have written its own `Host`, so here the browser's word counts, whatever the origin.
   if (site === 'same-origin') return null
   if (site !== undefined && site !== 'none') return foreignPage('Sec-Fetch-Site')

@@ -6,6 +6,7 @@ import {
   QUEUE_SHAPE,
   TENANT_SHAPE,
   text,
+  TOKEN_NAME_SHAPE,
   TYPE_SHAPE,
   type JsonSchema,
   type Shape,
@@ -16,6 +17,7 @@ const BEFORE: Readonly<Record<string, Shape<string>>> = {
   cron: CRON_NAME_SHAPE,
   pools: POOL_NAME_SHAPE,
   tenants: TENANT_SHAPE,
+  tokens: TOKEN_NAME_SHAPE,
   'rate-limits': LIMIT_KEY_SHAPE,
   'job-types': TYPE_SHAPE,
 }

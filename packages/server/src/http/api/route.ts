@@ -1,8 +1,10 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
 import { OjsError, readTenantHeader, type EnqueueMemory, type Fields, type JsonSchema, type Shape } from '@curfew/core'
+import type { Caller } from '../../engine/access/caller.ts'
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { MAX_LOOKED_AT } from '../../engine/jobs/job-list.ts'
 import type { JobCount, JobPage } from '../../store/store.ts'
+import type { Door } from './door.ts'
 import type { Answer, HttpRequest } from './message.ts'
 import { PAGES, type Query, type QueryRead, type QueryShapes } from './query.ts'
 
@@ -15,6 +17,9 @@ export interface ServerInfo {
 
 export interface Call {
   readonly engine: Engine
+  /** Who may call, and who does. */
+  readonly door: Door
+  readonly caller: Caller
   readonly info: ServerInfo
   readonly params: Readonly<Record<string, string>>
   /** What `Route.query` declares, read already; see `queryOf`. */

@@ -188,6 +188,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
     handle: async (call) => {
       benchOnly(call)
       await call.engine.reset()
+      await call.door.access.load()
       return { body: '{"reset":true}' }
     },
   },
