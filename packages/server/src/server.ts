@@ -28,6 +28,7 @@ import { nameOf, openStore, openToOthers, placeOf } from './open-store.ts'
 import { openSecrets } from './secrets.ts'
 import { SettingsError, settingsFrom, type Settings } from './settings.ts'
 import type { Store } from './store/store.ts'
+import { openTlsFiles } from './tls-files.ts'
 import { openTracing } from './tracing.ts'
 import { VERSION } from './version.ts'
 
@@ -97,6 +98,7 @@ export async function serverOn(
   const allowedHosts = allowedHostsIn(settings)
   const maxConnections = Number(settings['max-connections'])
   if (maxConnections < 1) throw new SettingsError('--max-connections must be at least 1.')
+  const certificate = openTlsFiles(textOf(settings, 'tls-cert'), textOf(settings, 'tls-key'), log, nodeHost)
   const hasClock = host !== undefined || settings['clock'] === 'manual'
   const known = openSecrets({
     given: secrets,
@@ -135,6 +137,7 @@ export async function serverOn(
     engine,
     info: { version, conformance, backend: store.health.kind, pid: process.pid },
     access,
+    isTls: certificate !== null,
     allowedHosts,
     ...(settings['media-alias'] === true ? { media: ALIASED_MEDIA } : {}),
   })
@@ -153,10 +156,14 @@ export async function serverOn(
     handler,
     async listen({ host: name = '127.0.0.1', port = 0 } = {}) {
       mayListen(name, !access.isOpen)
-      const listener = await listen(handler, nodeHost, name, port, { maxConnections, log })
+      const listener = await listen(handler, nodeHost, name, port, {
+        maxConnections,
+        log,
+        ...(certificate === null ? {} : { certificate }),
+      })
       listeners.push(listener)
       return {
-        address: `http://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}`,
+        address: `${certificate === null ? 'http' : 'https'}://${name.includes(':') ? `[${name}]` : name}:${String(listener.port)}`,
       }
     },
     idleMs: () => engine.idleMs(),

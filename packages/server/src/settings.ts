@@ -102,8 +102,22 @@ export const SETTINGS: readonly Setting[] = [
     key: 'token',
     kind: 'text',
     byDefault: null,
-    help: 'bearer token callers must send',
+    help: 'bearer token with the role admin, beside those that are stored (none)',
     secret: true,
+    group: 'server',
+  },
+  {
+    key: 'tls-cert',
+    kind: 'text',
+    byDefault: null,
+    help: 'file of the certificate, as PEM: serves HTTPS; read again when it changes (none)',
+    group: 'server',
+  },
+  {
+    key: 'tls-key',
+    kind: 'text',
+    byDefault: null,
+    help: 'file of its private key, as PEM (none)',
     group: 'server',
   },
   {

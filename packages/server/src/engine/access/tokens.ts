@@ -37,7 +37,7 @@ export async function create(engine: Engine, access: Access, { name, roles, by }
   if (access.isOpen && !roles.includes('admin'))
     throw new OjsError(
       'conflict',
-      'The first token must have the role admin: without one, nobody could make another.',
+      'The first token must have the role admin: without one, no further token could be made.',
       {
         details: { field: 'roles' },
         hint: 'Create a token with the role admin first, or start the server with --token.',
@@ -66,7 +66,7 @@ export async function revoke(engine: Engine, access: Access, name: string): Prom
   if (!access.hasCommandLineToken && access.hasRole('admin') && !access.hasRole('admin', name))
     throw new OjsError(
       'conflict',
-      `${name} is the last token with the role admin: without it, nobody could make another.`,
+      `${name} is the last token with the role admin: without it, no further token could be made.`,
       {
         details: { name },
         hint: 'Create another one first, or start the server with --token.',

@@ -11,6 +11,7 @@
  * hands between two messages, when no answer is pending, so neither side ever sees half a message.
  */
 import type { Server } from 'node:http'
+import { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Host, Timer } from '@curfew/core'
 import type { Handler } from '../api/app.ts'
@@ -31,7 +32,7 @@ const KEPT = `keep-alive\r\nKeep-Alive: timeout=${String(KEEP_ALIVE_MS / 1000)}\
 export class FastLane implements Lane {
   readonly handler: Handler
   readonly held = new HeldBytes(MAX_HELD)
-  readonly #server: Server
+  readonly #server: Server | TlsServer
   readonly #machine: Host
   /** How `node:http` takes a connection. */
   readonly #toNode: readonly ((socket: Socket) => void)[]
@@ -42,13 +43,15 @@ export class FastLane implements Lane {
   #lines = ''
 
   /** The server listens as ever; its connections come here first. */
-  constructor(server: Server, handler: Handler, machine: Host) {
+  constructor(server: Server | TlsServer, handler: Handler, machine: Host) {
     this.handler = handler
     this.#server = server
     this.#machine = machine
-    this.#toNode = server.listeners('connection') as ((socket: Socket) => void)[]
-    server.removeAllListeners('connection')
-    server.on('connection', (socket) => this.#connections.add(new FastConnection(this, socket)))
+    // Over TLS, a connection is one when its handshake is over.
+    const event = server instanceof TlsServer ? 'secureConnection' : 'connection'
+    this.#toNode = server.listeners(event) as ((socket: Socket) => void)[]
+    server.removeAllListeners(event)
+    server.on(event, (socket: Socket) => this.#connections.add(new FastConnection(this, socket)))
     this.#timer = this.#lookLater()
   }
 

@@ -4,7 +4,8 @@
  * for the body itself: what it refuses by the head is never held.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
 import { once } from 'node:events'
 import type { Host, Timer } from '@curfew/core'
 import type { Log } from '../../engine/kernel/engine.ts'
@@ -30,6 +31,21 @@ export interface Listener {
 export interface ListenOptions {
   readonly maxConnections: number
   readonly log: Pick<Log, 'warn'>
+  /** Callers speak TLS, and are shown this certificate. */
+  readonly certificate?: Certificate
+}
+
+/** A certificate with its key, which may be replaced while the server runs. */
+export interface Certificate {
+  readonly current: KeyPair
+  /** Calls with each new one, until the returned function is called. */
+  follow(apply: (pair: KeyPair) => void): () => void
+}
+
+/** As PEM. */
+export interface KeyPair {
+  readonly cert: Buffer
+  readonly key: Buffer
 }
 
 /** Of all bodies that are being read at a time. */
@@ -37,6 +53,8 @@ const MAX_BODY_BYTES = 64 * 1024 * 1024
 /** How long a caller that was answered early may be silent before its connection is closed. */
 const LINGER_MS = 1_000
 const DROPS_LOGGED_EVERY_MS = 10_000
+/** Between the first byte of a connection and the end of its TLS handshake. */
+const HANDSHAKE_MS = 10_000
 
 export async function listen(
   handler: Handler,
@@ -45,8 +63,10 @@ export async function listen(
   port: number,
   options: ListenOptions = { maxConnections: 10_000, log: { warn: () => {} } },
 ): Promise<Listener> {
-  const server = nodeServer(handler)
+  const { certificate } = options
+  const server = nodeServer(handler, certificate)
   const lane = new FastLane(server, handler, machine)
+  const handshakes = certificate === undefined ? null : new Handshakes(server)
   boundConnections(server, machine, options)
   server.listen(port, host)
   await once(server, 'listening').catch((error: unknown) => {
@@ -55,12 +75,12 @@ export async function listen(
     throw error
   })
   const address = server.address() as AddressInfo
-  return { host, port: address.port, close: (graceMs) => close(server, lane, machine, graceMs) }
+  return { host, port: address.port, close: (graceMs) => close(server, lane, handshakes, machine, graceMs) }
 }
 
 /** Serves every request there is, by node:http alone. */
-export function nodeServer(handler: Handler): Server {
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: 120_000 })
+export function nodeServer(handler: Handler, certificate?: Certificate): Server | TlsServer {
+  const server = openServer(certificate)
   // No list of open calls: a Map that every call enters and leaves grows old by its outgrown tables, which hold on to the
   // calls of their time; the collector then cost a tenth of every request.
   const held = new HeldBytes(MAX_BODY_BYTES)
@@ -94,8 +114,42 @@ export function nodeServer(handler: Handler): Server {
   return server
 }
 
+function openServer(certificate: Certificate | undefined): Server | TlsServer {
+  const times = { keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: 120_000 }
+  if (certificate === undefined) return createServer(times)
+  const tls = { handshakeTimeout: HANDSHAKE_MS, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
+  const server = createTlsServer({ ...times, ...tls, ...certificate.current })
+  server.on('listening', () => {
+    // Connections that are open keep what they agreed on.
+    const forget = certificate.follow((pair) => {
+      server.setSecureContext({ ...pair, minVersion: tls.minVersion })
+    })
+    server.on('close', forget)
+  })
+  server.on('tlsClientError', (_, socket) => {
+    socket.destroy()
+  })
+  return server
+}
+
+/** Connections whose handshake is not over: node:http does not know them yet, and would wait for them when it closes. */
+class Handshakes {
+  readonly #open = new Set<Socket>()
+
+  constructor(server: Server | TlsServer) {
+    server.on('connection', (socket: Socket) => {
+      this.#open.add(socket)
+      socket.on('close', () => this.#open.delete(socket))
+    })
+  }
+
+  closeAll(): void {
+    for (const socket of this.#open) socket.destroy()
+  }
+}
+
 /** Those beyond the bound are closed at once, and counted in the log now and then. */
-function boundConnections(server: Server, machine: Host, { maxConnections, log }: ListenOptions): void {
+function boundConnections(server: Server | TlsServer, machine: Host, { maxConnections, log }: ListenOptions): void {
   server.maxConnections = maxConnections
   let closed = 0
   let timer: Timer | null = null
@@ -130,7 +184,13 @@ function pathOf(target: string): string {
   return path.startsWith('?') || path === '' ? `/${path}` : path
 }
 
-async function close(server: Server, lane: FastLane, machine: Host, graceMs: number): Promise<void> {
+async function close(
+  server: Server | TlsServer,
+  lane: FastLane,
+  handshakes: Handshakes | null,
+  machine: Host,
+  graceMs: number,
+): Promise<void> {
   const closed = once(server, 'close')
   server.close()
   server.closeIdleConnections()
@@ -139,13 +199,14 @@ async function close(server: Server, lane: FastLane, machine: Host, graceMs: num
   const giveUp = machine.setTimer(graceMs, () => {
     server.closeAllConnections()
     lane.closeAll()
+    handshakes?.closeAll()
   })
   await closed
   giveUp.cancel()
 }
 
 async function serve(
-  server: Server,
+  server: Server | TlsServer,
   handler: Handler,
   incoming: Incoming,
   sent: RequestBody,
