@@ -29,6 +29,7 @@ export function helpText(version: string): string {
     '                           look for damage in a data file; reads only, and a server may have it open',
     '  curfew explain ID        where the time of a job went, which limits hold it, and what happens next; see curfew explain --help',
     '  curfew journey COMMAND   journeys: validate, simulate, deploy, start, status, result, submit, cancel, list; see curfew journey --help',
+    '  curfew token COMMAND     tokens of a server: create, list, rotate, revoke; see curfew token --help',
     '  curfew --help | --version',
     '',
     'Every flag can also be set in the environment (--log-level as CURFEW_LOG_LEVEL; where the variable is named otherwise,',

@@ -12,6 +12,7 @@ import { runJourney } from './journey.ts'
 import type { Terminal } from './journey-flags.ts'
 import { migrate } from './migrate.ts'
 import { serve } from './serve.ts'
+import { runToken } from './token.ts'
 import { loadSettings, printSettings, SettingsError, type Loaded, type Settings, type Takes } from '../settings.ts'
 import { VERSION as version } from '../version.ts'
 
@@ -62,6 +63,7 @@ async function main(args: readonly string[]): Promise<void> {
   if (command === '--version' || command === '-v') process.stdout.write(`${version}\n`)
   else if (command === 'journey') process.exitCode = await runJourney(rest, terminal())
   else if (command === 'explain') process.exitCode = await runExplain(rest, terminal())
+  else if (command === 'token') process.exitCode = await runToken(rest, terminal())
   else if (command === undefined || command === 'help' || args.includes('--help') || args.includes('-h'))
     process.stdout.write(`${helpText(version)}\n`)
   else if (command === 'serve') await runServer(rest)
