@@ -9,9 +9,10 @@
  * tokens that the server made cannot be guessed.
  */
 import {
+  after,
   ALWAYS_IDLE,
   earliest,
-  instant,
+  hours,
   isDue,
   isSecretValid,
   MAX_TOKENS,
@@ -256,7 +257,7 @@ export class Access {
     for (const { secret } of this.#entries.values())
       if (!isDue(secret.endsAt, now)) next = earliest(next, secret.endsAt)
     if (next === null || this.#isClosed) return
-    this.#ending = this.#engine.timerAt(instant(Math.min(next, now + LONGEST_TIMER_MS)), () => {
+    this.#ending = this.#engine.timerAt(earliest(next, after(now, LONGEST_TIMER)) ?? next, () => {
       this.#take(this.tokens)
     })
   }
@@ -323,7 +324,7 @@ function tokenIn(header: string): string | undefined {
 }
 
 /** Node timers above 2^31-1 ms fire at once. */
-const LONGEST_TIMER_MS = 24 * 3_600_000
+const LONGEST_TIMER = hours(24)
 
 function entryOf(token: Token, secret: TokenSecret, use: Use, ended: AbortController): Entry {
   return {

@@ -15,9 +15,9 @@ export interface Caller {
   readonly ended: AbortSignal | null
 }
 
-/** Why a credential is refused. `throttled`: too many wrong ones came, and this one was not looked at. */
+/** Why a call has no caller. `nothing`: it brings neither token nor session; `throttled`: too many wrong ones came, and this one was not looked at. */
 export type Refused =
-  | { readonly refused: 'unknown' | 'throttled' | 'session' }
+  | { readonly refused: 'nothing' | 'unknown' | 'throttled' | 'session' }
   | { readonly refused: 'revoked' | 'rotated'; readonly name: string }
 
 export const isRefused = (verdict: Caller | Refused): verdict is Refused => 'refused' in verdict

@@ -48,7 +48,7 @@ export function callerIfAny(door: Door, request: HttpRequest): Caller | null {
   return isRefused(caller) ? null : caller
 }
 
-function callerOf({ access, isTls }: Door, { headers }: HttpRequest): Caller | Refused | { refused: 'nothing' } {
+function callerOf({ access, isTls }: Door, { headers }: HttpRequest): Caller | Refused {
   const { authorization, cookie } = headers
   if (authorization !== undefined) {
     const caller = access.byHeader(authorization)
@@ -93,7 +93,7 @@ function refuseForeignPage(request: HttpRequest): void {
 
 // ---- Refusals ----
 
-function refusalOf(why: Refused | { refused: 'nothing' }): OjsError {
+function refusalOf(why: Refused): OjsError {
   switch (why.refused) {
     case 'nothing':
       return new OjsError('unauthenticated', 'A token is needed.')

@@ -1,5 +1,5 @@
 /** Sessions: a browser exchanges a token for a cookie that scripts cannot read, and asks who it is. */
-import { elapsed, iso, OjsError, rolesWithin, ROLES } from '@curfew/core'
+import { elapsed, iso, OjsError } from '@curfew/core'
 import type { Caller } from '../../engine/access/caller.ts'
 import { callerIfAny, sessionCookie } from '../api/door.ts'
 import { JSON_MEDIA, type Answer } from '../api/message.ts'
@@ -14,7 +14,7 @@ function view(caller: Caller | null): object {
     token_required: caller?.via !== 'open',
     name: caller?.name ?? null,
     // With those that they include: what may be shown and what must be hidden.
-    roles: caller === null ? [] : caller.via === 'open' ? ROLES : rolesWithin(caller.roles),
+    roles: caller?.roles ?? [],
     via: caller === null ? null : caller.via,
     expires_at: caller?.endsAt == null ? null : iso(caller.endsAt),
   }

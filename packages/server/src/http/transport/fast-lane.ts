@@ -32,7 +32,7 @@ const KEPT = `keep-alive\r\nKeep-Alive: timeout=${String(KEEP_ALIVE_MS / 1000)}\
 export class FastLane implements Lane {
   readonly handler: Handler
   readonly held = new HeldBytes(MAX_HELD)
-  readonly #server: Server | TlsServer
+  readonly #server: Server
   readonly #machine: Host
   /** How `node:http` takes a connection. */
   readonly #toNode: readonly ((socket: Socket) => void)[]
@@ -43,7 +43,7 @@ export class FastLane implements Lane {
   #lines = ''
 
   /** The server listens as ever; its connections come here first. */
-  constructor(server: Server | TlsServer, handler: Handler, machine: Host) {
+  constructor(server: Server, handler: Handler, machine: Host) {
     this.handler = handler
     this.#server = server
     this.#machine = machine

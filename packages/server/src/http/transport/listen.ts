@@ -4,7 +4,7 @@
  * for the body itself: what it refuses by the head is never held.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { once } from 'node:events'
 import type { Host, Timer } from '@curfew/core'
@@ -79,7 +79,7 @@ export async function listen(
 }
 
 /** Serves every request there is, by node:http alone. */
-export function nodeServer(handler: Handler, certificate?: Certificate): Server | TlsServer {
+export function nodeServer(handler: Handler, certificate?: Certificate): Server {
   const server = openServer(certificate)
   // No list of open calls: a Map that every call enters and leaves grows old by its outgrown tables, which hold on to the
   // calls of their time; the collector then cost a tenth of every request.
@@ -114,7 +114,7 @@ export function nodeServer(handler: Handler, certificate?: Certificate): Server 
   return server
 }
 
-function openServer(certificate: Certificate | undefined): Server | TlsServer {
+function openServer(certificate: Certificate | undefined): Server {
   const times = { keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 60_000, requestTimeout: 120_000 }
   if (certificate === undefined) return createServer(times)
   const tls = { handshakeTimeout: HANDSHAKE_MS, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
@@ -136,7 +136,7 @@ function openServer(certificate: Certificate | undefined): Server | TlsServer {
 class Handshakes {
   readonly #open = new Set<Socket>()
 
-  constructor(server: Server | TlsServer) {
+  constructor(server: Server) {
     server.on('connection', (socket: Socket) => {
       this.#open.add(socket)
       socket.on('close', () => this.#open.delete(socket))
@@ -149,7 +149,7 @@ class Handshakes {
 }
 
 /** Those beyond the bound are closed at once, and counted in the log now and then. */
-function boundConnections(server: Server | TlsServer, machine: Host, { maxConnections, log }: ListenOptions): void {
+function boundConnections(server: Server, machine: Host, { maxConnections, log }: ListenOptions): void {
   server.maxConnections = maxConnections
   let closed = 0
   let timer: Timer | null = null
@@ -185,7 +185,7 @@ function pathOf(target: string): string {
 }
 
 async function close(
-  server: Server | TlsServer,
+  server: Server,
   lane: FastLane,
   handshakes: Handshakes | null,
   machine: Host,
@@ -206,7 +206,7 @@ async function close(
 }
 
 async function serve(
-  server: Server | TlsServer,
+  server: Server,
   handler: Handler,
   incoming: Incoming,
   sent: RequestBody,
