@@ -52,6 +52,8 @@ import { Polls } from '../jobs/polls.ts'
 import { Ready } from './ready.ts'
 import { Rooms } from '../queues/rooms.ts'
 import { Checkers } from '../schemas/schemas.ts'
+import { Pulse } from '../series/pulse.ts'
+import { SeriesKeeper } from '../series/keeper.ts'
 import { Serving } from './serving.ts'
 import { Watch } from './watch.ts'
 import { Webhooks } from '../webhooks/webhooks.ts'
@@ -149,6 +151,8 @@ export class Engine {
   readonly rooms = new Rooms()
   readonly webhooks: Webhooks
   readonly journeys: Journeys
+  readonly series: SeriesKeeper
+  readonly pulse: Pulse
   readonly definitions = new Definitions(this)
   readonly longDocs: LongDocs
   readonly expressions: Expressions
@@ -201,6 +205,8 @@ export class Engine {
     this.readBeside = parts.readBeside ?? null
     this.#manual = parts.manualClock ?? null
     this.journeys = new Journeys(this)
+    this.series = new SeriesKeeper(this)
+    this.pulse = new Pulse(this)
     this.upAt = clock.now()
     this.#activeJobs = activeJobs
     this.#toldUpTo = lastEvent
@@ -429,6 +435,7 @@ export class Engine {
     this.webhooks.forget()
     this.journeys.forget()
     this.definitions.forget()
+    this.series.forget()
     this.#activeJobs = 0
     this.#toldUpTo = 0
     await this.run({ name: 'settle', run: () => {} })
@@ -441,6 +448,7 @@ export class Engine {
     this.beginClose()
     await this.webhooks.close()
     await this.journeys.close()
+    await this.series.close()
     this.#timer?.cancel()
     await this.#corridor.close()
     this.#timer?.cancel()
@@ -458,6 +466,8 @@ export class Engine {
     this.#outages = committed.life.outages
     this.#watch.kept(committed.life)
     this.meters.committed(committed)
+    this.series.committed(committed)
+    this.pulse.committed(committed)
     if (this.polls.size > 0) this.#wakePolls(committed.transitions.map(changeOf), committed.ready)
     for (const workerId of committed.orders) this.polls.tellOrders(workerId)
     if (this.rooms.size > 0) this.rooms.freed(committed.transitions.map(changeOf))
@@ -513,6 +523,7 @@ export class Engine {
       this.polls.wakeAll()
       this.rooms.wakeEverybody()
     } else {
+      this.pulse.heard(news.changes)
       const ready = new Ready()
       for (const change of news.changes) ready.note(change)
       this.#wakePolls(news.changes, ready)
@@ -587,7 +598,8 @@ export class Engine {
   noteRefusal(command: string, error: unknown): void {
     if (error instanceof OjsError) {
       const reason = error.details['reason']
-      if (error.code === 'conflict' && typeof reason === 'string') this.meters.late(command, reason)
+      if (error.code === 'conflict' && typeof reason === 'string' && this.meters.late(command, reason))
+        this.series.late(this.clock.now())
       return
     }
     this.log.error({ command, err: error }, 'a command broke; it changed nothing')

@@ -129,8 +129,11 @@ export class Meters {
     this.#deliveryDuration.observe({ event_type: eventType }, tookMs / 1000)
   }
 
-  late(operation: string, reason: string): void {
-    if (LATE_OPERATIONS.includes(operation)) this.#late.inc({ operation, reason })
+  /** Whether it counts as late. */
+  late(operation: string, reason: string): boolean {
+    if (!LATE_OPERATIONS.includes(operation)) return false
+    this.#late.inc({ operation, reason })
+    return true
   }
 
   committed({ transitions, events, ranOut, commands, now }: Committed): void {

@@ -368,6 +368,21 @@ const OPERATOR_ACTION = resource('OperatorAction', {
 })
 
 /** By the method and path of a route (not of its aliases). */
+const SERIES_GROUP = resource(
+  'SeriesGroup',
+  { name: nullable(TEXT), other: FLAG, total: COUNT, points: listOf(COUNT) },
+  {
+    mean_ms: nullable(NUMBER),
+    p50_ms: nullable(NUMBER),
+    p95_ms: nullable(NUMBER),
+    p99_ms: nullable(NUMBER),
+    p50_points: listOf(nullable(NUMBER)),
+    p95_points: listOf(nullable(NUMBER)),
+    p99_points: listOf(nullable(NUMBER)),
+    buckets: listOf(listOf(NUMBER)),
+  },
+)
+
 export const ANSWERS: Readonly<Record<string, Described>> = {
   'GET /openapi.json': { body: OBJECT, media: 'application/json' },
   'GET /ojs/manifest': json(members({ specversion: TEXT, implementation: OBJECT, conformance_level: COUNT })),
@@ -544,6 +559,26 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'POST /ojs/v1/admin/reset': json(members({ reset: TRUE })),
   'POST /ojs/v1/admin/clock': json(members({ now: TIME })),
   'GET /ojs/v1/admin/at-risk': json(members({ items: listOf(OBJECT), queues: listOf(OBJECT), computed_at: TIME })),
+  'GET /api/v1/board/series': json(
+    members(
+      {
+        metric: TEXT,
+        by: nullable(TEXT),
+        step: TEXT,
+        step_ms: COUNT,
+        from: TIME,
+        to: TIME,
+        groups: listOf(SERIES_GROUP),
+        servers: COUNT,
+        examined: COUNT,
+        complete: FLAG,
+        saved_every_ms: COUNT,
+        computed_at: TIME,
+      },
+      { looked_until: TIME },
+    ),
+  ),
+  'GET /api/v1/board/pulse': stream(),
   'GET /ojs/v1/admin/tenants/:id/stats': json(members({ tenant_id: TEXT, total_jobs: COUNT, jobs: COUNTS })),
 
   'PUT /api/v1/job-types/:type': json(POLICY),

@@ -43,6 +43,7 @@ import type { Call, Route, ServerInfo } from './route.ts'
 import { isNoted, rolesOf } from './roles.ts'
 import { Router, type Match } from './router.ts'
 import { SCHEDULE_ROUTES } from '../routes/schedule-routes.ts'
+import { SERIES_ROUTES } from '../routes/series-routes.ts'
 import { SCHEMA_ROUTES } from '../routes/schema-routes.ts'
 import { SESSION_ROUTES } from '../routes/session-routes.ts'
 import { SIGN_ROUTES } from '../routes/signs-routes.ts'
@@ -93,6 +94,7 @@ export const ROUTES: readonly Route[] = [
   ...ADMIN_ROUTES,
   ...AT_RISK_ROUTES,
   ...BOARD_JOB_ROUTES,
+  ...SERIES_ROUTES,
   ...TENANT_ROUTES,
   ...JOURNEY_ROUTES,
   ...SCHEDULE_ROUTES,
