@@ -40,7 +40,7 @@ test('a file that was cut leaves the database empty', async () => {
   const text = [header, ...events].map((line) => `${JSON.stringify(line)}\n`).join('')
   const ended = await curfew(['import', '-', '--database', database], {}, text)
   expect(ended.code).toBe(1)
-  expect(ended.stderr).toMatch(/line 2502: the last line is missing, so the file was cut\. Nothing of it remains: /)
+  expect(ended.stderr).toMatch(/line 2502: the end record is missing: the file is incomplete\. Nothing was imported: /)
   const { stdout } = await curfew(['export', '-', '--database', database])
   expect(JSON.parse(lines(stdout)[0] ?? '').counts).toEqual({ ...counts, events: 0, docs: 0, inbox: 0, refused: 0 })
 })
@@ -84,9 +84,7 @@ test('everything moves from the file to the database and back', async () => {
     ['export', third],
     ['import', first],
   ])
-    expect((await curfew([...args, '--database', database])).stderr).toMatch(
-      /A server gave a sign of life on postgresql:/,
-    )
+    expect((await curfew([...args, '--database', database])).stderr).toMatch(/A server was active on postgresql:/)
   expect(await curfew(['export', '-', '--force', '--database', database])).toMatchObject({ code: 0 })
   const late = (await onDatabase.enqueue({ queue: 'waiting' })).id as string
   await onDatabase.stop()

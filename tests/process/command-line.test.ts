@@ -118,7 +118,7 @@ describe('what it refuses', () => {
     const ended = await curfew(['serve', '--port', port, '--data', temporaryDirectory()])
     other.close()
     expect(ended).toMatchObject({ code: 1, stdout: '' })
-    expect(ended.stderr).toMatch(/port is taken.*--port/)
+    expect(ended.stderr).toMatch(/port is in use.*--port/)
   })
 
   test('a second server on the same data, also when it comes by a link', async () => {

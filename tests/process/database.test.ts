@@ -181,7 +181,7 @@ describe('curfew migrate', () => {
       stdout: MIGRATIONS.map(({ name }) => `${url}: applied ${name}\n`).join(''),
       stderr: '',
     })
-    expect(await migrate('--contract')).toMatchObject({ code: 0, stdout: `${url}: nothing to do: it is up to date\n` })
+    expect(await migrate('--contract')).toMatchObject({ code: 0, stdout: `${url}: up to date, nothing to do\n` })
     // An older server can serve beside what only adds, but has no business migrating it.
     await ask(`INSERT INTO ${schema}.schema_migrations VALUES (99, '0099-later', 'expand')`)
     const refused = await migrate()
@@ -205,7 +205,7 @@ describe('an import', () => {
     const file = await anExport((text) => text.split('\n').slice(0, -2).join('\n') + '\n')
     const ended = await curfew(['import', file, '--database', url])
     expect(ended.code).toBe(1)
-    expect(ended.stderr).toContain('Nothing of it remains')
+    expect(ended.stderr).toContain('Nothing was imported')
     const server = await serve(url)
     expect((await server.get('/ojs/v1/jobs')).body.pagination.total).toBe(0)
     await server.stop()
@@ -221,7 +221,7 @@ describe('an import', () => {
     ]) {
       const ended = await curfew([...args, '--database', url])
       expect(ended).toMatchObject({ code: 1, stdout: '' })
-      expect(ended.stderr).toMatch(/A server gave a sign of life on .* s ago\. Stop every server first/)
+      expect(ended.stderr).toMatch(/A server was active on .* s ago\. Stop every server first/)
     }
     await server.stop()
   })

@@ -101,7 +101,7 @@ test('what is wrong is said in one line, with the right code', async () => {
   expect(await journey('start', 'nothing')).toMatchObject({ code: 1, stderr: expect.stringContaining('(not_found)') })
   expect(await journey('start', 'leave', '--input', '{')).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('--input is no JSON'),
+    stderr: expect.stringContaining('--input is not valid JSON'),
   })
   expect(await journey('submit', 'x', 'y')).toMatchObject({
     code: 2,
@@ -110,7 +110,9 @@ test('what is wrong is said in one line, with the right code', async () => {
   expect(await journey('strat', 'leave')).toMatchObject({ code: 2, stderr: expect.stringContaining('"journey strat"') })
   expect(await journey('status', 'x', '--url', 'http://127.0.0.1:1')).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^curfew: No server answers at http:\/\/127\.0\.0\.1:1 \(.+\)\.\n$/),
+    stderr: expect.stringMatching(
+      /^curfew: No server answers at http:\/\/127\.0\.0\.1:1 \(.+\)\. Start it, or name another with --url\.\n$/,
+    ),
   })
   const help = await journey('--help')
   for (const word of ['simulate', 'start', 'status', 'result', 'submit', 'cancel', 'list', 'Exit codes'])

@@ -141,7 +141,7 @@ describe('export and import', () => {
     const ended = await curfew(['export', file, '--data', data])
     expect(ended).toMatchObject({
       code: 1,
-      stderr: `curfew: ${file} is there already. Choose another name, or remove it.\n`,
+      stderr: `curfew: ${file} already exists. Choose another name, or remove it.\n`,
     })
   })
 
@@ -177,9 +177,9 @@ describe('export and import', () => {
     [
       'cut at a line',
       (all) => all.slice(0, 5).join('\n') + '\n',
-      /line 6: the last line is missing, so the file was cut\./,
+      /line 6: the end record is missing: the file is incomplete\./,
     ],
-    ['cut within a line', (all) => all.join('\n').slice(0, -9), /line 10: it is no JSON\./],
+    ['cut within a line', (all) => all.join('\n').slice(0, -9), /line 10: not valid JSON\./],
     [
       'with a bad line',
       (all) => all.map((line, n) => (n === 3 ? '{"job":{}}' : line)).join('\n'),
@@ -193,7 +193,7 @@ describe('export and import', () => {
     const ended = await curfew(['import', bad, '--data', to])
     expect(ended).toMatchObject({ code: 1, stdout: '' })
     expect(ended.stderr).toMatch(message)
-    expect(ended.stderr).toMatch(/Nothing of it remains: \S+ is empty\.\n$/)
+    expect(ended.stderr).toMatch(/Nothing was imported: \S+ is empty\.\n$/)
     await isEmpty(to)
     expect(await curfew(['import', file, '--data', to])).toMatchObject({ code: 0 })
   })
@@ -210,7 +210,9 @@ describe('export and import', () => {
     writeFileSync(bad, [...all, ...events, end].join('\n'))
     const to = temporaryDirectory()
     const ended = await curfew(['import', bad, '--data', to])
-    expect(ended.stderr).toMatch(/line 2510: there should be 8 records before it, not 2508\. Nothing of it remains/)
+    expect(ended.stderr).toMatch(
+      /line 2510: the end record counts 8 records, but the file has 2508\. Nothing was imported/,
+    )
     await isEmpty(to)
   })
 
@@ -251,7 +253,7 @@ describe('export and import', () => {
     await until('the target is open', () => existsSync(join(to, 'curfew.db-wal')))
     importing.signal('SIGINT')
     expect(await importing.exited).toMatchObject({ code: 130 })
-    expect(importing.output.stderr).toMatch(/^curfew: Stopped\. Nothing of it remains: \S+ is empty\.\n$/)
+    expect(importing.output.stderr).toMatch(/^curfew: Stopped\. Nothing was imported: \S+ is empty\.\n$/)
     await isEmpty(to)
   })
 })

@@ -58,7 +58,7 @@ test('a definition goes to the server with the documents it names, and is in for
     code: 0,
     out: `${file}: Journey caller 1.0.0 deployed; a run may take 86400 s\n`,
   })
-  expect((await deploy(file)).out).toContain('was there already, and is in force')
+  expect((await deploy(file)).out).toContain('already deployed; now in force')
   const { body } = await server.get('/api/v1/definitions/caller', { authorization: 'Bearer secret' })
   expect(body['definition']).toMatchObject({ spec: { apis: { users: { openApi: { paths: { '/me': {} } } } } } })
 })
@@ -85,6 +85,6 @@ test('files that a definition names are also looked for below --root', async () 
   const file = write('caller.yaml', calling('1.0.0').replace('./users.yaml', 'apis/users.yaml'))
   const { code, out } = await deploy(file)
   expect(code).toBe(1)
-  expect(out).toContain(`There is no file ${join(folder, 'apis', 'users.yaml')}. --root DIR names another folder.`)
+  expect(out).toContain(`No such file: ${join(folder, 'apis', 'users.yaml')}. --root DIR names another folder.`)
   expect((await deploy(file, '--root', join(folder, 'shared'))).code).toBe(0)
 })

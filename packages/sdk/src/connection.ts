@@ -3,7 +3,7 @@
  *
  * A try ends by its answer, by its timeout or by the caller's signal. Only calls that may be repeated are repeated: after
  * no answer, and after 429, 502, 503 and 504 unless the answer says `retryable: false`; never after any other refusal. In
- * between they wait, longer each time and by chance, at least as long as Retry-After says. What the server can do is asked once, when somebody first needs it.
+ * between they wait, longer each time and by chance, at least as long as Retry-After says. The server's manifest is read once, on first use.
  */
 import { formatDuration, instant, uuidV7, type Host, type Random } from '@curfew/core'
 import { toMillis, type Duration } from './durations.ts'
@@ -83,7 +83,7 @@ const OJS_MEDIA = 'application/openjobspec+json'
 const JSON_MEDIA = 'application/json'
 const DEFAULT_TIMEOUT_MS = 30_000
 const DEFAULT_RETRIES = 5
-/** A server that wants to be left alone for longer than this is told to the caller. */
+/** A Retry-After longer than this is passed to the caller as an error. */
 const LONGEST_RETRY_AFTER_MS = 30_000
 
 /** A server that does not tell what it can do, can do nothing of ours. */
@@ -111,7 +111,7 @@ export class Connection {
     this.#transport = transportFor(options, this.host)
   }
 
-  /** The answer's JSON. Throws a RequestError when the server refused, a NetworkError when nobody answered. */
+  /** The answer's JSON. Throws a RequestError when the server refused, a NetworkError when there was no answer. */
   async call<T>(call: Call): Promise<T> {
     const answer = await this.send(call)
     if (!isFine(answer.status)) throw this.refusal(answer)
@@ -135,7 +135,7 @@ export class Connection {
       } catch (error) {
         if (isLast || !(error instanceof NetworkError)) throw error
         this.log.debug({ path: call.path, tries, err: error.message }, 'no answer; trying again')
-        // The server had closed the connection, as servers do with idle ones; a new one is no burden to it.
+        // The server had closed the connection, as servers do with idle ones; opening a new one is cheap.
         if (error.cause instanceof StaleConnectionError) continue
       }
       // On top of what the server asked for, so that not all come back in the same instant.
@@ -178,7 +178,8 @@ export class Connection {
   read<T>({ body, status }: TransportResponse): T {
     if (body === '') return undefined as T
     const value = typeof body === 'string' ? parsed(body) : undefined
-    if (value === undefined) throw new NetworkError(`The answer (${String(status)}) is no JSON: is this the server?`)
+    if (value === undefined)
+      throw new NetworkError(`The answer (${String(status)}) is not JSON. Is this a Curfew server?`)
     return value as T
   }
 
@@ -258,7 +259,7 @@ export class Connection {
         timer.cancel()
         signal?.removeEventListener('abort', stop)
       }
-      // A server in the same process may not look at its signal: nobody waits for it.
+      // A server in the same process may ignore the signal; its answer is dropped.
       const giveUp = (reason: Error): void => {
         finish()
         reject(reason)

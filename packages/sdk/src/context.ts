@@ -2,7 +2,7 @@
  * What a handler sees of its attempt. The same in line, in a thread and in a process: only `ports.call`, the way to the
  * worker, differs.
  *
- * A promise of a call may be left alone: when it fails nobody is told, but the process does not fall over it either.
+ * A promise of a call may be left alone: a failure then goes unnoticed, and does not end the process as an unhandled rejection.
  * Who needs to know awaits it.
  */
 import type { Host, Timer } from '@curfew/core'

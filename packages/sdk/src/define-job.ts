@@ -53,7 +53,7 @@ export function defineJob<
 >(type: string, options: JobOptions<In, Out> = {}): Job<Sent<In, Args>, Got<In, Args>, Returned<Out>, Result<Out>> {
   if (!TYPE.test(type) || type.length > 255) {
     throw new InputError(
-      `${JSON.stringify(type)} is no job type: write lower-case words joined by dots, as in 'video.transcode'.`,
+      `${JSON.stringify(type)} is not a valid job type: write lower-case words joined by dots, as in 'video.transcode'.`,
       { field: 'type' },
     )
   }

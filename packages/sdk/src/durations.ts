@@ -15,9 +15,12 @@ export function toMillis(duration: Duration, name: string): Millis {
   }
   const ms = typeof given === 'string' ? parseDuration(given) : fromObject(given)
   if (ms === null || ms > LONGEST_MS) {
-    throw new InputError(`${name} is no duration: ${shown(given)}. Write '30s', '1h30m', 'PT5M' or { ms: 250 }.`, {
-      field: name,
-    })
+    throw new InputError(
+      `${name} is not a valid duration: ${shown(given)}. Write '30s', '1h30m', 'PT5M' or { ms: 250 }.`,
+      {
+        field: name,
+      },
+    )
   }
   return ms
 }

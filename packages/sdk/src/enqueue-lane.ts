@@ -4,9 +4,9 @@
  *
  *   a lone call       goes at once, by itself; nothing waits for company
  *   the same turn     what is added before the turn of the event loop ends goes as one request, where the server takes many
- *   requests enough   while as many as allowed are under way, what comes gathers until one returns
+ *   requests enough   while as many as allowed are in flight, new calls gather until one returns
  *
- * Each caller has its own outcome: a refused neighbour harms nobody, and whoever gives up leaves the others alone. A
+ * Each caller has its own outcome: a refused job does not affect the others, and neither does a caller that gives up. A
  * request without an answer is repeated as it was. The ids make that safe: "exists already" about an id of our own means
  * that it was heard the first time.
  */
@@ -28,7 +28,7 @@ const MOST_SINGLE = 32
 interface Waiting {
   readonly job: WireJob
   readonly bytes: number
-  /** Made by this client: nobody else can have used it. */
+  /** Made by this client, so no other client can have used it. */
   readonly isOwnId: boolean
   readonly signal: AbortSignal | undefined
   /** The caller has its outcome, or is gone. */
@@ -44,11 +44,11 @@ export class EnqueueLane {
   /** From `#head` on, first come, first served; who has left is passed over. Long lines must not cost more per job. */
   #line: Waiting[] = []
   #head = 0
-  /** In the line, without those who have left it. */
+  /** Waiting, without the calls that were abandoned. */
   #waiting = 0
   #underWay = 0
   #flushes = false
-  /** Whether the server takes many at once; null until somebody needs to know. */
+  /** Whether the server takes many at once; null until first needed. */
   #shares: boolean | null = null
   #asking = false
 
@@ -225,7 +225,7 @@ export class EnqueueLane {
       return
     }
     throw isFine(answer.status)
-      ? new NetworkError('The answer tells nothing of the jobs: is this the server?')
+      ? new NetworkError('The answer does not list the jobs. Is this a Curfew server?')
       : this.#connection.refusal(answer)
   }
 
@@ -259,7 +259,7 @@ export class EnqueueLane {
         idempotent: true,
         signal,
       })
-      // An id the caller chose may have been somebody else's all along.
+      // An id the caller chose may belong to another job.
       if (isOwnId || isSame(job, found)) waiting.resolve(found)
       else waiting.reject(error)
     } catch (failure) {

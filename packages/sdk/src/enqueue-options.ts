@@ -155,7 +155,7 @@ export function momentsOf(options: {
 
 function moment(given: Date | string | null | undefined, name: string): string | null | undefined {
   if (!(given instanceof Date)) return given
-  if (Number.isNaN(given.getTime())) throw new InputError(`${name} is no date.`, { field: name })
+  if (Number.isNaN(given.getTime())) throw new InputError(`${name} is not a valid date.`, { field: name })
   return given.toISOString()
 }
 

@@ -15,7 +15,7 @@ import {
 import type { ErrorData } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
 
-/** Somebody has to store and read it. */
+/** Bounds what is stored and shown. */
 const MOST_CHARACTERS = 16_384
 
 export function errorData(thrown: unknown): ErrorData {

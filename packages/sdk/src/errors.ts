@@ -5,7 +5,7 @@
  *                ├ UnsupportedError  the server does not announce what it needs
  *                ├ RequestError      the server refused it; `code` and `status` are the server's ─┬ InvalidDefinitionError
  *                │                                                                              └ ApiFailedError
- *                ├ NetworkError      nobody answered
+ *                ├ NetworkError      no answer
  *                ├ JobFailedError    the job that was waited for ended without a result
  *                ├ WebhookError      a webhook's signature does not fit (webhook.ts)
  *                ├ WorkflowFailedError    the workflow that was waited for failed, or was cancelled
@@ -79,7 +79,7 @@ export class RequestError extends CurfewError {
   }
 }
 
-/** Nobody answered: refused, reset, or no answer in time. What was asked for may have happened. */
+/** No answer: connection refused or reset, or a timeout. The request may still have taken effect. */
 export class NetworkError extends CurfewError {
   constructor(message: string, cause?: unknown) {
     super('network', message, { cause })
@@ -193,7 +193,7 @@ export class DeadlineError extends StopError {
   }
 }
 
-/** Somebody cancelled the job; nobody waits for its result. */
+/** The job was cancelled; its result is discarded. */
 export class CancelledError extends StopError {
   constructor() {
     super('cancelled', 'The job was cancelled.')

@@ -1,5 +1,5 @@
 /**
- * Events as they happen, as long as somebody listens. A stream that breaks, ends or falls silent is opened again, after
+ * Events as they happen, while there is a listener. A stream that breaks, ends or falls silent is opened again, after
  * the last event that was heard; where the server cannot go back that far, or nothing was heard yet, a `system.gap` says
  * that something may be missing. Only a refusal, the end of the one job listened to, or the listener ends it.
  */
@@ -16,13 +16,13 @@ export interface EventFilter {
   readonly jobTypes?: readonly string[]
   /** Only this job; the events end with it. */
   readonly jobId?: string
-  /** The id of an event: what came after it is told first. */
+  /** The id of an event: events after it are delivered first. */
   readonly after?: string
   readonly signal?: AbortSignal
 }
 
 export interface CurfewEvent {
-  /** Null for what is told live and not kept: `job.state_changed`, heartbeats, `system.gap`. */
+  /** Null for events that are not stored: `job.state_changed`, heartbeats, `system.gap`. */
   readonly id: string | null
   readonly type: string
   readonly time: string | null
@@ -141,7 +141,7 @@ class Ear {
             giveUp('The stream of events fell silent.')
           })
           const stop = (): void => {
-            giveUp('Nobody listens any more.')
+            giveUp('The last listener left.')
           }
           const finish = (): void => {
             timer.cancel()

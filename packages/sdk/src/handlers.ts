@@ -77,7 +77,7 @@ export function makeHandler(
   }
 }
 
-/** Whatever is no wall: a total that does not belong here is among it, and is refused later with its reason. */
+/** The limits among the options. A total that does not belong here is among them, and is refused later with its reason. */
 function limitsIn(options: HandlerOptions): AttemptLimits {
   const { isolation: _i, heartbeat: _h, module: _m, exportName: _e, memory: _y, ...limits } = options
   return limits

@@ -1,4 +1,4 @@
-/** Expressions in a definition: text with the name of the engine that reads it, there is no default one. */
+/** Expressions in a definition: text with the name of its engine. No engine is the default. */
 
 /** Made by `jsonata`; goes onto the wire as `{lang, expr}`. */
 export class ExpressionText {

@@ -123,7 +123,7 @@ export interface SubjourneyOptions<Next extends string> extends To<Next> {
 }
 
 export const state = {
-  /** Calls somebody over HTTP. Whatever comes of it is stored at `resultVar`, and `next` is taken. */
+  /** Makes an HTTP call. Its outcome, failures included, is stored at `resultVar`, and `next` is taken. */
   httpCall<const Next extends string>(options: HttpCallOptions<Next>): JourneyState<Next> {
     const { next, timeout, body, errorMapping, ...rest } = options
     const mapping = errorMapping === undefined ? undefined : { when: 'nonOk', ...placed(errorMapping) }
@@ -164,7 +164,7 @@ export const state = {
     return said({ type: 'transform', transform: placed(rest), next })
   },
 
-  /** Open until somebody submits it. */
+  /** Open until it is submitted. */
   wait<const Next extends string>(options: StepOptions<Next>): JourneyState<Next> {
     return said({ type: 'wait', wait: { channel: 'manual', ...step(options) }, next: options.next })
   },

@@ -16,7 +16,7 @@ import { expressionOnWire, type ExpressionText } from './journey-expression.ts'
 import { said, wholeSeconds, type Graph, type JourneySchema, type States, type Wire } from './journey-states.ts'
 import { jsonText } from './plain-json.ts'
 
-/** A definition as plain JSON, whoever wrote it. */
+/** A definition as plain JSON, from any source. */
 export interface DefinitionJson {
   readonly apiVersion: string
   readonly kind: string

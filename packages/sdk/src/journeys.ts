@@ -116,7 +116,7 @@ export class Journeys {
   // ---- Runs ----
 
   /**
-   * Begins a run. What comes back is running still, or over already when the definition starts synchronously. With
+   * Starts a run. The run that is returned is still running, or over if the definition starts synchronously. With
    * `idempotencyKey` or `id` it is repeated when no answer comes; without them it is not: the run may have begun.
    */
   start<In, Out>(
@@ -174,7 +174,7 @@ export class Journeys {
     })
   }
 
-  /** Starts a run and gives its output. A journey that waits for somebody is waited for too. */
+  /** Starts a run and returns its output. Also waits for a journey that waits for input. */
   async run<In, Out>(
     journey: JourneyRef<In, Out> | string,
     ...[input, options = {}]: StartArguments<NoInfer<In>>

@@ -3,7 +3,7 @@
  * same way wherever the handler runs, so that nothing is lost silently and nothing changes after it was handed over.
  *
  * As in JSON.stringify a Date becomes text, `undefined` in an object is left out and in a list becomes null. Unlike
- * there, what would vanish or become `{}` without a word (functions, symbols, Maps, Sets) is refused.
+ * there, what would silently vanish or become `{}` (functions, symbols, Maps, Sets) is refused.
  */
 
 /** The text; undefined for undefined. Throws a TypeError that says what does not fit, and where. */
@@ -17,7 +17,7 @@ export function jsonText(value: unknown, what: string): string | undefined {
   }
 }
 
-/** A copy that is JSON, and nobody else's. */
+/** A deep copy that is plain JSON. */
 export function jsonCopy(value: unknown, what: string): unknown {
   const text = jsonText(value, what)
   return text === undefined ? undefined : (JSON.parse(text) as unknown)

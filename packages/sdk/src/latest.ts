@@ -34,7 +34,7 @@ export class LatestWins<T> {
     return promise
   }
 
-  /** Until nothing is under way any more; whether it arrived is told to those who put it. */
+  /** Resolves when nothing is in flight. Whether a value arrived is reported to the caller that put it. */
   async flush(): Promise<void> {
     while (this.#sending !== null) await this.#sending.catch(() => {})
   }

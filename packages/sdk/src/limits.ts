@@ -50,8 +50,7 @@ export function limitsOnWire(limits: Limits): Record<string, number | string> {
     const given = limits[name]
     if (given === undefined) continue
     const ms = toMillis(given, name)
-    if (ms === 0 && !MAY_BE_ZERO.includes(name))
-      throw new InputError(`${name} must be more than nothing.`, { field: name })
+    if (ms === 0 && !MAY_BE_ZERO.includes(name)) throw new InputError(`${name} must be longer than 0.`, { field: name })
     wire[WIRE_NAMES[name]] = ms
   }
   const mode: unknown = limits.onTimeout

@@ -21,7 +21,7 @@ export interface Signalled {
 /** As many as a server gives at once. */
 const PAGE = 200
 
-/** Whoever carries a call to the server. */
+/** Sends a call to the server. */
 export interface Caller {
   call<T>(call: Call): Promise<T>
 }
@@ -135,7 +135,7 @@ export class DeadLetters {
     return (await get<{ job: JobView }>(this.#caller, `/ojs/v1/dead-letter/${part(id)}`, options)).job
   }
 
-  /** A second life: attempts and clocks begin anew. */
+  /** Retries the job: attempts and clocks start again. */
   async retry(id: string, { signal }: Signalled = {}): Promise<JobView> {
     const path = `/ojs/v1/dead-letter/${part(id)}/retry`
     return (await this.#caller.call<{ job: JobView }>({ method: 'POST', path, idempotent: false, signal })).job
@@ -190,7 +190,7 @@ export class Workers {
     return this.#direct(id, 'resume', options)
   }
 
-  /** It finishes what it has and exits. There is no way back. */
+  /** The worker finishes its jobs and exits. This cannot be undone. */
   terminate(id: string, options: Signalled = {}): Promise<DirectiveView> {
     return this.#direct(id, 'terminate', options)
   }

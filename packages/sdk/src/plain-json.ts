@@ -1,6 +1,6 @@
 /**
- * What may travel: JSON, and nothing that JSON would change on the way without a word. NaN would arrive as null, a Date
- * as a text, a Map as {}. A property that is undefined may be left out: whoever reads it finds the same.
+ * What may travel: JSON, and nothing that JSON would change silently. NaN would arrive as null, a Date
+ * as a text, a Map as {}. A property that is undefined may be left out: readers see no difference.
  */
 import { InputError } from './errors.ts'
 

@@ -3,7 +3,7 @@ import type { ErrorCode } from '@curfew/core'
 import { RequestError } from './errors.ts'
 import type { TransportResponse } from './transport.ts'
 
-/** Worth another try, if the call may be repeated: too many, or nobody fit to answer right now. */
+/** Worth another try, if the call may be repeated: too many requests, or the server is unavailable. */
 const PASSING = new Set([429, 502, 503, 504])
 
 /** Whatever is not, is a refusal: redirects too. */

@@ -31,11 +31,11 @@ export type Report =
   | { readonly kind: 'ack'; readonly hold: Hold; readonly result: unknown }
   | { readonly kind: 'nack'; readonly hold: Hold; readonly error: WireError; readonly requeue: boolean }
 
-/** An attempt that nobody waits for any more: its handler did not stop in time and cannot be stopped. */
+/** An abandoned attempt: its handler did not stop in time and cannot be killed. */
 export type AnyEnding = Ending | { readonly kind: 'abandoned' }
 
 /**
- * Null: the job is over, or somebody else's, and nobody wants to hear of it from here. `bufferedMs`: how long it waited in the
+ * Null: the job is over or belongs to another attempt, so there is nothing to report. `bufferedMs`: how long it waited in the
  * worker before its handler began.
  */
 export function reportOf(

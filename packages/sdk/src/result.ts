@@ -142,7 +142,7 @@ class Watch<T> {
     if (isFine(answer.status)) return this.#ending.readAsked(this.#connection.read(answer))
     if (isPassing(answer.status)) throw new NetworkError('The server is in trouble.', this.#connection.refusal(answer))
     if (answer.status !== 404) throw this.#connection.refusal(answer)
-    // It is not there, or there is no such question: a plain look tells.
+    // The job is gone, or the server does not know this call: a plain read tells which.
     const seen = await this.#look()
     this.#holds = false
     return seen

@@ -9,7 +9,7 @@ export interface Asked {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The body parsed; undefined when there was none, or it is no JSON. */
+  /** The body parsed; undefined when there was none, or it is not JSON. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   readonly body: any
   readonly signal: AbortSignal

@@ -1,5 +1,5 @@
 /**
- * The other end of a webhook: whether a request really comes from the server, and is no old one sent again. Signatures
+ * The other end of a webhook: verifies that a request comes from the server and is not a replay. Signatures
  * are those of Standard Webhooks (standardwebhooks.com), so any of its libraries does as well.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
@@ -27,7 +27,7 @@ export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly
 
 export interface WebhookEvent extends CurfewEvent {
   readonly id: string
-  /** The same for every attempt of one delivery: an event that was seen before can be told by it. */
+  /** The same for every attempt of one delivery: use it to detect an event that was seen before. */
   readonly deliveryId: string
 }
 

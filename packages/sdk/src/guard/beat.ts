@@ -55,7 +55,7 @@ export function sendBeat(
 /** How long the last words of a process may take, each. */
 const LAST_CALL_MS = 1_500
 
-/** Tried once: there is no time for more. */
+/** Tried once: no time is left for a second try. */
 export async function sendLast(connection: Connection, { path, body }: LastCall): Promise<void> {
   await connection.call({ method: 'POST', path, body, idempotent: false, timeoutMs: LAST_CALL_MS })
 }

@@ -40,11 +40,11 @@ export function deathOf(kind: IsolateKind, gone: Gone, crash: ErrorData | null):
       if (gone.signal === 'SIGKILL')
         return isolateError(
           'isolate_killed',
-          `The handler's ${place} was killed from outside (SIGKILL): by somebody, or by a system short of memory.`,
+          `The handler's ${place} was killed from outside (SIGKILL), by an operator or by a system short of memory.`,
         )
       return isolateError(
         'isolate_crashed',
-        `The handler's ${place} was ended by ${gone.signal}: a native module, or somebody outside.`,
+        `The handler's ${place} was ended by ${gone.signal}, from a native module or from outside.`,
       )
     case 'switch':
     case 'stuck':

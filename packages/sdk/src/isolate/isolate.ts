@@ -21,7 +21,7 @@ export function sameKind(a: IsolateKind, b: IsolateKind): boolean {
 export type Gone =
   | { readonly how: 'exit'; readonly code: number | null }
   | { readonly how: 'signal'; readonly signal: NodeJS.Signals }
-  /** An error that nobody caught ended it, or it could not even be started. */
+  /** An uncaught error ended it, or it could not be started. */
   | { readonly how: 'error'; readonly error: ErrorData }
   | { readonly how: 'unstarted'; readonly error: ErrorData }
   /** Its own dead man's switch. */
@@ -31,7 +31,7 @@ export type Gone =
 
 export interface Isolate {
   send(message: ToIsolate): void
-  /** Instants at which it ends by itself even if nobody tells it to; null while nothing runs in it. */
+  /** Instants at which it ends by itself without a message from the worker; null while nothing runs in it. */
   guard(until: { readonly hardAt: number; readonly leaseAt: number } | null): void
   /** Where its handler is right now. Null when that cannot be seen; may never answer. */
   stack(): Promise<readonly string[] | null>

@@ -108,7 +108,7 @@ export class Isolates {
     })
   }
 
-  /** An answer that comes too late is nobody's. */
+  /** An answer that arrives too late is dropped. */
   reply(key: string, id: number, answer: Answer): void {
     this.#runs.get(key)?.isolate.send({ t: 'reply', key, id, answer })
   }
@@ -130,7 +130,7 @@ export class Isolates {
     }
   }
 
-  /** The worker's lease lasts until then: processes end by themselves when it is over and nobody has renewed it. */
+  /** The worker's lease lasts until then: processes end by themselves when it ends without a renewal. */
   renew(until: number): void {
     this.#leaseAt = until
     for (const held of this.#held) if (held.state === 'busy') this.#guard(held)

@@ -52,7 +52,7 @@ export class ProcessIsolate implements Isolate {
     this.#read(FD.fromWatcher, (line) => {
       this.#hearWatcher(JSON.parse(line) as FromWatcher)
     })
-    // That it is gone is told by its exit.
+    // Its exit event reports that it is gone.
     for (const fd of Object.values(FD)) this.#pipe(fd)?.on('error', () => {})
   }
 
@@ -123,7 +123,7 @@ export class ProcessIsolate implements Isolate {
     try {
       process.kill(-pid, signal)
     } catch {
-      this.#child.kill(signal) // nobody left; or a system without process groups
+      this.#child.kill(signal) // the group is empty, or the system has no process groups
     }
   }
 

@@ -21,7 +21,7 @@ export type Stop =
   | { readonly why: 'shutdown' }
   | { readonly why: 'lost'; readonly message?: string }
 
-/** What the handler is told of its job. */
+/** What the handler learns about its job. */
 export interface AttemptFacts {
   readonly jobId: string
   readonly type: string

@@ -68,7 +68,7 @@ export class Run {
     return this.task.serverEndsAt - this.killAt < SAFE_LEAD_MS
   }
 
-  /** There is no isolate for it yet. */
+  /** It has no isolate yet. */
   wait(): void {
     this.#arm([[Math.min(this.task.facts.softAt, this.killAt), 'onSpent']])
   }

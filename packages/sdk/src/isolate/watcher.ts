@@ -44,7 +44,7 @@ function send(message: FromWatcher): void {
   try {
     writeSync(FD.fromWatcher, `${JSON.stringify(message)}\n`)
   } catch {
-    // Nobody listens any more.
+    // The worker closed its end.
   }
 }
 

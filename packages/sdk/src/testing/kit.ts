@@ -233,7 +233,7 @@ export class TestKit {
   async settle(): Promise<void> {
     for (let before = -1; before !== this.#calls;) {
       before = this.#calls
-      // Whatever the kit does itself is done within one turn of the loop; a second one shows whether it called anybody.
+      // Whatever the kit does itself is done within one turn of the loop; a second turn shows whether it made a call.
       for (let turns = 0; turns < 2; turns += 1) await turnOfTheLoop()
     }
   }
@@ -262,7 +262,7 @@ export class TestKit {
     let stepMs = 1
     let stuckMs = 0
     for (let open = await this.#open(); open.length > 0; open = await this.#open()) {
-      // Nobody takes them, and nothing will end them.
+      // No worker takes them, and no deadline will end them.
       stuckMs = open.every(isIdle) ? stuckMs + stepMs : 0
       if (stuckMs > STUCK_MS || this.#clock.now() > giveUpAt) {
         const told = open.slice(0, 5).map(({ id, type, state }) => `${type} ${id} is ${state}`)
@@ -310,7 +310,8 @@ export class TestKit {
   /** Sets a wall clock forward, or back (`'-90s'`): the server's, or a worker's. No deadline may move. */
   skewClock(by: string, worker?: Worker): void {
     const ms = parseDuration(by.replace(/^-/, ''))
-    if (ms === null) throw new InputError(`${by} is no duration.`, { field: 'by' })
+    if (ms === null)
+      throw new InputError(`${by} is not a valid duration. Write '30s', '-90s' or '1h30m'.`, { field: 'by' })
     const signed = by.startsWith('-') ? 0 - ms : ms
     if (worker === undefined) this.#clock.stepWall(signed)
     else this.#partyOf(worker).skew(signed)

@@ -6,7 +6,7 @@ import { SettingsError, type Settings } from '../settings.ts'
 import { adviceFor, isDamage, openingError, refuseEmpty } from '../store/sqlite/connection.ts'
 import { Database, type Connection } from '../store/sqlite/driver.ts'
 
-/** So many problems are printed: what is damaged once is often damaged a thousand times. */
+/** At most this many problems are printed: a damaged file often has thousands. */
 const MAX_PROBLEMS = 20
 
 export interface Checked {
@@ -37,8 +37,8 @@ function fileOf(settings: Settings): string {
   if (place.kind === 'file') return place.file
   throw new SettingsError(
     place.kind === 'memory'
-      ? 'What is only in memory cannot be checked. Name a data file: curfew check FILE.'
-      : 'curfew check reads data files of SQLite. PostgreSQL is checked with pg_amcheck.',
+      ? 'Data in memory cannot be checked. Name a data file: curfew check FILE.'
+      : 'curfew check reads SQLite data files. Check PostgreSQL with pg_amcheck.',
   )
 }
 

@@ -167,9 +167,9 @@ describe('a file that is not right is refused by its line:', () => {
     lines.map((line, index) => (index === n - 1 ? change(line) : line) + '\n').join('')
 
   const cases: readonly [string, () => string | Uint8Array, string][] = [
-    ['nothing', () => '', 'line 1: there is nothing'],
-    ['something else', () => 'hello\n', 'line 1: it is no JSON'],
-    ['JSON of something else', () => '{"a":1}\n', 'line 1: this is no export of Curfew'],
+    ['nothing', () => '', 'line 1: the file is empty'],
+    ['something else', () => 'hello\n', 'line 1: not valid JSON'],
+    ['JSON of something else', () => '{"a":1}\n', 'line 1: not an export of Curfew'],
     [
       'a newer format',
       () => changed(1, (line) => line.replace('"format":2', '"format":3')),
@@ -180,25 +180,25 @@ describe('a file that is not right is refused by its line:', () => {
       () => changed(1, (line) => line.replace(/,"counts".*/, '}')),
       'line 1: counts must be an object',
     ],
-    ['a line that is no JSON', () => changed(3, (line) => line.slice(0, -9)), 'line 3: it is no JSON'],
-    ['an empty line', () => changed(3, () => ''), 'line 3: it is no JSON'],
+    ['a line that is not JSON', () => changed(3, (line) => line.slice(0, -9)), 'line 3: not valid JSON'],
+    ['an empty line', () => changed(3, () => ''), 'line 3: not valid JSON'],
     [
-      'a line that is no UTF-8',
+      'a line that is not UTF-8',
       () =>
         Buffer.from(
           changed(3, (line) => line.replace('tombstone', 'tomb\xffstone')),
           'latin1',
         ),
-      'line 3: it is no UTF-8',
+      'line 3: not valid UTF-8',
     ],
-    ['a line that is no record', () => changed(3, () => '[]'), 'line 3: it is no object'],
-    ['two records in a line', () => changed(3, () => '{"job":{},"event":{}}'), 'line 3: a record has one key'],
+    ['a line that is not a record', () => changed(3, () => '[]'), 'line 3: a record must be a JSON object'],
     [
-      'a kind it does not know',
-      () => changed(3, () => '{"cron":{}}'),
-      'line 3: there are no records of the kind "cron"',
+      'two records in a line',
+      () => changed(3, () => '{"job":{},"event":{}}'),
+      'line 3: a record must have exactly one key',
     ],
-    ['a kind with an inherited name', () => changed(3, () => '{"toString":{}}'), 'no records of the kind "toString"'],
+    ['a kind it does not know', () => changed(3, () => '{"cron":{}}'), 'line 3: unknown kind of record "cron"'],
+    ['a kind with an inherited name', () => changed(3, () => '{"toString":{}}'), 'unknown kind of record "toString"'],
     [
       'a missing field',
       () => changed(2, (line) => line.replace('"seq":1,', '')),
@@ -207,7 +207,7 @@ describe('a file that is not right is refused by its line:', () => {
     [
       'an unknown field',
       () => changed(2, (line) => line.replace('"seq":1,', '"seq":1,"colour":1,')),
-      'line 2: job has a field "colour", which is not known here',
+      'line 2: job has an unknown field "colour"',
     ],
     [
       'a wrong value deep inside',
@@ -222,17 +222,17 @@ describe('a file that is not right is refused by its line:', () => {
     [
       'events out of order',
       () => changed(5, (line) => line.replace('"sequence":2', '"sequence":1')),
-      'line 5: event 1 is out of its order',
+      'line 5: event 1 is out of order',
     ],
     ['the same job twice', () => changed(3, () => lines[1] ?? ''), 'lines 2 to 7: '],
     ['a file that was cut at a line', () => lines.slice(0, 4).join('\n') + '\n', 'line 5: the last line is missing'],
-    ['a file that was cut within a line', () => lines.join('\n').slice(0, -4), 'line 7: it is no JSON'],
+    ['a file that was cut within a line', () => lines.join('\n').slice(0, -4), 'line 7: not valid JSON'],
     [
       'a missing record',
       () => lines.filter((_, index) => index !== 2).join('\n'),
-      'line 6: there should be 5 records before it, not 4',
+      'line 6: the end record counts 5 records, but the file has 4',
     ],
-    ['something after the end', () => [...lines, lines[1]].join('\n'), 'line 8: it stands after the last line'],
+    ['something after the end', () => [...lines, lines[1]].join('\n'), 'line 8: there is a line after the end record'],
   ]
 
   test.each(cases)('%s', async (_, text, message) => {
@@ -248,7 +248,7 @@ describe('a store that servers share', () => {
 
   test('is not touched while a server gives signs of life, by the clock of the database', async () => {
     await expect(refuseServed(shared(at(0), at(4_999)), 'the database')).rejects.toThrow(
-      'A server gave a sign of life on the database 5.0 s ago. Stop every server first, and try again after 5 s',
+      'A server was active on the database 5.0 s ago. Stop every server first, and try again after 5 s',
     )
     await expect(refuseServed(shared(at(9), at(0)), 'the database')).rejects.toThrow('0.0 s ago')
   })
@@ -274,7 +274,7 @@ describe('progress', () => {
     return written
   }
 
-  test('is a line every few seconds where nobody watches', () => {
+  test('is a line every few seconds where the output is not a terminal', () => {
     expect(shown({}, 2_500)).toEqual([
       'exported 2 000 of 4 000 records, 50 %, 5.0 s\n',
       'exported 4 000 of 4 000 records, 100 %, 10.0 s\n',

@@ -32,7 +32,7 @@ export interface ExportOptions {
 
 export async function runExport({ settings, file, force, version }: ExportOptions): Promise<void> {
   if (file === '-' && process.stdout.isTTY) throw new SettingsError('Name a file, or redirect the output.')
-  if (file !== '-' && existsSync(file)) throw new Error(`${file} is there already. Choose another name, or remove it.`)
+  if (file !== '-' && existsSync(file)) throw new Error(`${file} already exists. Choose another name, or remove it.`)
   const from = nameOf(placeOf(settings))
   const { signal, release } = interruptible()
   const store = await openStore(settings, { mustExist: true })
@@ -53,12 +53,14 @@ export async function runExport({ settings, file, force, version }: ExportOption
         progress.advance(lines.length)
       }
       if (!force && store.shared && (await store.life()).aliveAt !== aliveAt)
-        throw new Error(`A server was started on ${from} meanwhile, so this is no copy of one moment. Stop it first.`)
+        throw new Error(
+          `A server was started on ${from} during the export, so the export is not a consistent copy. Stop the server and export again.`,
+        )
       await sink.end()
     } catch (error) {
       await sink.abandon()
       throw error instanceof Stopped
-        ? new Stopped(`Stopped. ${file === '-' ? 'The output is cut.' : `${file} was not written.`}`)
+        ? new Stopped(`Stopped. ${file === '-' ? 'The output is incomplete.' : `${file} was not written.`}`)
         : error
     } finally {
       progress.clear()
@@ -79,7 +81,7 @@ export async function refuseServed(store: Store, name: string, orElse = ''): Pro
   const age = store.clock.now() - aliveAt
   if (age >= ALIVE_WITHIN_MS) return
   throw new Error(
-    `A server gave a sign of life on ${name} ${(Math.max(0, age) / 1000).toFixed(1)} s ago. Stop every server first, ` +
+    `A server was active on ${name} ${(Math.max(0, age) / 1000).toFixed(1)} s ago. Stop every server first, ` +
       `and try again after ${String(ALIVE_WITHIN_MS / 1000)} s${orElse}.`,
   )
 }
@@ -193,7 +195,7 @@ interface Sink {
 
 async function fileSink(file: string): Promise<Sink> {
   const unfinished = `${file}.unfinished`
-  // The jobs of everybody: for nobody else to read.
+  // The file holds the jobs of all users: only its owner may read it.
   const handle = await open(unfinished, 'w', 0o600)
   return {
     ...gathering(async (text) => {
@@ -219,7 +221,7 @@ function stdoutSink(): Sink {
         new Promise((resolve, reject) => {
           process.stdout.write(text, (error) => {
             if (error === null || error === undefined) resolve()
-            else reject(new Error('Nobody reads the output any more.', { cause: error }))
+            else reject(new Error('The reader of the output closed it.', { cause: error }))
           })
         }),
     ),

@@ -62,7 +62,7 @@ export async function runImport({ settings, file }: ImportOptions): Promise<void
 
 export async function headerOf(lines: AsyncGenerator<NumberedLine>): Promise<Header> {
   const first = await lines.next()
-  if (first.done === true) throw new BadLine(1, 'there is nothing')
+  if (first.done === true) throw new BadLine(1, 'the file is empty')
   return numbered(1, () => readHeader(first.value.text))
 }
 
@@ -115,19 +115,19 @@ export async function fill(
   for await (const { number, text } of lines) {
     signal.throwIfAborted()
     last = number
-    if (ended) throw new BadLine(number, 'it stands after the last line')
+    if (ended) throw new BadLine(number, 'there is a line after the end record')
     const line = numbered(number, () => readLine(text))
     if ('end' in line) {
       if (line.end.records !== records)
         throw new BadLine(
           number,
-          `there should be ${String(line.end.records)} records before it, not ${String(records)}`,
+          `the end record counts ${String(line.end.records)} records, but the file has ${String(records)}`,
         )
       ended = true
       continue
     }
     if (line.sequence !== null) {
-      if (line.sequence <= sequence) throw new BadLine(number, `event ${String(line.sequence)} is out of its order`)
+      if (line.sequence <= sequence) throw new BadLine(number, `event ${String(line.sequence)} is out of order`)
       sequence = line.sequence
     }
     line.addTo(batch)
@@ -137,7 +137,7 @@ export async function fill(
     if (gathered >= BATCH_RECORDS || characters >= BATCH_CHARACTERS) await write(true)
   }
   signal.throwIfAborted()
-  if (!ended) throw new BadLine(last + 1, 'the last line is missing, so the file was cut')
+  if (!ended) throw new BadLine(last + 1, 'the end record is missing: the file is incomplete')
   await write(false)
   return records
 }
@@ -146,7 +146,7 @@ export async function fill(
 async function undo(store: Store, name: string, cause: unknown): Promise<never> {
   const why = cause instanceof Error ? cause.message : String(cause)
   const reason = /[.!?]$/.test(why) ? why : `${why}.`
-  let left = `Nothing of it remains: ${name} is empty.`
+  let left = `Nothing was imported: ${name} is empty.`
   try {
     await store.reset()
   } catch (error) {

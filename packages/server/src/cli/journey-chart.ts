@@ -78,8 +78,8 @@ function endOf(plan: JourneyPlan, ink: Ink): string[] {
   const lines = {
     Success: ink.green(`It succeeds after ${at}, with ${readableDuration(plan.budgetMs - end.afterMs)} to spare.`),
     Fail: ink.yellow(`It fails after ${at} in ${end.path}${error}`),
-    Timeout: ink.red(`✂ Its time is up after ${at}, in ${end.path}${error}`),
-    Loop: ink.red(`It goes round and round at ${end.path} without time passing; only its deadline would end it.`),
+    Timeout: ink.red(`✂ It times out after ${at}, in ${end.path}${error}`),
+    Loop: ink.red(`It loops at ${end.path} without time passing; only its deadline would end it.`),
   }
   const told = [lines[end.kind]]
   if (neverStarts.length > 0) told.push(`Never starts: ${neverStarts.join(', ')}`)
@@ -89,7 +89,7 @@ function endOf(plan: JourneyPlan, ink: Ink): string[] {
         ? 'Without a deadline nothing would end it.'
         : `Without a deadline it would take ${readableDuration(wouldTakeMs)}.`,
     )
-  if (notOnTheWay.length > 0) told.push(ink.faint(`Not on this way: ${notOnTheWay.join(', ')}`))
+  if (notOnTheWay.length > 0) told.push(ink.faint(`Not reached: ${notOnTheWay.join(', ')}`))
   return told
 }
 

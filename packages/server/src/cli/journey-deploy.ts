@@ -27,7 +27,7 @@ export async function deploy(args: readonly string[], terminal: Terminal): Promi
     const answer = await server.ask('PUT', `/api/v1/definitions/${judged.definition.name}`, judged.source)
     if (answer.status !== 200 && answer.status !== 201) throw refusal(answer)
     const { kind, name, version, effectiveMaxDurationSec } = answer.body as DeployedView
-    const became = answer.status === 201 ? 'deployed' : 'was there already, and is in force'
+    const became = answer.status === 201 ? 'deployed' : 'already deployed; now in force'
     const words = `${file}: ${kind} ${name} ${version} ${became}; a run may take ${String(effectiveMaxDurationSec)} s`
     terminal.write(flags.has('json') ? JSON.stringify(answer.body) : words)
   }

@@ -20,7 +20,7 @@ export interface Judged {
   readonly warnings: readonly Located[]
 }
 
-/** `-` is what comes in on the standard input. */
+/** `-` is the standard input. */
 export async function judgeFile(file: string, limits: RunLimits, root?: string): Promise<Judged> {
   const text = readFileSync(file === '-' ? 0 : file, 'utf8')
   const expressions = openExpressions({ host: nodeHost, clock: clockFrom(nodeHost), random: systemRandom() })
@@ -45,7 +45,7 @@ function openApiIn(folders: readonly string[]): FindOpenApi {
     const places = folders.map((folder) => resolve(folder, ref))
     const existing = places.filter((place) => existsSync(place))
     if (existing.length === 0)
-      return { problem: `There is no file ${places.join(' nor ')}. --root DIR names another folder.` }
+      return { problem: `No such file: ${places.join(', ')}. --root DIR names another folder.` }
     const found = existing.find((place) => folders.some((folder) => isFileWithin(folder, place)))
     if (found === undefined)
       return {

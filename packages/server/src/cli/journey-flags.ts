@@ -19,7 +19,7 @@ export interface Flags {
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
-/** As in `server`: who is asked, and how it is told. */
+/** Flags of the commands that call a server: which one, and how to print the answer. */
 export const SERVER_FLAGS: Options = {
   url: { type: 'string' },
   token: { type: 'string' },

@@ -163,6 +163,6 @@ function inputOf(flags: Flags): unknown {
     return JSON.parse(json) as unknown
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new SettingsError(`--input is no JSON: ${why}`)
+    throw new SettingsError(`--input is not valid JSON: ${why}`)
   }
 }

@@ -38,14 +38,14 @@ export class JourneyServer {
       answer = await fetch(`${this.url}${path}`, { method, headers, ...sent })
     } catch (error) {
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
-      throw new Refused(`No server answers at ${this.url} (${cause}).`)
+      throw new Refused(`No server answers at ${this.url} (${cause}). Start it, or name another with --url.`)
     }
     const text = await answer.text()
     try {
       return { status: answer.status, body: text === '' ? null : (JSON.parse(text) as unknown) }
     } catch {
       throw new Refused(
-        `${this.url} answered ${String(answer.status)} with something that is no JSON: is it the server?`,
+        `${this.url} answered ${String(answer.status)} with a body that is not JSON. Is this a Curfew server?`,
       )
     }
   }

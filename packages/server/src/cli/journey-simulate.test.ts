@@ -59,10 +59,10 @@ describe('simulate', () => {
         'pick    500 ms  500 ms                         ·',
         'charge  500 ms     2 s  1.5 s left             ███████████████████████████████✂',
         '',
-        '✂ Its time is up after 2 s, in charge: LATE: took too long',
+        '✂ It times out after 2 s, in charge: LATE: took too long',
         'Never starts: done',
         'Without a deadline it would take 10.5 s.',
-        'Not on this way: none',
+        'Not reached: none',
         '',
       ].join('\n'),
     )

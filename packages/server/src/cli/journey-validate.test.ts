@@ -148,7 +148,7 @@ spec:
   test('one that cannot be read is told at its name', async () => {
     const { code, out } = await run(write('calls.yaml', calling('./nobody.yaml')))
     expect(code).toBe(1)
-    expect(out).toMatch(/:5:32 error HTTP-1: There is no file \S+\/nobody\.yaml\. --root DIR names another folder/)
+    expect(out).toMatch(/:5:32 error HTTP-1: No such file: \S+\/nobody\.yaml\. --root DIR names another folder/)
   })
 
   describe('outside of the folder of the definition and of the root', () => {

@@ -30,12 +30,12 @@ export async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator
     try {
       return { number, text: decoder.decode(bytes) }
     } catch {
-      throw new BadLine(number, 'it is no UTF-8')
+      throw new BadLine(number, 'not valid UTF-8')
     }
   }
   const take = (part: Uint8Array): void => {
     length += part.length
-    if (length > LONGEST_LINE) throw new BadLine(number + 1, 'it is too long to be a record')
+    if (length > LONGEST_LINE) throw new BadLine(number + 1, 'the line is too long to be a record')
     parts.push(part)
   }
   for await (const chunk of input) {

@@ -111,8 +111,8 @@ function copying(args: readonly string[], known: string[]): { settings: Settings
 
 function explain(error: unknown): string {
   const code = (error as { code?: string } | null)?.code
-  if (code === 'EADDRINUSE') return 'The port is taken. Choose another with --port, or --port 0 for any free one.'
-  if (code === 'EACCES') return 'Not allowed to use that port or directory.'
+  if (code === 'EADDRINUSE') return 'The port is in use. Choose another with --port, or --port 0 for any free port.'
+  if (code === 'EACCES') return 'Permission denied for that port or directory.'
   if (code === 'ENOENT') return `${(error as { path?: string }).path ?? 'A file'} does not exist.`
   return error instanceof Error ? error.message : String(error)
 }

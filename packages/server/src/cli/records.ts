@@ -3,7 +3,7 @@
  *
  *   {"curfew":"export","format":1,…}   the header
  *   {"job":{…}} {"event":{…}} …        a record, field by field as the store's port has it
- *   {"end":true,"records":n}           the last line: without it the file was cut
+ *   {"end":true,"records":n}           the last line: without it the file is incomplete
  *
  * What a client sent stays the JSON text that it is, as a string, so nothing of it is ever written anew. A line that is
  * read back must have every field and no other, because what is imported is believed from then on: the checks below are
@@ -88,7 +88,7 @@ export type Line =
 
 export function readHeader(text: string): Header {
   const value = parsed(text)
-  if (!isObject(value) || value['curfew'] !== 'export') throw new BadRecord('this is no export of Curfew')
+  if (!isObject(value) || value['curfew'] !== 'export') throw new BadRecord('not an export of Curfew')
   if (typeof value['format'] === 'number' && value['format'] > FORMAT) {
     throw new BadRecord(
       `it is written in format ${String(value['format'])} by Curfew ${JSON.stringify(value['version'])}; ` +
@@ -120,14 +120,14 @@ export function readHeader(text: string): Header {
 
 export function readLine(text: string): Line {
   const value = parsed(text)
-  if (!isObject(value)) throw new BadRecord('it is no object')
+  if (!isObject(value)) throw new BadRecord('a record must be a JSON object')
   if ('end' in value) {
     END(value, '')
     return { end: value as unknown as End }
   }
   const [kind, ...others] = Object.keys(value)
-  if (kind === undefined || others.length > 0) throw new BadRecord('a record has one key, which says what it is')
-  if (!Object.hasOwn(CHECKS, kind)) throw new BadRecord(`there are no records of the kind ${JSON.stringify(kind)}`)
+  if (kind === undefined || others.length > 0) throw new BadRecord('a record must have exactly one key, its kind')
+  if (!Object.hasOwn(CHECKS, kind)) throw new BadRecord(`unknown kind of record ${JSON.stringify(kind)}`)
   return checked(kind as Kind, value[kind])
 }
 
@@ -174,13 +174,13 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text) as unknown
   } catch {
-    throw new BadRecord('it is no JSON')
+    throw new BadRecord('not valid JSON')
   }
 }
 
 // ---- Checks ----
 
-/** Refuses a value that is no T. */
+/** Throws BadRecord for a value that is not a T. */
 type Check<T> = ((value: unknown, at: string) => void) & { readonly of?: T }
 type Checks<T> = { readonly [K in keyof T]-?: Check<T[K]> }
 
@@ -207,7 +207,7 @@ function fields<T>(checks: Checks<T>): Check<T> {
     for (const [name, check] of known) check(Object.hasOwn(value, name) ? value[name] : undefined, path + name)
     const unknown = Object.keys(value).find((name) => !Object.hasOwn(checks, name))
     if (unknown !== undefined)
-      throw new BadRecord(`${at === '' ? 'it' : at} has a field ${JSON.stringify(unknown)}, which is not known here`)
+      throw new BadRecord(`${at === '' ? 'it' : at} has an unknown field ${JSON.stringify(unknown)}`)
   }
 }
 

@@ -23,13 +23,13 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
   permission_denied: { status: 403, retryable: false, hint: 'Use a token that may do this.' },
   not_found: { status: 404, retryable: false, hint: 'Check the id or the path.' },
   method_not_allowed: { status: 405, retryable: false, hint: 'The Allow header lists the methods of this path.' },
-  request_timeout: { status: 408, retryable: true, hint: 'Ask again, or wait longer.' },
+  request_timeout: { status: 408, retryable: true, hint: 'Send the request again, or wait longer.' },
   conflict: {
     status: 409,
     retryable: false,
-    hint: 'Look at the current state of the resource; repeating the request will not help.',
+    hint: 'Read the current state of the resource; repeating the request will not help.',
   },
-  duplicate: { status: 409, retryable: false, hint: 'The job exists already; details.existing_job_id names it.' },
+  duplicate: { status: 409, retryable: false, hint: 'The job already exists; see details.existing_job_id.' },
   gone: { status: 410, retryable: false, hint: 'It existed and has been removed.' },
   payload_too_large: { status: 413, retryable: false, hint: 'Store large data elsewhere and send a reference.' },
   result_too_large: {
@@ -37,26 +37,30 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
     retryable: false,
     hint: 'Store the result elsewhere and ACK with a reference to it.',
   },
-  validation_error: { status: 422, retryable: false, hint: 'The value is well formed but cannot be; see the message.' },
+  validation_error: {
+    status: 422,
+    retryable: false,
+    hint: 'The value is well formed but not allowed; the message says what is.',
+  },
   schema_validation: {
     status: 422,
     retryable: false,
     hint: 'details.validation_errors says what is wrong with args, and where.',
   },
-  deadline_exceeded: { status: 422, retryable: false, hint: 'There is no time left to do this in.' },
+  deadline_exceeded: { status: 422, retryable: false, hint: 'The deadline has passed, or leaves no time for this.' },
   unsupported: { status: 422, retryable: false, hint: 'See GET /ojs/manifest for what this server offers.' },
-  queue_paused: { status: 422, retryable: true, hint: 'Try again when the queue takes jobs.' },
+  queue_paused: { status: 422, retryable: true, hint: 'Try again when the queue accepts jobs.' },
   rate_limited: { status: 429, retryable: true, hint: 'Slow down; Retry-After says how long.' },
   QUEUE_FULL: { status: 429, retryable: true, hint: 'Send it again after the time in Retry-After.' },
   backend_error: { status: 500, retryable: true, hint: 'Try again.' },
-  internal_error: { status: 500, retryable: true, hint: 'This is a fault of the server; its log has the request id.' },
+  internal_error: { status: 500, retryable: true, hint: 'This is an error in the server; its log has the request id.' },
   unavailable: { status: 503, retryable: true, hint: 'Try again after the time in Retry-After.' },
   storage_damaged: {
     status: 503,
     retryable: false,
     hint:
       'Repeating the call does not help. An operator has to stop the server, copy its data, run "curfew check", and restore ' +
-      'a backup; the log of the server says it step by step.',
+      'a backup; the server log lists the steps.',
   },
 }
 

@@ -22,7 +22,7 @@ export interface HttpRequest {
   readonly signal: AbortSignal
   /** Calls this if the caller hangs up before the answer was written. Only sockets know. */
   ifUndelivered?(act: () => void): void
-  /** Shown what will be answered while that still has to wait, to whoever wants to be ready. */
+  /** Called with the answer before it may be sent, so that the caller can prepare. */
   prepare?(response: HttpResponse): void
 }
 

@@ -56,7 +56,7 @@ function isServed(host: string, allowedHosts: readonly string[]): boolean {
   )
 }
 
-/** Compared by the scheme of the origin, which says what a missing port means. `null` is nobody's. */
+/** Compared by the scheme of the origin, which says what a missing port means. `null` matches no origin. */
 function isOriginOf(host: string | undefined, origin: string): boolean {
   if (host === undefined || !HOST.test(host) || !URL.canParse(origin)) return false
   const page = new URL(origin)

@@ -1,4 +1,4 @@
-/** For operators: the whole at a glance, queue defaults, worker directives; and what only a test bench may do. */
+/** For operators: totals, queue defaults, worker directives; and what only a test bench may do. */
 import {
   anyObject,
   iso,
@@ -29,7 +29,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
     method: 'GET',
     path: '/ojs/v1/admin/stats',
     tag: 'admin',
-    summary: 'The whole at a glance',
+    summary: 'Totals of queues, jobs and workers',
     handle: async (call) => {
       const now = call.engine.now()
       const { queues, jobs, workers } = await call.engine.read(async (reads) => ({
@@ -126,7 +126,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
     method: 'POST',
     path: '/ojs/v1/admin/jobs/:id/retry',
     tag: 'admin',
-    summary: 'A second life for a discarded or cancelled job',
+    summary: 'Retry a discarded or cancelled job',
     body: { shape: RETRY_SHAPE, optional: true },
     handle: (call) => retryOne(call, false),
   },

@@ -30,7 +30,7 @@ import { wait } from './journey-waits.ts'
 import { JSON_MEDIA, PROBLEM_MEDIA, type Answer } from '../api/message.ts'
 import { param, type Call, type Route } from '../api/route.ts'
 
-/** How long after the deadline the store may take to tell how the run ended. Then it is told without it. */
+/** How long after the deadline to wait for the store to say how the run ended. After that the answer goes out without it. */
 const PATIENCE_MS = millis(250)
 
 async function serve(call: Call): Promise<Answer> {
@@ -63,7 +63,7 @@ async function runOf(asked: Asked): Promise<Run> {
     return (await startRun(engine, { definition: of, context, ...from, repeatable })).run
   }
   const body = await byThen(engine, deadlineAt, bodyOf(call))
-  // It is told like every other run that took too long, whatever it was going to say.
+  // The answer is that of every other run that timed out, whatever the body would have been.
   if (body === NOT_YET) return start({}, { ...definition, input: null }, null)
   const context = anyObject().read(body === undefined ? {} : body, '')
   const repeatable = repeatableOf(keyOf(call), {
@@ -114,7 +114,7 @@ function lateRun({ call: { engine }, definition, receivedAt, deadlineAt }: Asked
 async function apiAt({ engine }: Call, path: string): Promise<Definition> {
   const found = await apiForPath(engine, path)
   if (found?.definition.kind === 'Api') return found.definition
-  throw new OjsError('not_found', 'There is no Api at this path.', {
+  throw new OjsError('not_found', 'No Api is deployed at this path.', {
     details: { path },
     hint: 'PUT /api/v1/definitions/{name} deploys one.',
   })

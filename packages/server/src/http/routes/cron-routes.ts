@@ -63,7 +63,7 @@ async function own(call: Call): Promise<string> {
   return tenantOf(call) === null ? nameOf(call) : (await find(call)).name
 }
 
-/** All of them by name. There are as many as somebody has written down, so they need no index to be filtered by. */
+/** All of them by name. People register them one by one, so there are few, and filtering needs no index. */
 async function all(engine: Engine): Promise<Cron[]> {
   return engine.read(async (reads) => {
     const found: Cron[] = []

@@ -71,7 +71,7 @@ async function stats(call: Call): Promise<Answer> {
   return { body: JSON.stringify({ total: counts.reduce((sum, { count }) => sum + count, 0), by_queue: byQueue }) }
 }
 
-/** What the second life may have otherwise than the first. */
+/** What a retry may override. */
 export const RETRY_SHAPE = object({ override: OVERRIDE_SHAPE })
 
 export async function retryOne(call: Call, onlyDead: boolean): Promise<Answer> {
@@ -108,7 +108,7 @@ export const DEAD_LETTER_ROUTES: readonly Route[] = [
     path: '/ojs/v1/dead-letter/:id/retry',
     aliases: ['POST /ojs/v1/admin/dead-letter/:id/retry'],
     tag: 'dead letter',
-    summary: 'Give a dead letter a second life: attempts and clocks begin anew, limits and priority as overridden',
+    summary: 'Retry a dead letter: attempts and clocks start again, limits and priority as overridden',
     body: { shape: RETRY_SHAPE, optional: true },
     handle: (call) => retryOne(call, true),
   },

@@ -14,7 +14,7 @@ import { upTo } from '../api/query.ts'
 import { param, queryOf, type Call, type Route } from '../api/route.ts'
 
 const YAML_MEDIA = ['application/yaml', 'text/yaml', 'application/x-yaml', JSON_MEDIA, OJS_MEDIA] as const
-/** What a definition must have is told by `definitions:validate`, with the place of each mistake. */
+/** `definitions:validate` lists what a definition lacks, with the place of each error. */
 const asJson = (schema: JsonSchema): Record<string, JsonSchema> => ({ [JSON_MEDIA]: schema, [OJS_MEDIA]: schema })
 const DEFINITION_TEXT = {
   shape: text({ min: 1, expected: 'a definition, as YAML or JSON' }),
@@ -89,7 +89,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     method: 'PUT',
     path: '/api/v1/definitions/:name',
     tag: 'definitions',
-    summary: 'Deploy a definition: a new version of it, or one that is there, which comes into force again',
+    summary: 'Deploy a definition: a new version, or an existing one that becomes the version in force again',
     body: DEFINITION,
     answers: {
       200: 'This version was there already, word for word; it is in force now',
@@ -103,7 +103,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     method: 'GET',
     path: '/api/v1/definitions/:name',
     tag: 'definitions',
-    summary: 'A definition as it was deployed, and the versions there are',
+    summary: 'A definition as it was deployed, and its versions',
     query: ONE_QUERY,
     handle: get,
   },
@@ -119,7 +119,7 @@ export const DEFINITION_ROUTES: readonly Route[] = [
     method: 'POST',
     path: '/api/v1/definitions:validate',
     tag: 'definitions',
-    summary: 'What deploying this would be told; nothing is changed',
+    summary: 'Validate a definition without deploying it',
     body: ANY_DEFINITION,
     handle: check,
   },

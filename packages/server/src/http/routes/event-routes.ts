@@ -38,7 +38,7 @@ export async function placeOf(engine: Engine, id: string, field: string): Promis
     throw badField(field, `${field} must be the id of an event of this server.`)
   }
   if (place.sequence < first)
-    throw new OjsError('gone', 'The event has been pruned; begin anew without after.', { details: { field } })
+    throw new OjsError('gone', 'The event has been pruned; start again without after.', { details: { field } })
   const event = await engine.read((reads) => reads.event(place.sequence))
   if (event?.at !== place.at) throw badField(field, `${field} must be the id of an event of this server.`)
   return place.sequence
@@ -85,7 +85,7 @@ async function stream(call: Call, filter: EventFilter, endsWith: Job | null): Pr
   return sse(new EventStream(call.engine, filter, endsWith?.id ?? null).frames(from, call.request.signal))
 }
 
-/** Whoever resumes from an event that is gone or unknown is told so, and goes on from what is left. */
+/** A reader that resumes from a pruned or unknown event gets a gap notice, then the oldest events that are kept. */
 async function placeOrGap(engine: Engine, id: string): Promise<number | Gap> {
   try {
     return await placeOf(engine, id, 'Last-Event-ID')
@@ -131,7 +131,7 @@ export const EVENT_ROUTES: readonly Route[] = [
     tag: 'events',
     summary: 'Events as they happen; channel=job:<id>, queue:<name> or all',
     query: STREAM_QUERY,
-    answers: { 404: 'There is no such job' },
+    answers: { 404: 'The job does not exist' },
     handle: (call) => {
       const { channel = 'all' } = queryOf(call, STREAM_QUERY)
       if (channel.startsWith('job:')) return jobStream(call, channel.slice(4))

@@ -200,7 +200,7 @@ export const JOB_ROUTES: readonly Route[] = [
     method: 'GET',
     path: '/ojs/v1/jobs/:id/explain',
     tag: 'jobs',
-    summary: 'Why the job went as it did, from its recorded life',
+    summary: 'Why the job ended or waits, from its recorded history',
     handle: async (call) => {
       const { job, life } = await findJob(call)
       const heldBy = await whatHolds(call.engine, job)

@@ -73,7 +73,7 @@ export function noJourneyPage(id: string): string {
   return pageOf({
     title: 'No such run',
     refreshS: null,
-    body: `<header><h1>There is no such run</h1><p class="id">${escape(id)}</p></header>
+    body: `<header><h1>Run not found</h1><p class="id">${escape(id)}</p></header>
 <p>Runs are kept for 7 days after their end.</p>`,
   })
 }
@@ -145,7 +145,7 @@ function axisMarks({ ms, deadline }: Axis): string {
   const marks: string[] = []
   for (let at = 0; at <= ms; at += step) {
     const share = at / ms
-    // Where the deadline stands there is no room for more.
+    // The label of the deadline takes this space.
     if (deadline !== null && Math.abs(share - deadline) < 0.07) continue
     marks.push(
       `<text x="${place(share)}%" y="14"${at === 0 ? '' : ' text-anchor="middle"'}>${at === 0 ? '0' : readableDuration(at)}</text>`,

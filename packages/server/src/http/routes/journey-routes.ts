@@ -1,6 +1,6 @@
 /**
  * Journeys: begun, looked at, submitted to, cancelled, explained. Plain JSON, errors as problem details. Calls speak of
- * how they themselves went: a run that failed is told with 200 like any other.
+ * how they themselves went: a failed run is answered with 200 like any other.
  */
 import {
   anyObject,
@@ -177,7 +177,7 @@ async function page(call: Call): Promise<Answer> {
 async function journeyNamed({ engine }: Call, name: string, version: string | null): Promise<Definition> {
   const found = await definitionOf(engine, name, version)
   if (found?.definition.kind === 'Journey') return found.definition
-  throw new OjsError('not_found', `There is no journey with this name${version === null ? '' : ' and version'}.`, {
+  throw new OjsError('not_found', `No journey with this name${version === null ? '' : ' and version'} is deployed.`, {
     details: { journeyName: name, ...(version === null ? {} : { version }) },
     hint: 'PUT /api/v1/definitions/{name} deploys one.',
   })
@@ -186,7 +186,7 @@ async function journeyNamed({ engine }: Call, name: string, version: string | nu
 async function runNamed({ engine }: Call, id: string): Promise<Run> {
   const run = await findRun(engine, id)
   if (run !== null) return run
-  throw new OjsError('not_found', 'There is no run with this id.', {
+  throw new OjsError('not_found', 'No run has this id.', {
     details: { journeyId: id },
     hint: 'Check the id; runs are removed 7 days after their end.',
   })
@@ -215,7 +215,7 @@ function parentIn(call: Call): { parent: Parent | null; inheritDeadline: boolean
   return { parent, inheritDeadline }
 }
 
-/** A parameter that neither the route nor the definition knows would be lost without a word. */
+/** A parameter that neither the route nor the definition knows is an error: it would be ignored silently. */
 export function refuseUnbound({ query, engine }: Call, { queryToContext }: Inbound, { apiKeys }: Definition): void {
   if (query.others.length === 0) return
   const bound = [...Object.keys(queryToContext), ...keyParameters(engine.apiKeys, apiKeys)]
@@ -272,7 +272,7 @@ export const JOURNEY_ROUTES: readonly Route[] = [
     query: START_QUERY,
     bindsQuery: true,
     answers: {
-      200: 'How it ended, or where it waits for somebody (startMode sync); the run of an earlier start with the same Idempotency-Key or x_journey_id',
+      200: 'How it ended, or where it waits for input (startMode sync); the run of an earlier start with the same Idempotency-Key or x_journey_id',
       202: 'It has started (startMode async)',
       400: 'The body does not match the input schema',
       404: 'No such journey',

@@ -1,12 +1,12 @@
 /**
  * Calls that wait for a run. A wait ends with what it waits for, when the caller hangs up (the run goes on), when the
- * server stops, and after its own timeout if it has one; whoever waited looks at the run as it is then.
+ * server stops, and after its own timeout if it has one; the caller then reads the run as it is.
  */
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { endingIn } from '../../engine/metrics/journey-meters.ts'
 import type { Call } from '../api/route.ts'
 
-/** Until this has come true, or there is no sense in waiting any more. */
+/** Resolves when the condition holds, or when waiting is pointless. */
 export async function wait(
   { engine, request }: Pick<Call, 'engine' | 'request'>,
   until: (signal: AbortSignal) => Promise<unknown>,
@@ -27,7 +27,7 @@ export async function wait(
     signal.addEventListener('abort', stop, { once: true })
   }
   const reached = until(over.signal).catch((error: unknown) => {
-    // Once the wait is over, nobody is left to hear of it.
+    // The wait may be over already; then the result is dropped.
     if (!over.signal.aborted) throw error
   })
   try {
@@ -39,7 +39,7 @@ export async function wait(
   }
 }
 
-/** Until the run is over, by what is told of it. `isOver` is asked as well: it may have ended before we listened. */
+/** Resolves when an event says that the run is over. Also asks `isOver`: the run may have ended before we subscribed. */
 export function untilEnded(
   engine: Engine,
   id: string,

@@ -1,5 +1,5 @@
 /**
- * The text of the metrics. Anybody may ask for it, as often as they like, so it is short and cheap however many queues
+ * The text of the metrics. Any caller may request it at any rate, so it is short and cheap however many queues
  * there are: the queues that came first have series of their own, all others are summed as `other`. The text is made one
  * family a turn.
  */

@@ -81,7 +81,7 @@ export const POOL_ROUTES: readonly Route[] = [
     method: 'PUT',
     path: '/ojs/v1/admin/pools/:name',
     tag: 'pools',
-    summary: 'Let queues share the workers that serve them, by a strategy; replaces what was there',
+    summary: 'Let queues share the workers that serve them, by a strategy; replaces the former pool',
     body: { shape: POOL_SHAPE },
     answers: { 409: 'A queue belongs to another pool' },
     handle: async (call) => {

@@ -112,7 +112,7 @@ export const RATE_LIMIT_ROUTES: readonly Route[] = [
   },
 ]
 
-/** Null: there is no such limiter. */
+/** Null if the limiter does not exist. */
 async function standingOf(reads: Reads, id: string, now: Instant): Promise<Standing | null> {
   const isOfQueue = id.startsWith(limiterOfQueue(''))
   const name = id.slice(id.indexOf('/') + 1)

@@ -1,4 +1,4 @@
-/** The registry: workers introduce themselves and leave; and for those who look, who is there and whether it lives. */
+/** The registry: workers register and deregister; operators list workers and check that they are alive. */
 import {
   anyObject,
   before,
@@ -74,7 +74,7 @@ export const REGISTRY_ROUTES: readonly Route[] = [
     method: 'POST',
     path: '/ojs/v1/workers/register',
     tag: 'workers',
-    summary: 'Introduce a worker, with the limits its handlers bring',
+    summary: 'Register a worker, with the limits of its handlers',
     body: { shape: REGISTER_SHAPE },
     handle: async (call) => {
       const read = bodyOf(call, REGISTER_SHAPE)

@@ -2,7 +2,7 @@
  * A stream of events to one reader. It listens first and reads the log second, so that nothing falls between; what was
  * sent from the log is not sent again. The log is read no faster than the reader takes it, and so is the text of news
  * made (`news.ts`). A reader too slow for what happens goes on in the log from where it is, until it has caught up: it
- * gets every stored event, but not what is told only as it happens.
+ * gets every stored event, but not events that are never stored.
  */
 import {
   eventId,
@@ -61,7 +61,7 @@ export class EventStream {
     this.#endsWith = endsWith
   }
 
-  /** From this place in the log (null: from now on; a gap is told of, and the stream goes on from the oldest there is). */
+  /** From this place in the log (null: from now on; after a gap notice the stream continues with the oldest event that is kept). */
   async *frames(from: number | Gap | null, gone: AbortSignal): AsyncIterable<string> {
     const news = new News()
     /** How far the reader has the events, and the id of the last of them. */
@@ -104,7 +104,7 @@ export class EventStream {
     /** Events may have been pruned that the reader was still to get. */
     const hasGap = async (next: StoredEvent | undefined): Promise<boolean> =>
       next !== undefined && next.sequence > place.sequence + 1 && (await store.eventBounds()).first > place.sequence + 1
-    /** The log from here to its end, no faster than the reader takes it, and with a turn for everybody else in between. */
+    /** The log from here to its end, no faster than the reader takes it, yielding to other work in between. */
     const log = async function* (): AsyncIterable<string> {
       for (;;) {
         const chunk = await store.eventsAfter(place.sequence, CHUNK)
@@ -150,7 +150,7 @@ export class EventStream {
         }
       } while (isBehind && !isGone())
       if (ending === null) return
-      // Where many servers write the log, a change is told before the events of it: what there is by now comes first.
+      // Where many servers write the log, a notification may arrive before its events: events that are already stored come first.
       yield* log()
       yield this.#endOf(ending, place)
     } finally {

@@ -1,4 +1,4 @@
-/** The server about itself: manifest, health, readiness, metrics. Open to everybody. */
+/** The server about itself: manifest, health, readiness, metrics. They need no token. */
 import { basename } from 'node:path'
 import {
   iso,
@@ -155,7 +155,7 @@ async function health(call: Call): Promise<Answer> {
   }
 }
 
-/** Only the name of the file: health is open to everybody, and the log has the whole path. */
+/** Only the name of the file: health needs no token, and the log has the whole path. */
 function damageFacts({ damage }: Engine): Record<string, unknown> {
   if (damage === null) return {}
   return { status: 'damaged', ...(damage.file === null ? {} : { file: basename(damage.file) }) }

@@ -1,6 +1,6 @@
 /**
  * Tenants at the door: what one of them has, and that a call which speaks for one does not see the jobs of others. It is
- * a filter for those who use it, not a lock: a call without the header sees everything.
+ * a filter for callers that use it, not access control: a call without the header sees everything.
  */
 import { JOB_STATES, notFound, TENANT_SHAPE } from '@curfew/core'
 import { param, tenantOf, type Call, type Route } from '../api/route.ts'

@@ -33,7 +33,7 @@ export const TYPE_ROUTES: readonly Route[] = [
     method: 'PUT',
     path: '/api/v1/job-types/:type',
     tag: 'job types',
-    summary: 'Lay down limits and caps for every job of a type; replaces what was there',
+    summary: 'Set limits and caps for every job of a type; replaces the former policy',
     body: { shape: POLICY_SHAPE },
     handle: async (call) => {
       const policy = readTypePolicy(typeOf(call), anyObject().read(call.json, ''), call.engine.now())

@@ -36,7 +36,7 @@ import { bodyOf, pagingOf, paginationOf, param, queryOf, tenantOf, type Call, ty
 const PATH = '/ojs/v1/webhooks/subscriptions'
 const MOST_SUBSCRIPTIONS = 10_000
 
-/** Without the secret: that is told once, to whoever made the subscription. */
+/** Without the secret, which is shown once, in the answer to the subscription. */
 function view(webhook: Webhook): Record<string, unknown> {
   const { filter, oldSecret } = webhook
   return {
@@ -209,7 +209,7 @@ export const WEBHOOK_ROUTES: readonly Route[] = [
     method: 'POST',
     path: PATH,
     tag: 'webhooks',
-    summary: 'Subscribe an endpoint to events. A secret made by the server is told in this answer, and never again',
+    summary: 'Subscribe an endpoint to events. A secret made by the server is shown only in this answer',
     body: { shape: WEBHOOK_SHAPE },
     answers: { 201: 'The subscription' },
     handle: async (call) => {

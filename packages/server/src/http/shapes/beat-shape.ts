@@ -40,7 +40,7 @@ const BEAT_FIELDS = {
   started_at: STARTED_AT_SHAPE,
 } as const
 export const BEAT_SHAPE = object({ worker_id: WORKER_ID_SHAPE, ...BEAT_FIELDS }, { required: ['worker_id'] })
-/** Where somebody else names the worker. */
+/** For calls in which another field names the worker. */
 export const NAMELESS_BEAT_SHAPE = object(BEAT_FIELDS)
 
 export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BEAT_SHAPE.read>): BeatReport {

@@ -57,7 +57,7 @@ export async function deliver({ engine, request }: Call, handed: readonly Handed
     return []
   }
   request.ifUndelivered?.(() => {
-    // Where it fails, the worker is told of what it does not list, or the jobs lapse.
+    // If that fails, the worker learns of jobs it does not list with its next heartbeat, or the jobs lapse.
     engine.run(handBack(handed)).catch(() => {})
   })
   return handed

@@ -29,6 +29,6 @@ function statusLine(status: number): string {
 
 /** They are written in our code: there are a dozen. */
 function learnName(name: string): void {
-  if (!NAME.test(name)) throw new Error(`${name} is no name for a header`)
+  if (!NAME.test(name)) throw new Error(`${name} is not a valid header name`)
   goodNames.add(name)
 }

@@ -136,7 +136,7 @@ export class FastConnection {
     return this.#open.length === 0 && this.#held.length === 0
   }
 
-  /** Asked every few seconds: waits neither for ever for a request nor for the rest of one. */
+  /** Called every few seconds: closes connections that wait too long for a request or the rest of one. */
   look(): void {
     if (this.#open.length > 0) return
     this.#looks += 1

@@ -10,7 +10,7 @@ const trackers = new WeakMap<Socket, FirstByte>()
 export class FirstByte {
   readonly #nowMs: () => number
   #firstMs: number | null
-  /** A request is being read; what comes belongs to it. */
+  /** A request is being read; the next bytes belong to it. */
   #isReading = false
 
   /** `firstMs`: when the first byte came of what is handed over; null: nothing is. */
@@ -18,7 +18,7 @@ export class FirstByte {
     this.#nowMs = nowMs
     this.#firstMs = firstMs
     trackers.set(socket, this)
-    // Called after the listener of `node:http`: a head that comes in one piece is told of before its piece is seen here.
+    // Called after the listener of `node:http`: a head that arrives in one piece is announced before its piece is seen here.
     socket.on('data', () => {
       if (!this.#isReading) this.#firstMs ??= nowMs()
     })

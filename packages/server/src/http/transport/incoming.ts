@@ -1,4 +1,4 @@
-/** A call from a socket. The signal is made only for those who ask: most calls are over before anybody would. */
+/** A call from a socket. The signal is created on first use: most calls end before it is needed. */
 import type { HttpRequest } from '../api/message.ts'
 
 export class Incoming implements HttpRequest {

@@ -195,7 +195,7 @@ async function close(
   server.close()
   server.closeIdleConnections()
   lane.close()
-  // Streams have no end of their own: their readers are told to go, and come back elsewhere.
+  // Streams do not end by themselves: they are closed, and their readers reconnect elsewhere.
   const giveUp = machine.setTimer(graceMs, () => {
     server.closeAllConnections()
     lane.closeAll()

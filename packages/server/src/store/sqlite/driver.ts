@@ -1,7 +1,7 @@
 /**
  * The SQLite driver: the one built into Node where it has all we use (22.16 and newer, 24 and newer), better-sqlite3 elsewhere.
  *
- * Both are as fast as each other (docs/adr/0058); the built-in one needs no native module and therefore no compiler. The
+ * Neither is measurably faster (docs/adr/0058); the built-in one needs no native module and therefore no compiler. The
  * rest of the store is written for the interface of better-sqlite3, of which `BuiltInDatabase` implements the part in use.
  *
  * Differences that are levelled here: names of errors, rows as arrays or single values, pragmas, lists of parameters, and
