@@ -19,15 +19,38 @@ const ALL = [
   ...pagesIn('docs/adr'),
 ]
 
-/** The targets of links and pictures that are files of this repository, without their anchors. */
-function linksOf(page: string): string[] {
+/** The targets of links and pictures that are in this repository. */
+function targetsOf(page: string): { file: string; anchor: string | undefined }[] {
   const withoutCode = read(page)
     .replaceAll(/^```.*?^```$/gms, '')
     .replaceAll(/`[^`\n]*`/g, '')
   return [...withoutCode.matchAll(/\]\(([^)\s]+)\)/g)]
     .map(([, target]) => target ?? '')
-    .filter((target) => !/^(https?:|mailto:|#)/.test(target))
-    .map((target) => target.split('#')[0] ?? '')
+    .filter((target) => !/^(https?:|mailto:)/.test(target))
+    .map((target) => {
+      const [file = '', anchor] = target.split('#')
+      return { file, anchor }
+    })
+}
+
+const linksOf = (page: string): string[] =>
+  targetsOf(page)
+    .map(({ file }) => file)
+    .filter((file) => file !== '')
+
+/** As GitHub makes them from headings. */
+function anchorsOf(page: string): Set<string> {
+  const headings = [
+    ...read(page)
+      .replaceAll(/^```.*?^```$/gms, '')
+      .matchAll(/^#+ (.*)$/gm),
+  ]
+  const slug = (text: string): string =>
+    text
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-')
+  return new Set(headings.map(([, text]) => slug(text ?? '')))
 }
 
 describe.each(PAGES)('%s', (page) => {
@@ -51,7 +74,12 @@ test('every decision is listed under its own title', () => {
   }
 })
 
-test.each(ALL)('the links of %s lead to files that exist', (page) => {
+test.each(ALL)('the links of %s lead to files and headings that exist', (page) => {
   const missing = linksOf(page).filter((target) => !existsSync(join(root, dirname(page), target)))
   expect(missing).toEqual([])
+  const lost = targetsOf(page).filter(({ file, anchor }) => {
+    const target = file === '' ? page : join(dirname(page), file)
+    return anchor !== undefined && target.endsWith('.md') && !anchorsOf(target).has(anchor)
+  })
+  expect(lost).toEqual([])
 })
