@@ -1,6 +1,6 @@
 /**
- * The door: path → parse → verb → render. One function from a call to an answer, without sockets; it adds what every
- * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
+ * The application: path → parse → verb → render. One function from a call to an answer, without sockets. It adds the headers
+ * of every answer, checks what every call must have, and turns refusals into answers. It holds no rules.
  */
 import { EnqueueMemory, OjsError, roleBits, ROLES, uuidV7, type Role } from '@curfew/core'
 import { Access } from '../../engine/access/access.ts'
@@ -135,7 +135,7 @@ export function createApp(options: AppOptions): Handler {
   const audit = new Audit(engine)
   const router = new Router<Served>()
   const memory = new EnqueueMemory()
-  // Some hundred kilobytes that do not change while the server runs.
+  // A few hundred kilobytes that do not change while the server runs.
   let description: string | undefined
   const spec = (): Answer => ({
     media: JSON_MEDIA,
@@ -153,7 +153,7 @@ export function createApp(options: AppOptions): Handler {
     }
   }
 
-  /** Judges the call by its head; only then is a body that is still to come read. */
+  /** Checks the head of the call before reading the rest of its body. */
   const answer = (request: HttpRequest, requestId: string, path: string, search: string): Answer | Promise<Answer> => {
     const match = router.match(methodOf(request), path)
     const caller = callerOf(request, match)
@@ -245,8 +245,8 @@ export function createApp(options: AppOptions): Handler {
 }
 
 /**
- * A webhook that is delivered to a job server must not change anything there: a subscription to what the delivery itself
- * causes would never fall silent.
+ * A webhook delivered to a job server must not change anything there: a subscription to events that its own deliveries cause
+ * would never end.
  */
 function refuseDelivery(request: HttpRequest): void {
   if (request.headers['x-ojs-delivery-id'] === undefined || methodOf(request) === 'GET') return

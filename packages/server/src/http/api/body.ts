@@ -1,4 +1,4 @@
-/** Bodies: JSON as it comes in, sent as one of the media types we speak. */
+/** Bodies: JSON in one of the accepted media types. */
 import { MAX_PIECE, OjsError, parseBody, parseInPieces } from '@curfew/core'
 import { inPieces, type Turning } from '../../engine/kernel/turns.ts'
 import { JSON_MEDIA, OJS_MEDIA, type HttpRequest } from './message.ts'
@@ -49,5 +49,5 @@ export function parseJson(
   return inPieces(host, parseInPieces(body, maxValues))
 }
 
-/** A long text is not blank, or no JSON. */
+/** A long text is not blank; if it is, parsing it fails. */
 const isBlank = (body: string): boolean => body.length <= MAX_PIECE && body.trim() === ''

@@ -1,4 +1,4 @@
-/** Codes to statuses, in one table; and the one shape every refusal has. */
+/** One table from error codes to HTTP statuses, and the shape of every error answer. */
 import { OjsError, type ErrorCode } from '@curfew/core'
 import { PROBLEM_MEDIA, type Answer } from './message.ts'
 
@@ -66,7 +66,7 @@ export const STATUS_OF: Readonly<Record<ErrorCode, Known>> = {
 
 const DOCS = 'https://openjobspec.org'
 
-/** What to answer. Anything that is not a refusal is a bug of ours, and its text stays in the log. */
+/** The answer to an error. An error that is not an OjsError is a bug: its text goes to the log only. */
 export function refusal(error: unknown, requestId: string, asProblem: boolean): Answer {
   const known =
     error instanceof OjsError

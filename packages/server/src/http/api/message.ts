@@ -26,7 +26,7 @@ export interface HttpRequest {
   prepare?(response: HttpResponse): void
 }
 
-/** Calls whose time runs from their first line on: how long their body takes to come is on their own account. */
+/** Calls whose budget starts with the request line: the time their body takes to arrive counts. */
 export function isTimed(url: string): boolean {
   return url.startsWith('/api/v1/apis/')
 }
@@ -48,7 +48,7 @@ export interface Answer {
   /** JSON text, or the chunks of a stream. */
   readonly body: Json | AsyncIterable<string>
   readonly media?: string
-  /** It must not leave the house before this, and not at all if this fails. */
+  /** The answer is sent only after this resolves, and not at all if it rejects. */
   readonly durable?: Promise<void>
 }
 

@@ -117,7 +117,7 @@ function queryParameters(query: QueryShapes): Member[] {
   }))
 }
 
-/** Which there are, the definition says that is called. */
+/** Parameters that the called definition binds. */
 function boundParameters({ bindsQuery }: Route): Member[] {
   if (bindsQuery !== true) return []
   const schema = { type: 'object', additionalProperties: { type: 'string' } }

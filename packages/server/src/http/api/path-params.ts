@@ -1,4 +1,4 @@
-/** What may stand at the named places of paths, by the word before them. */
+/** Shapes of path parameters, by the segment before them. */
 import {
   CRON_NAME_SHAPE,
   LIMIT_KEY_SHAPE,
@@ -21,7 +21,7 @@ const BEFORE: Readonly<Record<string, Shape<string>>> = {
   'rate-limits': LIMIT_KEY_SHAPE,
   'job-types': TYPE_SHAPE,
 }
-/** Nothing but a version or a type can be meant, where these are the names. */
+/** Parameters with these names are always a version or a type. */
 const BY_NAME: Readonly<Record<string, Shape<string>>> = {
   type: TYPE_SHAPE,
   version: text({ pattern: /^\d{1,9}(?:\.\d{1,9}){0,2}$/ }),

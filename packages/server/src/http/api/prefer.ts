@@ -1,4 +1,4 @@
-/** `Prefer: return=minimal` (RFC 7240): a caller who has everything already does not want it repeated. */
+/** `Prefer: return=minimal` (RFC 7240): the answer leaves out what the caller sent itself. */
 import { textOfMember, type Job, type Json } from '@curfew/core'
 import { objectOf, type Answer } from './message.ts'
 import type { Call } from './route.ts'

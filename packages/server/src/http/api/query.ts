@@ -47,7 +47,7 @@ export function readQuery(source: string, { query: declared = NO_SHAPES, bindsQu
   return { declared, values, texts, others }
 }
 
-/** Left out in silence, a filter would choose everything. */
+/** Ignoring an empty filter would select everything. */
 const mustHaveValue = ({ json }: Shape<unknown>): boolean => Number(json['minLength'] ?? 0) > 0
 
 function textsIn(source: string): Map<string, string> {

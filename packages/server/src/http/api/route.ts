@@ -39,7 +39,7 @@ export interface Route {
   readonly path: string
   /** More paths (and methods) for the same thing: older dialects, official SDKs. */
   readonly aliases?: readonly string[]
-  /** Paths that the fault of a widespread client produces: served, but not described. */
+  /** Paths that a bug of a widespread client produces: served, but not described. */
   readonly quirks?: readonly string[]
   readonly tag: string
   readonly summary: string
@@ -87,7 +87,7 @@ export function queryOf<S extends QueryShapes>(call: Call, shapes: S): QueryRead
   return call.query.values as QueryRead<S>
 }
 
-/** A handler that reads what its route does not declare would never see it: that is a fault of ours. */
+/** A handler that reads a parameter its route does not declare would never see it: that is a bug. */
 function declaredValue({ query }: Call, name: string): unknown {
   if (!Object.hasOwn(query.declared, name))
     throw new OjsError('internal_error', `the route does not declare the query parameter ${name}`)
@@ -128,7 +128,7 @@ export function paginationOf(
   shown: number,
   nextCursor: string | null = null,
 ): Fields {
-  // By cursor, the offset says nothing of how far one has come.
+  // With a cursor the offset does not say how many items came before.
   const hasMore = nextCursor !== null || (cursor === null && offset + shown < total)
   return {
     total,

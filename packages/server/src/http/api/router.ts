@@ -82,7 +82,7 @@ function segmentsOf(path: string): string[] {
   return path.slice(1).split('/')
 }
 
-/** Null for an escape that is none. */
+/** Null for an invalid percent-escape. */
 function decode(segment: string): string | null {
   if (!segment.includes('%')) return segment
   try {

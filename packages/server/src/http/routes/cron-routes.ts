@@ -36,7 +36,7 @@ function view(cron: Cron, more: Readonly<Record<string, Json>> = {}): Json {
   return objectOf({ ...more, cron: rendered, cron_job: rendered })
 }
 
-/** The answer to one who wrote it. */
+/** The answer to a caller that registered or changed it. */
 function written({ cron, warnings }: Written): Json {
   if (warnings.length === 0) return view(cron)
   const told = JSON.stringify(warnings)

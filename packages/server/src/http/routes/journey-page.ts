@@ -1,6 +1,6 @@
 /**
  * One run on one page: its budget as a bar, and below it every state as a bar on the same axis, with the deadline and
- * how it ended. Plain HTML that needs no script and loads nothing; while the run goes on, it asks for itself again.
+ * how it ended. Plain HTML that needs no script and loads nothing; while the run goes on, the page reloads itself.
  *
  * Everything that comes from a definition or from data is escaped. Data has its secrets masked (core/journey/view/history.ts).
  */
@@ -19,7 +19,7 @@ import { escape, pageOf } from './page.ts'
 /** Bars are drawn on so many units, whatever the width of the window. */
 const WIDTH = 1_000
 const REFRESH_S = 5
-/** A run that has spent less of its budget than this is drawn on an axis of its own: its bars could not be told apart. */
+/** A run that has spent less of its budget than this is drawn on an axis of its own: on the axis of the budget its bars would be too thin. */
 const LEAST_SHARE = 0.1
 
 interface Axis {

@@ -16,7 +16,7 @@ import type { BeatAnswer, BeatReport, StopOrder } from '../../engine/workers/hea
 import { VISIBILITY, visibilityOf } from './fetch-shape.ts'
 import { JOB_ID } from './report-shapes.ts'
 
-/** How many jobs one beat speaks of: all of them are looked up and judged at once, which takes some forty milliseconds. */
+/** The most jobs in one heartbeat: all of them are looked up in one turn, which takes about 40 ms. */
 export const MAX_HELD = 10_000
 const IDS = list(JOB_ID, 0, MAX_HELD)
 const BEAT_STATES = ['running', 'quiet', 'terminate', 'drain', 'draining'] as const

@@ -49,7 +49,7 @@ export function fetchRequest(workerId: string | null, read: FetchFields, tenant:
   }
 }
 
-/** Jobs for an asker that has hung up, or hangs up before it was answered, are handed back. */
+/** Jobs of a caller that disconnected before its answer was sent are handed back. */
 export async function deliver({ engine, request }: Call, handed: readonly Handed[]): Promise<readonly Handed[]> {
   if (handed.length === 0) return handed
   if (request.signal.aborted) {

@@ -24,7 +24,7 @@ import type { CheckpointCall } from '../../engine/jobs/signs.ts'
 
 export const JOB_ID = text({ min: 1, maxLength: 255 })
 
-/** Proof of which attempt a report speaks for. */
+/** The lease, which proves which attempt a report is about. */
 export const FENCE_SHAPES = { worker_id: WORKER_ID_SHAPE, attempt: whole(0), x_lease: whole(0) } as const
 
 export function fenceOf(read: { worker_id?: string; attempt?: number; x_lease?: number }): Fence {

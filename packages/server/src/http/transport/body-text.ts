@@ -12,7 +12,7 @@ export class BodyText {
   #text = ''
   #decoder: TextDecoder | null = null
   #isInvalid = false
-  /** The last byte may be part of a sign that goes on in the next chunk. */
+  /** The last byte may be part of a character that continues in the next chunk. */
   #isOpen = false
 
   add(chunk: Buffer): void {
@@ -43,7 +43,7 @@ export class BodyText {
 
   #decode(chunk: Buffer | undefined): void {
     if (this.#decoder === null || this.#isInvalid) return
-    // The decoder makes two bytes of every sign; text that is all ASCII is held in one.
+    // The decoder uses two bytes per character; text that is all ASCII is kept in one.
     if (chunk !== undefined && !this.#isOpen && isAscii(chunk)) {
       this.#text += chunk.toString('latin1')
       return

@@ -1,7 +1,7 @@
 /**
- * One connection on the fast lane. Plain requests are served as they come; their answers leave in the order of the
- * requests, each in one write. When something else comes, no more is read from it: the open calls are answered, and
- * then the connection leaves the lane with everything that has come since.
+ * One connection on the fast path. Plain requests are served as they arrive; their answers are sent in the order of the
+ * requests, each in one write. At the first other message reading stops, the open calls are answered, and the connection
+ * moves to `node:http` with all bytes that arrived since.
  */
 import type { Socket } from 'node:net'
 import type { Handler } from '../api/app.ts'
@@ -29,12 +29,12 @@ export interface Lane {
   nowMs(): number
 }
 
-/** So many looks without a request, and the connection is closed. */
+/** After this many checks without a request the connection is closed. */
 const MOST_IDLE_LOOKS = 13
-/** After so many looks, or in so many pieces, a message is not complete yet: `node:http` has limits for such. */
+/** A message that is incomplete after this many checks or pieces goes to `node:http`, which has limits for slow senders. */
 const MOST_PARTIAL_LOOKS = 1
 const MOST_PIECES = 8
-/** Who sends more than this ahead of the answers has to wait. The largest plain message is well below. */
+/** A caller that pipelines more bytes than this has to wait for answers. The largest plain message is far smaller. */
 const MOST_OPEN = 100
 const MOST_HELD = 2 * (LARGEST_PLAIN_HEAD + LARGEST_PLAIN_BODY)
 
@@ -68,7 +68,7 @@ function textOf({ status, headers }: HttpResponse, body: string): AnswerText {
   return {
     head: headText(status, headers) + lengthLine,
     body: status === 204 || status === 304 ? '' : body,
-    // As many bytes as signs: then it is all ASCII, and need not be encoded.
+    // As many bytes as characters: then it is all ASCII, and need not be encoded.
     encoding: length === body.length ? 'latin1' : 'utf8',
   }
 }
@@ -113,7 +113,7 @@ export class FastConnection {
     this.#counted = bytes
   }
 
-  /** Who does not want to send any more is taken to be gone, as `node:http` does. */
+  /** A caller that ended its side counts as disconnected, as in `node:http`. */
   readonly #onEnd = (): void => {
     this.#socket.end()
   }
@@ -224,7 +224,7 @@ export class FastConnection {
       for await (const chunk of body) {
         if (socket.destroyed) break
         const size = Buffer.byteLength(chunk)
-        // A chunk of nothing would be the end.
+        // An empty chunk would end the body.
         if (size === 0) continue
         const framed = length === null ? `${size.toString(16)}\r\n${chunk}\r\n` : chunk
         if (!socket.write(framed)) await drained(socket)
@@ -250,7 +250,7 @@ export class FastConnection {
     return this.#socket.writable && !this.#socket.writableNeedDrain && this.#open.length < MOST_OPEN
   }
 
-  /** Reading goes on as long as may be: it is how one learns that the caller has hung up. */
+  /** Keeps reading where possible: that is how a disconnect is noticed. */
   #pace(): void {
     const most = this.#lane.held.isFull ? 0 : MOST_HELD
     if (this.#held.length > most || this.#socket.writableNeedDrain) this.#socket.pause()

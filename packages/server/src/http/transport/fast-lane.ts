@@ -1,8 +1,8 @@
 /**
  * A fast lane in front of `node:http`, which costs as much as all the rest of an answer. Every connection begins here.
  * Plain requests (`plain-request.ts`) are read from the bytes as they came, given to the same handler, and answered in
- * one write (`fast-connection.ts`). With the first message that is not plain, or does not come to its end soon, the
- * connection is handed over, and `node:http` serves it from there on as if it had had it from the start:
+ * one write (`fast-connection.ts`). At the first message that is not plain, or is not complete soon, the
+ * connection is handed over, and `node:http` serves it from there on as if it had always had it:
  *
  *   connection ─→ plain? ──yes──→ handler ─→ answer
  *                   └──no──→ node:http, for good ─→ handler ─→ answer
@@ -21,7 +21,7 @@ import { HeldBytes } from './held-bytes.ts'
 
 /** How long a connection may be idle: in the answers, and for node:http. */
 export const KEEP_ALIVE_MS = 65_000
-/** How often every connection is looked at. */
+/** How often every connection is checked. */
 const LOOK_MS = 5_000
 
 /** Of messages that are not complete, or have to wait, on all connections. More is for `node:http`, or left in the line. */

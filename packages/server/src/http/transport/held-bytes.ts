@@ -1,4 +1,4 @@
-/** Counts the bytes that many callers have sent and that nothing was done with yet, against one bound for all of them. */
+/** Counts received bytes that were not processed yet, over all connections, against one bound. */
 export class HeldBytes {
   readonly #max: number
   #held = 0

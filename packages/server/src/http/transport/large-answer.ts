@@ -1,9 +1,9 @@
 /**
- * Long answers leave in pieces. To encode and send ten megabytes at once takes tens of milliseconds, in which nothing else
- * is served; a piece at a time waits for the reader, and others are served in between.
+ * Long answers are sent in pieces. Encoding and sending ten megabytes at once blocks the event loop for tens of milliseconds;
+ * between pieces, which wait for the reader, other calls are served.
  */
 
-/** Answers of more signs than this leave in pieces. */
+/** Answers with more characters than this are sent in pieces. */
 export const MAX_AT_ONCE = 256 * 1024
 
 /** The text in order. No piece ends within a pair of surrogates: each is encoded by itself. */

@@ -148,7 +148,7 @@ class Handshakes {
   }
 }
 
-/** Those beyond the bound are closed at once, and counted in the log now and then. */
+/** Connections beyond the bound are closed at once; the log reports their number from time to time. */
 function boundConnections(server: Server, machine: Host, { maxConnections, log }: ListenOptions): void {
   server.maxConnections = maxConnections
   let closed = 0
