@@ -122,7 +122,7 @@ test('when a token was last used is shown, and survives a restart', async () => 
   const server = await TestServer.open({ token: 'secret', store })
   const token = await create(server, 'ci', 'read')
   const lastUse = async (of: TestServer): Promise<unknown> =>
-    ((await of.get('/api/v1/tokens', ADMIN)).body.items as { last_used_at: unknown }[])[0]?.last_used_at
+    ((await of.get('/api/v1/tokens', ADMIN)).body.items as unknown as { last_used_at: unknown }[])[0]?.last_used_at
   expect(await lastUse(server)).toBeNull()
   await server.advance(5_000)
   await server.get('/ojs/v1/queues', bearer(token))

@@ -17,16 +17,19 @@ import {
 } from '../../builders.suite.ts'
 import { minutes, seconds, type Instant } from '../../time/clock.ts'
 import { readEnqueue } from './enqueue.ts'
-import type { Job } from '../../job/job.ts'
+import { ROW_ALONE } from '../../job/liveness.ts'
+import type { Hold, Job } from '../../job/job.ts'
 import { admit } from '../../job/lifecycle/admit.ts'
 import { complete, fail, interrupt, reportProgress } from '../../job/lifecycle/report.ts'
 import { traits } from '../../job/lifecycle/world.suite.ts'
-import { limitsView, renderHandedOut, renderJob, renderProgress } from './render.ts'
+import { HandedOutLimits, limitsView, renderHandedOut, renderJob, renderProgress } from './render.ts'
 
 type Envelope = Record<string, unknown>
 const rendered = (job: Job): Envelope => JSON.parse(renderJob(job)) as Envelope
 const handedOut = (job: Job, answeredAt: Instant, withoutSeconds = false): Envelope =>
-  JSON.parse(renderHandedOut(job, { answeredAt, checkpoint: null, withoutSeconds })) as Envelope
+  JSON.parse(
+    renderHandedOut(job, { limits: new HandedOutLimits(answeredAt), checkpoint: null, withoutSeconds }),
+  ) as Envelope
 
 /** Enqueues what a client sent, as the engine does. */
 function enqueued(source: string): Job {
@@ -61,6 +64,112 @@ describe('the limits of a job', () => {
         }
       }),
     )
+  })
+})
+
+describe('the limits of jobs that are handed out together', () => {
+  const limit = { ms: seconds(77), source: 'type' } as const
+  const full: Job = activeJob({
+    timeoutMs: 60_000,
+    graceMs: 5_000,
+    heartbeatMs: 20_000,
+    visibilityMs: 90_000,
+    totalMs: 3_600_000,
+    ttlMs: 600_000,
+    ceiling: { at: at('12:30'), source: 'parent' },
+  })
+  const plain = activeJob()
+  const own: Job = { ...full, ceiling: null }
+  const holdOf = ({ hold }: Job): Hold => {
+    if (hold === null) throw new Error('an active job has a hold')
+    return hold
+  }
+  const held = (job: Job, changes: Partial<Hold>): Job => ({ ...job, hold: { ...holdOf(job), ...changes } })
+  const limited = (job: Job, changes: Partial<Job['limits']>): Job => ({
+    ...job,
+    limits: { ...job.limits, ...changes },
+  })
+
+  const CHANGES: readonly (readonly [string, (job: Job) => Job])[] = [
+    ['timeout', (job) => held(job, { timeout: { ...holdOf(job).timeout, ms: limit.ms } })],
+    ['source of the timeout', (job) => held(job, { timeout: { ...holdOf(job).timeout, source: 'handler' } })],
+    ['grace', (job) => held(job, { grace: { ...holdOf(job).grace, ms: limit.ms } })],
+    ['source of the grace', (job) => held(job, { grace: { ...holdOf(job).grace, source: 'handler' } })],
+    ['heartbeat timeout', (job) => held(job, { heartbeat: limit })],
+    ['source of the heartbeat timeout', (job) => held(job, { heartbeat: { ms: seconds(20), source: 'handler' } })],
+    ['missing heartbeat timeout', (job) => held(job, { heartbeat: null })],
+    ['visibility', (job) => held(job, { visibility: { ...holdOf(job).visibility, ms: limit.ms } })],
+    ['source of the visibility', (job) => held(job, { visibility: { ...holdOf(job).visibility, source: 'fetch' } })],
+    ['mode on timeout', (job) => held(job, { onTimeout: { ...holdOf(job).onTimeout, mode: 'discard' } })],
+    ['source of the mode on timeout', (job) => held(job, { onTimeout: { ...holdOf(job).onTimeout, source: 'type' } })],
+    ['last visible moment', (job) => held(job, { visibleFrom: at('12:00:07') })],
+    ['length of the visibility clock', (job) => held(job, { visibleMs: limit.ms })],
+    ['start', (job) => ({ ...job, startedAt: at('12:00:07') })],
+    ['total', (job) => limited(job, { total: limit })],
+    ['ttl', (job) => limited(job, { ttl: limit })],
+    ['ceiling', (job) => ({ ...job, ceiling: { at: at('12:20'), source: 'parent' } })],
+    ['source of the ceiling', (job) => ({ ...job, ceiling: { at: at('12:30'), source: 'workflow' } })],
+  ]
+  /** Of these a job without a heartbeat timeout, a total or a ttl shows nothing. */
+  const ONLY_FULL: readonly (readonly [string, (job: Job) => Job])[] = [
+    ['last sign of life', (job) => held(job, { signAt: at('12:00:07') })],
+    ['source of the ttl', (job) => limited(job, { ttl: { ms: seconds(600), source: 'queue' } })],
+    ['missing ttl', (job) => limited(job, { ttl: null })],
+    ['missing ceiling', () => own],
+    ['anchor', (job) => ({ ...job, anchorAt: at('11:59') })],
+    ['attempt that the ttl was for', (job) => ({ ...job, attempt: 0 })],
+    // A grace that was set is kept free of the total in full, a default one is not.
+    [
+      'speaker for a grace under a cap',
+      (job) => held(job, { grace: { ms: holdOf(job).grace.ms, source: 'cap', asked: 'default' } }),
+    ],
+  ]
+  const cases = [
+    ...CHANGES.flatMap(([name, change]) => [
+      [name, plain, change(plain)] as const,
+      [`${name} beside every other limit`, full, change(full)] as const,
+    ]),
+    ...ONLY_FULL.map(([name, change]) => [name, full, change(full)] as const),
+    // The ceiling comes before the total and would hide it.
+    ['source of the total', own, limited(own, { total: { ms: minutes(60), source: 'queue' } })] as const,
+    ['missing total', own, limited(own, { total: null })] as const,
+  ]
+
+  test.each(cases)('differ where only this differs: %s', (_, first, second) => {
+    const limits = new HandedOutLimits(at('12:00:01'))
+    const [alone, other] = [first, second].map((job) => JSON.stringify(limitsView(job, ROW_ALONE, at('12:00:01'))))
+    expect(other).not.toBe(alone)
+    expect([first, second, first].map((job) => limits.textOf(job))).toEqual([alone, other, alone])
+  })
+
+  test.each([
+    ['no limit of their own', plain],
+    ['every limit', full],
+  ])('are written once when they are equal, with %s', (_, job) => {
+    const limits = new HandedOutLimits(NOON)
+    const text = limits.textOf(job)
+    const unread = { ...holdOf(job), workerId: 'w2' }
+    let reads = 0
+    const twin: Job = {
+      ...job,
+      id: '019539a4-b68c-7def-8000-1a2b3c4d5e70',
+      hold: Object.defineProperty(unread, 'timeout', {
+        get: () => {
+          reads += 1
+          return holdOf(job).timeout
+        },
+      }),
+    }
+    expect(limits.textOf(twin)).toBe(text)
+    // Compared once, not put together anew.
+    expect(reads).toBe(1)
+  })
+
+  test('count from the moment of their own answer', () => {
+    const [first, second] = [new HandedOutLimits(NOON), new HandedOutLimits(at('12:00:01'))].map(
+      (limits) => JSON.parse(limits.textOf(plain)) as { soft_ms: number },
+    )
+    expect((first?.soft_ms ?? 0) - (second?.soft_ms ?? 0)).toBe(1_000)
   })
 })
 
@@ -287,7 +396,7 @@ describe('a job as it is handed to a worker', () => {
       metadata: null,
       createdAt: NOON,
     }
-    const text = renderHandedOut(job, { answeredAt: NOON, checkpoint, withoutSeconds: false })
+    const text = renderHandedOut(job, { limits: new HandedOutLimits(NOON), checkpoint, withoutSeconds: false })
     expect(text).toContain('"last_checkpoint":{"frame":4.0},"checkpoint":{"state":{"frame":4.0},"sequence":3}')
   })
 

@@ -19,11 +19,11 @@ import {
 } from '../../job/deadlines.ts'
 import { ROW_ALONE, stallAt, visibilityAt, type Liveness } from '../../job/liveness.ts'
 import { limitOf, type Failure } from './failure.ts'
-import type { Checkpoint, Fragment, Job, Json, Progress } from '../../job/job.ts'
+import type { Checkpoint, Fragment, Hold, Job, Json, Progress } from '../../job/job.ts'
 import { isTerminal } from '../../job/job.ts'
 import { membersOf } from '../json/json-text.ts'
 import { readLife } from './life.ts'
-import { speakerFor, type Limits } from '../../job/limits.ts'
+import { speakerFor, type Limit, type Limits } from '../../job/limits.ts'
 
 export interface LimitsView {
   readonly timeout_ms: number
@@ -158,11 +158,11 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
 const TIMELESS = new WeakMap<Limits, Json>()
 
 /** While nobody holds a job and no clock of its own runs, its limits alone say it all, and equal ones are one record. */
-function limitsText(job: Job, life: Liveness, answeredAt: Instant | null): Json {
+function limitsText(job: Job, life: Liveness): Json {
   const { limits, hold, ceiling } = job
   const mayTellItsEnd = job.state === 'discarded' && job.error !== null
   if (hold !== null || ceiling !== null || limits.total !== null || limits.ttl !== null || mayTellItsEnd)
-    return JSON.stringify(limitsView(job, life, answeredAt))
+    return JSON.stringify(limitsView(job, life))
   const known = TIMELESS.get(limits)
   if (known !== undefined) return known
   const text = JSON.stringify(limitsView(job))
@@ -172,25 +172,81 @@ function limitsText(job: Job, life: Liveness, answeredAt: Instant | null): Json 
 
 /** A job as one JSON object in text. `extra` is laid in at the end. */
 export function renderJob(job: Job, life: Liveness = ROW_ALONE, extra: Fragment = ''): Json {
-  return write(job, job.given, limitsText(job, life, null), extra)
+  return write(job, job.given, limitsText(job, life), extra)
+}
+
+/**
+ * The limits of the jobs of one answer, as text. Jobs that are handed out together mostly have the same limits and clocks: then
+ * the text of the job before is used again.
+ */
+export class HandedOutLimits {
+  readonly #answeredAt: Instant
+  #last: { readonly job: Job; readonly text: Json } | null = null
+
+  /** Lengths count from this moment. */
+  constructor(answeredAt: Instant) {
+    this.#answeredAt = answeredAt
+  }
+
+  textOf(job: Job): Json {
+    if (this.#last !== null && haveSameLimits(this.#last.job, job)) return this.#last.text
+    const text = JSON.stringify(limitsView(job, ROW_ALONE, this.#answeredAt))
+    this.#last = { job, text }
+    return text
+  }
+}
+
+/** Whether `limitsView` gives the same for both, as far as attempts that are running are concerned. */
+function haveSameLimits(a: Job, b: Job): boolean {
+  if (a.hold === null || b.hold === null || a.state !== 'active' || b.state !== 'active') return false
+  if (a.startedAt !== b.startedAt || a.attempt !== b.attempt) return false
+  const isAnchored = a.limits.total !== null || a.limits.ttl !== null || a.ceiling !== null
+  if (isAnchored && a.anchorAt !== b.anchorAt) return false
+  return (
+    isSameLimit(a.limits.total, b.limits.total) &&
+    isSameLimit(a.limits.ttl, b.limits.ttl) &&
+    a.ceiling?.at === b.ceiling?.at &&
+    a.ceiling?.source === b.ceiling?.source &&
+    haveSameTerms(a.hold, b.hold)
+  )
+}
+
+function haveSameTerms(a: Hold, b: Hold): boolean {
+  return (
+    isSameLimit(a.timeout, b.timeout) &&
+    isSameLimit(a.grace, b.grace) &&
+    isSameLimit(a.heartbeat, b.heartbeat) &&
+    isSameLimit(a.visibility, b.visibility) &&
+    a.onTimeout.mode === b.onTimeout.mode &&
+    a.onTimeout.source === b.onTimeout.source &&
+    a.signAt === b.signAt &&
+    a.visibleFrom === b.visibleFrom &&
+    a.visibleMs === b.visibleMs
+  )
+}
+
+function isSameLimit(a: Limit | null, b: Limit | null): boolean {
+  if (a === b) return true
+  if (a === null || b === null) return false
+  return a.ms === b.ms && a.source === b.source && a.asked === b.asked && a.whole === b.whole
 }
 
 export interface HandedOut {
-  readonly answeredAt: Instant
+  readonly limits: HandedOutLimits
   readonly checkpoint: Checkpoint | null
   /** The request carried `visibility_timeout_ms`: an official SDK that takes `timeout` for milliseconds. */
   readonly withoutSeconds: boolean
 }
 
 /** A job as it is handed to a worker. */
-export function renderHandedOut(job: Job, { answeredAt, checkpoint, withoutSeconds }: HandedOut): Json {
+export function renderHandedOut(job: Job, { limits, checkpoint, withoutSeconds }: HandedOut): Json {
   const extra = [`"x_lease":${String(job.lease)}`]
   if (checkpoint !== null) {
     extra.push(`"last_checkpoint":${checkpoint.state}`)
     extra.push(`"checkpoint":{"state":${checkpoint.state},"sequence":${String(checkpoint.sequence)}}`)
   }
   const given = withoutSeconds ? inMillis(job.given) : job.given
-  return write(job, given, limitsText(job, ROW_ALONE, answeredAt), extra.join(','))
+  return write(job, given, limits.textOf(job), extra.join(','))
 }
 
 export function renderProgress(job: Job): Json {

@@ -1,5 +1,6 @@
 /** FETCH on the wire: what is asked for, and jobs as they are handed out. */
 import {
+  HandedOutLimits,
   list,
   millis,
   object,
@@ -66,5 +67,6 @@ export async function deliver({ engine, request }: Call, handed: readonly Handed
 /** Each job as its worker gets it; lengths count from `answeredAt`. */
 export function handedOut(handed: readonly Handed[], { visibilityMs }: FetchRequest, answeredAt: Instant): Json[] {
   const withoutSeconds = visibilityMs !== null
-  return handed.map(({ job, checkpoint }) => renderHandedOut(job, { answeredAt, checkpoint, withoutSeconds }))
+  const limits = new HandedOutLimits(answeredAt)
+  return handed.map(({ job, checkpoint }) => renderHandedOut(job, { limits, checkpoint, withoutSeconds }))
 }
