@@ -25,7 +25,7 @@ const outsideOnly = {
 }
 
 /** A folder of core, and what it must not import besides everything outside of core. */
-const coreFolder = (folder, message, regex) => ({
+const coreFolder = (folder, message, regex, wire = null) => ({
   name: `wall: core/${folder}`,
   files: [`packages/core/src/${folder}/*.ts`],
   ignores: tests,
@@ -33,10 +33,41 @@ const coreFolder = (folder, message, regex) => ({
     'no-restricted-imports': wall(
       { regex: '^(?!\\.{1,2}/)', message: 'core imports nothing but its own files.' },
       ...(regex === undefined ? [] : [{ regex, message }]),
+      ...(wire === null ? [] : [{ regex: wireForRules(wire), message: fewOfTheWire }]),
     ),
   },
 })
 const into = (names) => `^(\\.\\./)+(${names})/`
+
+const noClock = [
+  { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: handedIn },
+  { selector: "CallExpression[callee.name='Date']", message: handedIn },
+]
+
+/**
+ * The wire leaves the rules: names in snake_case and JSON text are for core/wire. Details of a refusal are not renamed on
+ * their way out, so they may have the names of the wire wherever they are made. Values such as 'dead_letter' are words of
+ * the protocol, not names of fields.
+ */
+const SNAKE = '/^[a-z0-9]+(_[a-z0-9]+)+$/'
+const onTheWire = 'Names of the wire are for core/wire: take or give a record with our own names.'
+const noWireNames = [
+  `Property[key.name=${SNAKE}]:not(NewExpression[callee.name='OjsError'] Property)`,
+  `TSPropertySignature[key.name=${SNAKE}]`,
+  `MemberExpression[computed=false][property.name=${SNAKE}]`,
+  `MemberExpression[property.value=${SNAKE}]`,
+].map((selector) => ({ selector, message: onTheWire }))
+const noJsonText = [
+  {
+    selector: "CallExpression[callee.object.name='JSON'][callee.property.name='parse']",
+    message: 'JSON text is read in core/wire.',
+  },
+]
+/** Their records are answers of the API, and are written as they are. */
+const ANSWERS = ['explain*', 'next*', 'plan'].map((name) => `packages/core/src/job/${name}.ts`)
+/** What rules may use of the wire: to write an event or a failure, to read a text that is stored with a job. */
+const wireForRules = (allowed) => `^(\\.\\./)+wire/(?!(${allowed})\\.ts$)`
+const fewOfTheWire = 'Rules use the wire only to write events and failures, and to read texts stored with a job.'
 
 const engineWall = [
   {
@@ -121,23 +152,36 @@ export default defineConfig(
           ['globalThis', 'performance'],
         ].map(([object, property]) => ({ object, property, message: handedIn })),
       ],
-      'no-restricted-syntax': [
-        'error',
-        { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: handedIn },
-        { selector: "CallExpression[callee.name='Date']", message: handedIn },
-      ],
+      'no-restricted-syntax': ['error', ...noClock],
     },
   },
+  {
+    name: 'wall: the wire leaves the rules',
+    files: ['packages/core/src/**/*.ts'],
+    // Documents are stored as JSON, whatever their kind.
+    ignores: [...tests, 'packages/core/src/wire/**', 'packages/core/src/doc.ts', ...ANSWERS],
+    rules: { 'no-restricted-syntax': ['error', ...noClock, ...noWireNames, ...noJsonText] },
+  },
+  {
+    name: 'wall: definitions of journeys and what runs work on are JSON themselves',
+    files: ['packages/core/src/journey/**/*.ts'],
+    ignores: tests,
+    rules: { 'no-restricted-syntax': ['error', ...noClock, ...noWireNames] },
+  },
   coreFolder('**', 'core imports nothing but its own files.'),
-  coreFolder('time', 'time knows errors, and nothing of jobs.', '^\\.\\./(?!(errors|wire/shape)\\.ts$)'),
+  coreFolder('time', 'time knows errors, and nothing of jobs.', '^\\.\\./(?!errors\\.ts$)'),
   coreFolder(
     'job/**',
     'The rules of jobs know nothing of what is made of jobs.',
     into('workflow|cron|webhook|journey'),
+    'events|shape|job/(job-events|failure|life|job-keys|held-by|render)',
   ),
-  ...['workflow', 'cron', 'webhook', 'schema'].map((name) =>
-    coreFolder(name, `${name} knows jobs, and nothing of journeys.`, into('journey')),
-  ),
+  ...Object.entries({
+    workflow: 'json/json-text|job/failure|workflow/workflow-events',
+    cron: 'names/near-miss',
+    webhook: 'shape',
+    schema: 'shape',
+  }).map(([name, wire]) => coreFolder(name, `${name} knows jobs, and nothing of journeys.`, into('journey'), wire)),
   coreFolder('journey/run', 'A run is read, shown and planned by others.', '^\\.\\./(read|view|plan)/'),
   coreFolder('journey/view', 'What is shown is neither read nor planned here.', '^\\.\\./(read|plan)/'),
   {

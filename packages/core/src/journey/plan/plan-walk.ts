@@ -1,4 +1,5 @@
 /** The way a plan goes through a graph (`journey/plan/plan.ts`): each state on a clock that nobody else looks at. */
+import { LIMIT_FIELDS } from '../../wire/job/limits.ts'
 import { millis, seconds, type Instant, type Millis } from '../../time/clock.ts'
 import { after, elapsed, isDue } from '../../time/sums.ts'
 import { budgetLeft, callEndsAt, restFits } from '../../time/budget.ts'
@@ -253,6 +254,6 @@ function cutAt(visits: readonly PlannedVisit[], afterMs: Millis): readonly Plann
 
 /** What ends an awaited job at the latest, whatever its attempts do. */
 function jobLimitMs(state: JobTask): Millis | null {
-  const { total_timeout: total } = state.request
+  const total = state.request[LIMIT_FIELDS.total]
   return state.mode === 'await' && typeof total === 'number' ? seconds(total) : null
 }
