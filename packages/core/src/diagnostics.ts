@@ -21,15 +21,15 @@ export class Findings {
   readonly warnings: Diagnostic[] = []
 
   error(code: string, path: string, message: string, on: Diagnostic['on'] = 'value'): void {
-    if (this.errors.length < MOST_TOLD) this.errors.push({ code, path, message, on })
+    if (this.errors.length < MAX_FINDINGS) this.errors.push({ code, path, message, on })
   }
 
   warn(code: string, path: string, message: string, on: Diagnostic['on'] = 'value'): void {
-    if (this.warnings.length < MOST_TOLD) this.warnings.push({ code, path, message, on })
+    if (this.warnings.length < MAX_FINDINGS) this.warnings.push({ code, path, message, on })
   }
 }
 
-const MOST_TOLD = 500
+const MAX_FINDINGS = 500
 
 /** Codes for what has none of its own: an unknown key, a value of the wrong type, something that must be there. */
 export const SHAPE = 'SHAPE-1'

@@ -7,7 +7,7 @@ export * from './errors.ts'
 export {
   formatDuration,
   formatIsoDuration,
-  LONGEST_MS,
+  MAX_DURATION_MS,
   type NamedMoment,
   parseDuration,
   parseIsoDuration,
@@ -115,9 +115,9 @@ export * from './webhook/webhook.ts'
 export * from './wire/webhook.ts'
 export * from './workflow/workflow.ts'
 export * from './wire/workflow/workflow-request.ts'
-export { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS, WORKFLOW_SHAPE } from './wire/workflow/workflow-shapes.ts'
+export { MAX_NESTING, MAX_DEPENDENCIES, MAX_JOBS, WORKFLOW_SHAPE } from './wire/workflow/workflow-shapes.ts'
 export * from './workflow/flow.ts'
-export { LARGEST_PARENT_RESULTS, type Results } from './workflow/results.ts'
+export { MAX_PARENT_RESULTS, type Results } from './workflow/results.ts'
 export { endingOf, type StepEnding } from './workflow/step-ending.ts'
 export * from './wire/workflow/workflow-answer.ts'
 export { type ShownState, shownStates, type Tree, workflowProgress } from './workflow/view.ts'

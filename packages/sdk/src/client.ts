@@ -5,7 +5,7 @@
  * among them because each job has an id of its own before it is sent.
  */
 import { setMaxListeners } from 'node:events'
-import { MOST_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
+import { MAX_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
 import { atIndex, postBatch, prepareAlike, sendTogether, type EnqueueEntry } from './batch.ts'
 import { Apis } from './apis.ts'
 import { Connection, type Call, type ConnectOptions } from './connection.ts'
@@ -149,8 +149,8 @@ export class Client {
     return this.#opened(async () => {
       const { signal } = isEntries(first) ? (second as Signalled) : third
       const count = isEntries(first) ? first.length : (second as readonly unknown[]).length
-      if (count > MOST_IN_BATCH)
-        throw new InputError(`${String(MOST_IN_BATCH)} jobs at most can stand or fall together.`, {})
+      if (count > MAX_IN_BATCH)
+        throw new InputError(`${String(MAX_IN_BATCH)} jobs at most can stand or fall together.`, {})
       if (count === 0) return []
       if (!isEntries(first) && this.#layers.length === 0 && !('id' in third))
         return this.#enqueueAlike(first, second as readonly unknown[], third)

@@ -1,5 +1,5 @@
 /** Lengths of time as applications write them: '30s', '1h30m', 'PT5M' or { ms: 250 }. A bare number has no unit. */
-import { formatIsoDuration, LONGEST_MS, millis, parseDuration, type Millis } from '@curfew/core'
+import { formatIsoDuration, MAX_DURATION_MS, millis, parseDuration, type Millis } from '@curfew/core'
 import { InputError } from './errors.ts'
 
 export type Duration = string | { readonly ms: number }
@@ -14,7 +14,7 @@ export function toMillis(duration: Duration, name: string): Millis {
     )
   }
   const ms = typeof given === 'string' ? parseDuration(given) : fromObject(given)
-  if (ms === null || ms > LONGEST_MS) {
+  if (ms === null || ms > MAX_DURATION_MS) {
     throw new InputError(
       `${name} is not a valid duration: ${shown(given)}. Write '30s', '1h30m', 'PT5M' or { ms: 250 }.`,
       {

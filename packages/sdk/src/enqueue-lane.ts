@@ -11,7 +11,7 @@
  * that it was heard the first time.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { MOST_IN_BULK } from '@curfew/core'
+import { MAX_IN_BULK } from '@curfew/core'
 import type { Answer, Connection } from './connection.ts'
 import type { WireJob } from './enqueue-options.ts'
 import { NetworkError, RequestError } from './errors.ts'
@@ -116,7 +116,7 @@ export class EnqueueLane {
         void this.#ask()
         return
       }
-      const group = this.#take(this.#shares === true ? MOST_IN_BULK : 1)
+      const group = this.#take(this.#shares === true ? MAX_IN_BULK : 1)
       this.#underWay += 1
       void this.#send(group).finally(() => {
         this.#underWay -= 1

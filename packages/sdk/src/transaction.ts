@@ -6,7 +6,7 @@
  * What the server refuses later, it could only refuse after the commit. So the request is read here first, by the very
  * rules the server reads it with.
  */
-import { instant, LARGEST_BODY, OjsError, parseBody, readEnqueue, uuidV7 } from '@curfew/core'
+import { instant, MAX_BODY_BYTES, OjsError, parseBody, readEnqueue, uuidV7 } from '@curfew/core'
 import type { Job } from './define-job.ts'
 import { toWire, type EnqueueOptions } from './enqueue-options.ts'
 import { InputError } from './errors.ts'
@@ -35,8 +35,8 @@ export async function enqueueInTransaction<Sent>(
   const now = instant(nodeHost.wallMs())
   const id = options.id ?? uuidV7(now, systemRandom)
   const { json } = await toWire({ job, input, options: { ...enqueue, id } })
-  if (Buffer.byteLength(json) > LARGEST_BODY)
-    throw new InputError(`The job is larger than ${String(LARGEST_BODY)} bytes.`, {})
+  if (Buffer.byteLength(json) > MAX_BODY_BYTES)
+    throw new InputError(`The job is larger than ${String(MAX_BODY_BYTES)} bytes.`, {})
   try {
     readEnqueue(json, parseBody(json), now)
   } catch (error) {

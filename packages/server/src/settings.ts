@@ -8,8 +8,8 @@ import { parse as parseYaml } from 'yaml'
 import {
   didYouMean,
   formatDuration,
-  LEAST_SHARED_LIMIT_MS,
-  LONGEST_MS,
+  MIN_SHARED_LIMIT_MS,
+  MAX_DURATION_MS,
   nearestName,
   parseDuration,
   vocabulary,
@@ -42,7 +42,7 @@ const duration = (
   byDefault: string | null,
   help: string,
   group: Setting['group'],
-  least: number = LEAST_SHARED_LIMIT_MS,
+  least: number = MIN_SHARED_LIMIT_MS,
 ): Setting => ({
   key,
   kind: 'duration',
@@ -507,7 +507,7 @@ function within(setting: Setting, value: number, text: string, source: string): 
   const { kind, byDefault, least = 0 } = setting
   if (value >= least) return value
   const words = (of: number): string => (kind === 'duration' ? formatDuration(of) : String(of))
-  const range = `between ${words(least)} and ${words(kind === 'duration' ? LONGEST_MS : MOST_COUNTED)}`
+  const range = `between ${words(least)} and ${words(kind === 'duration' ? MAX_DURATION_MS : MOST_COUNTED)}`
   const remedy =
     byDefault === null ? 'Leave it out to set none.' : `Leave it out for the default, ${words(Number(byDefault))}.`
   throw new OutOfRange(`${source} must be ${range}, and not ${text}. ${remedy}`)
@@ -515,7 +515,7 @@ function within(setting: Setting, value: number, text: string, source: string): 
 
 function readDuration(text: string): number {
   const ms = parseDuration(text)
-  if (ms === null || ms > LONGEST_MS) throw new SettingsError(`${text} is no duration`)
+  if (ms === null || ms > MAX_DURATION_MS) throw new SettingsError(`${text} is no duration`)
   return ms
 }
 

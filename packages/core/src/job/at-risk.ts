@@ -16,7 +16,7 @@ import { after } from '../time/sums.ts'
 
 /** How far back one looks. */
 export const PACE_WINDOW_MS = millis(60_000)
-const SHORTEST_WINDOW_MS = 1_000
+const MIN_WINDOW_MS = 1_000
 
 /** What was seen of a queue at work. */
 export interface Pace {
@@ -26,7 +26,7 @@ export interface Pace {
 
 /** `since`: from where on every start is known. */
 export function paceOf(startedAt: readonly Instant[], since: Instant, now: Instant): Pace {
-  const windowMs = Math.min(PACE_WINDOW_MS, Math.max(SHORTEST_WINDOW_MS, now - since))
+  const windowMs = Math.min(PACE_WINDOW_MS, Math.max(MIN_WINDOW_MS, now - since))
   return { starts: startedAt.filter((at) => now - at <= windowMs).length, windowMs: millis(windowMs) }
 }
 

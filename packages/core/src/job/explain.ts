@@ -121,7 +121,7 @@ const excuseInWords = ({ excused_ms: ms }: Ending): string =>
 const inMillis = (inSeconds: number | undefined): number | undefined =>
   inSeconds === undefined ? undefined : inSeconds * 1000
 
-const LONGEST_MESSAGE = 200
+const MAX_MESSAGE_LENGTH = 200
 
 /** The failure after which another attempt would have been needed; nothing where the job was only handed back. */
 function whatCameBefore({ type, cause }: Ending): string {
@@ -130,7 +130,7 @@ function whatCameBefore({ type, cause }: Ending): string {
   const early = typeof earlyMs === 'number' && kind === undefined ? `, ${earlyInWords(earlyMs)}` : ''
   if (cause['type'] === type && early === '') return ''
   const message = typeof cause['message'] === 'string' ? cause['message'] : ''
-  const short = message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message
+  const short = message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message
   return ` Before that: ${cause['type']}${short === '' ? '' : ` (${JSON.stringify(short)})`}${early}.`
 }
 

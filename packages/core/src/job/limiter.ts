@@ -7,7 +7,7 @@
  *   throttle      the same with even spacing: one start, then a pause of period / limit
  *
  * A start at `s` counts until `s + period`: at that very instant the next may begin. Starts are kept exactly, as pairs of
- * a gap and a count, while there are no more than `MOST_PAIRS` of them in the window; beyond that, neighbours are laid
+ * a gap and a count, while there are no more than `MAX_PAIRS` of them in the window; beyond that, neighbours are laid
  * together at the later of their instants. So a limit is never exceeded, and with very high limits a start counts a
  * little longer than it must (by less than 1/500 of the period).
  */
@@ -52,7 +52,7 @@ export const limiterOfQueue = (queue: string): string => `queue/${queue}`
 
 export const NO_TERMS: LimiterTerms = { concurrency: null, rate: null, throttle: null }
 
-const MOST_PAIRS = 1_024
+const MAX_PAIRS = 1_024
 
 export function newLimiter(terms: LimiterTerms, now: Instant): Limiter {
   return { terms, from: now, starts: [], usedAt: now, spentAt: null }
@@ -176,12 +176,12 @@ function appended({ terms, from, starts }: Limiter, count: number, now: Instant)
   if (gap === 0) kept[kept.length - 1] = (kept.at(-1) ?? 0) + count
   else kept.push(gap, count)
   const begin = after(from, millis(first))
-  return { from: begin, starts: kept.length > 2 * MOST_PAIRS ? laidTogether(begin, kept, longestMs(terms)) : kept }
+  return { from: begin, starts: kept.length > 2 * MAX_PAIRS ? laidTogether(begin, kept, longestMs(terms)) : kept }
 }
 
 /** Neighbours become one pair, at the later of their instants. Who are neighbours does not depend on where it begins. */
 function laidTogether(from: Instant, starts: readonly number[], longest: Millis): number[] {
-  const width = Math.ceil(longest / (MOST_PAIRS / 2))
+  const width = Math.ceil(longest / (MAX_PAIRS / 2))
   const before = from % width
   const laid: number[] = []
   let [slot, last, sinceFrom] = [-1, 0, 0]

@@ -120,4 +120,4 @@ export const SOURCE_IN_WORDS: Readonly<Record<LimitSource, string>> = {
 }
 
 /** What holds for all jobs of a queue or a type, or of the whole server, must leave each of them time to do something. */
-export const LEAST_SHARED_LIMIT_MS = millis(100)
+export const MIN_SHARED_LIMIT_MS = millis(100)

@@ -37,14 +37,14 @@ export function settleAtEnqueue(speakers: Speakers): Limits {
   const known = settled.get(key)
   if (known !== undefined) return known
   const limits = frozen(settle(speakers))
-  if (settled.size >= MOST_SETTLED) settled.clear()
+  if (settled.size >= MAX_SETTLED) settled.clear()
   settled.set(key, limits)
   SETTLED.set(speakers.server, settled)
   return limits
 }
 
 const SETTLED = new WeakMap<LimitSettings, Map<string, Limits>>()
-const MOST_SETTLED = 1_000
+const MAX_SETTLED = 1_000
 
 function keyOf({ publish, type, queue }: Speakers): string {
   const ofType = type === null ? '' : `${askedKey(type)};${lengthsKey(type.caps)}`

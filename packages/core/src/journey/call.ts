@@ -10,7 +10,7 @@ import { canBeSent, encoded, interpolate, interpolateAll, placeholdersOf } from 
 import { RunFault } from './faults.ts'
 import type { CallAuth, Definition, HttpCall, Resilience } from './definition.ts'
 import type { Data } from './run/run.ts'
-import { DEEPEST, depthExceeds } from '../wire/json/json-text.ts'
+import { MAX_JSON_DEPTH, depthExceeds } from '../wire/json/json-text.ts'
 
 export interface PreparedCall {
   readonly method: string
@@ -34,8 +34,8 @@ export interface HttpResult {
 export const DEFAULT_CALL_TIMEOUT_MS = millis(10_000)
 
 /** Bodies that are longer are not sent. */
-const LONGEST_BODY = 1_048_576
-const LONGEST_URL = 4_096
+const MAX_BODY_LENGTH = 1_048_576
+const MAX_URL_LENGTH = 4_096
 
 /** `mapped` is what the mapper of the body gave. */
 export function prepareCall(
@@ -87,10 +87,10 @@ export function headerProblem(name: string): string | null {
 /** A string is sent as it is, everything else as JSON. Null is nothing to send. */
 function bodyOf({ body }: HttpCall, context: Data, mapped: unknown): { text: string; isJson: boolean } | null {
   if (body === null) return null
-  const value = 'literal' in body ? interpolateAll(JSON.parse(body.literal), context, LONGEST_BODY) : mapped
+  const value = 'literal' in body ? interpolateAll(JSON.parse(body.literal), context, MAX_BODY_LENGTH) : mapped
   if (value === null || value === undefined) return null
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  if (text.length > LONGEST_BODY) throw new RunFault('RUNTIME_TOO_LARGE', 'the body is too large to be sent')
+  if (text.length > MAX_BODY_LENGTH) throw new RunFault('RUNTIME_TOO_LARGE', 'the body is too large to be sent')
   return { text, isJson: typeof value !== 'string' }
 }
 
@@ -125,7 +125,7 @@ function urlOf({ url, params }: HttpCall, context: Data): string {
       `${encoded(name, name)}=${encoded(interpolate(value, context, 'text'), `the parameter ${name}`)}`,
   )
   const whole = query.length === 0 ? made : `${made}${made.includes('?') ? '&' : '?'}${query.join('&')}`
-  if (whole.length > LONGEST_URL) throw new RunFault('RUNTIME_TOO_LARGE', 'the url becomes too long')
+  if (whole.length > MAX_URL_LENGTH) throw new RunFault('RUNTIME_TOO_LARGE', 'the url becomes too long')
   return whole
 }
 
@@ -160,7 +160,7 @@ const headerName = (name: string): string =>
 function parsed(text: string): unknown {
   if (text.trim() === '') return null
   try {
-    return depthExceeds(text, DEEPEST) ? text : (JSON.parse(text) as unknown)
+    return depthExceeds(text, MAX_JSON_DEPTH) ? text : (JSON.parse(text) as unknown)
   } catch {
     return text
   }

@@ -58,7 +58,7 @@ export function placeholdersOf(text: string): { placeholders: readonly Placehold
 export type Place = 'text' | 'url' | 'header'
 
 /** A text is no longer than this once its values are in it, in UTF-16 units. */
-const LONGEST: Readonly<Record<Place, number>> = { text: 1_048_576, url: 4_096, header: 8_192 }
+const MAX_LENGTH: Readonly<Record<Place, number>> = { text: 1_048_576, url: 4_096, header: 8_192 }
 
 /** Faults name the path that was meant, never the value. */
 export function interpolate(text: string, context: Data, place: Place): string {
@@ -68,7 +68,7 @@ export function interpolate(text: string, context: Data, place: Place): string {
   let made = ''
   for (const part of parts) {
     made += typeof part === 'string' ? part : placed(textAt(context, part.path), part.path, place)
-    if (made.length > LONGEST[place])
+    if (made.length > MAX_LENGTH[place])
       throw new RunFault('RUNTIME_TOO_LARGE', `a text with ${named(part)} in it becomes too long for its place`)
   }
   return made
@@ -88,7 +88,7 @@ export function interpolateGently(text: string, context: Data): string {
     }
   })
   const made = filled.join('')
-  return made.length > LONGEST.text ? text : made
+  return made.length > MAX_LENGTH.text ? text : made
 }
 
 const named = (part: string | Placeholder): string => (typeof part === 'string' ? 'values' : written(part.path))

@@ -34,7 +34,7 @@ export const DEFINITION_VERSION = docKind<DeployedVersion>('definition-version')
 export const API_PATH = docKind<{ readonly name: string }>('api-path')
 
 /** Runs refer to versions, so they are kept; a name with more of them is not being deployed but used as a store. */
-export const MOST_DEFINITION_VERSIONS = 1_000
+export const MAX_DEFINITION_VERSIONS = 1_000
 
 export const versionId = (name: string, version: string): string => `${name}/${version}`
 

@@ -8,10 +8,10 @@
 import type { Fields } from '../wire/shape.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
-export const LARGEST_SCHEMA = 65_536
-const DEEPEST_SCHEMA = 32
-const MOST_SUBSCHEMAS = 2_000
-const LONGEST_PATTERN = 512
+export const MAX_SCHEMA_LENGTH = 65_536
+const MAX_SCHEMA_DEPTH = 32
+const MAX_SUBSCHEMAS = 2_000
+const MAX_PATTERN_LENGTH = 512
 
 const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 
@@ -29,7 +29,7 @@ const texts: Check = (value) =>
 
 function pattern(value: unknown): Problem {
   if (typeof value !== 'string') return 'must be a string'
-  if (value.length > LONGEST_PATTERN) return `must not be longer than ${String(LONGEST_PATTERN)} characters`
+  if (value.length > MAX_PATTERN_LENGTH) return `must not be longer than ${String(MAX_PATTERN_LENGTH)} characters`
   try {
     new RegExp(value, 'u')
     return null
@@ -85,11 +85,11 @@ const NOT_TAKEN = ['$dynamicRef', '$dynamicAnchor', '$recursiveRef', '$recursive
 export function schemaProblem(schema: unknown): string | null {
   if (typeof schema === 'boolean') return null
   if (!isObject(schema)) return 'schema must be an object, or true or false'
-  if (JSON.stringify(schema).length > LARGEST_SCHEMA)
-    return `schema must not be larger than ${String(LARGEST_SCHEMA)} bytes`
+  if (JSON.stringify(schema).length > MAX_SCHEMA_LENGTH)
+    return `schema must not be larger than ${String(MAX_SCHEMA_LENGTH)} bytes`
   if (schema['$schema'] !== undefined && trimmed(schema['$schema']) !== DRAFT)
     return `$schema must be ${DRAFT}, or be left out`
-  const budget = { left: MOST_SUBSCHEMAS }
+  const budget = { left: MAX_SUBSCHEMAS }
   return walk(schema, schema, '', 0, budget)
 }
 
@@ -99,8 +99,8 @@ function walk(schema: unknown, root: Fields, at: string, depth: number, budget: 
   if (typeof schema === 'boolean') return null
   if (!isObject(schema)) return `${at === '' ? 'schema' : at} must be a schema: an object, or true or false`
   budget.left -= 1
-  if (budget.left < 0) return `schema must not have more than ${String(MOST_SUBSCHEMAS)} subschemas`
-  if (depth > DEEPEST_SCHEMA) return `schema must not be nested deeper than ${String(DEEPEST_SCHEMA)} levels`
+  if (budget.left < 0) return `schema must not have more than ${String(MAX_SUBSCHEMAS)} subschemas`
+  if (depth > MAX_SCHEMA_DEPTH) return `schema must not be nested deeper than ${String(MAX_SCHEMA_DEPTH)} levels`
   for (const [key, value] of Object.entries(schema)) {
     const here = `${at}/${escaped(key)}`
     const check = Object.hasOwn(VALUES, key) ? VALUES[key] : undefined

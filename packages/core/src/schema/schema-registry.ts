@@ -24,7 +24,7 @@ export const SCHEMA = docKind<Schema>('schema')
 export const SCHEMA_VERSIONS = docKind<{ readonly versions: readonly string[] }>('schema-versions')
 export const SCHEMA_URI = docKind<{ readonly type: string; readonly version: string }>('schema-uri')
 
-export const MOST_VERSIONS = 100
+export const MAX_SCHEMA_VERSIONS = 100
 
 /** `2` and `2.0` are version 2.0.0. Null when it is no version. */
 export function fullVersion(version: unknown): string | null {

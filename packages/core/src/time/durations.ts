@@ -15,7 +15,7 @@ export const TIME = '(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?'
 export const ZONE = '(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)'
 export const TIMESTAMP = new RegExp(`^${DAY}[Tt ]${TIME}${ZONE}$`)
 /** Nothing we keep time for lies beyond this; larger values are mistakes. */
-export const LONGEST_MS = millis(315_360_000_000)
+export const MAX_DURATION_MS = millis(315_360_000_000)
 
 /** `PT1H30M` → milliseconds, or null when the text is no ISO duration. */
 export function parseIsoDuration(text: string): Millis | null {
@@ -82,7 +82,7 @@ export interface NamedMoment {
 export function parseMoment(text: string, now: Instant, allowBareDuration: boolean): NamedMoment | null {
   if (text.startsWith('+') || (allowBareDuration && text.startsWith('P'))) {
     const length = parseIsoDuration(text.startsWith('+') ? text.slice(1) : text)
-    if (length === null || length > LONGEST_MS) return null
+    if (length === null || length > MAX_DURATION_MS) return null
     const at = after(now, length)
     return { at, text: iso(at) }
   }

@@ -10,7 +10,7 @@
  */
 import { instant, millis, type Instant, type Millis } from './clock.ts'
 import { after, elapsed } from './sums.ts'
-import { LONGEST_MS, parseDuration } from './durations.ts'
+import { MAX_DURATION_MS, parseDuration } from './durations.ts'
 import { badField } from '../errors.ts'
 import { shiftBetween, zoneNamed, type Zone } from './zones.ts'
 
@@ -50,8 +50,8 @@ const MACROS: Readonly<Record<string, string>> = {
   '@hourly': '0 * * * *',
 }
 /** No schedule is looked at more often than once a second (OJS cron §7.3). */
-const SHORTEST_MS = 1_000
-const LONGEST_EXPRESSION = 1_000
+const MIN_MS = 1_000
+const MAX_EXPRESSION_LENGTH = 1_000
 const DAY_MS = 86_400_000
 /** Whatever comes at all comes within forty years (a fifth Sunday in February, across 2100). */
 const HORIZON_MS = 41 * 366 * DAY_MS
@@ -76,7 +76,7 @@ const WEEKDAY: Field = {
   max: 7,
   names: ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'],
 }
-const LONGEST_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+const DAYS_OF_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
 /** Reads an expression, or refuses it and names the field of the request it came in. */
 export function readSchedule(expression: string, timezone: string, field = 'expression'): Schedule {
@@ -89,8 +89,8 @@ export function readSchedule(expression: string, timezone: string, field = 'expr
   }
   const text = expression.trim()
   if (text === '') throw badField(field, `${field} must not be empty.`)
-  if (text.length > LONGEST_EXPRESSION)
-    throw badField(field, `${field} must not be longer than ${String(LONGEST_EXPRESSION)} characters.`)
+  if (text.length > MAX_EXPRESSION_LENGTH)
+    throw badField(field, `${field} must not be longer than ${String(MAX_EXPRESSION_LENGTH)} characters.`)
   const every = /^@every\s+(\S+)$/i.exec(text)
   if (every !== null) return { kind: 'every', everyMs: readEvery(every[1] ?? '', field) }
   const macro = text.startsWith('@') ? MACROS[text.toLowerCase()] : text
@@ -102,7 +102,7 @@ export function readSchedule(expression: string, timezone: string, field = 'expr
 
 function readEvery(text: string, field: string): Millis {
   const length = text.startsWith('P') ? null : parseDuration(text)
-  if (length === null || length < SHORTEST_MS || length > LONGEST_MS) {
+  if (length === null || length < MIN_MS || length > MAX_DURATION_MS) {
     throw badField(
       field,
       `${field}: ${quoted(text)} must be a length of at least one second and at most ten years, such as 45s, 30m or 1h30m.`,
@@ -128,7 +128,7 @@ function readFields(text: string, zone: Zone, field: string): OfTheCalendar {
   const days = readList(DAY, day, refuse)
   const months = readList(MONTH, month, refuse)
   const weekdays = readList(WEEKDAY, weekday, refuse)
-  const exists = [...months.values].some((m) => [...days.values].some((d) => d <= (LONGEST_MONTH[m - 1] ?? 0)))
+  const exists = [...months.values].some((m) => [...days.values].some((d) => d <= (DAYS_OF_MONTH[m - 1] ?? 0)))
   // When days of the week are given too, either will do.
   if (weekdays.text === '*' && !days.isOpen && !exists)
     throw badField(field, `${field}: ${quoted(`${day} ${month}`)} is a day that never comes.`)

@@ -59,7 +59,7 @@ export interface JourneyEnding {
 }
 
 /** A status is a word; what is longer is cut. */
-const LONGEST_STATUS = 128
+const MAX_STATUS_LENGTH = 128
 
 /** Of a run that is over. */
 export function journeyEnded(run: Run): NewEvent {
@@ -67,7 +67,7 @@ export function journeyEnded(run: Run): NewEvent {
   if (end === null || endedAt === null) throw new Error(`run ${run.id} is not over`)
   const told: Omit<JourneyEnding, `journey_${string}` | 'kind'> = {
     phase: end.phase,
-    status: businessStatus(end).slice(0, LONGEST_STATUS),
+    status: businessStatus(end).slice(0, MAX_STATUS_LENGTH),
     termination_kind: end.terminationKind,
     terminated_at_state: end.terminatedAtState,
     at_state_type: endedInType(run, end),

@@ -11,10 +11,10 @@ export const POOL_NAME_SHAPE = text({
   expected: 'the name of a pool: letters, digits, ".", "_" and "-", at most 128',
 })
 const WEIGHT = whole(1, 1_000)
-const MOST_QUEUES = 100
+const MAX_QUEUES = 100
 const NAMED = ruled(mapOf(object({ weight: WEIGHT }, { unknown: 'refuse' })), {
   minProperties: 1,
-  maxProperties: MOST_QUEUES,
+  maxProperties: MAX_QUEUES,
   propertyNames: QUEUE_SHAPE.json,
 })
 
@@ -22,7 +22,7 @@ export const POOL_SHAPE = object(
   {
     name: POOL_NAME_SHAPE,
     strategy: oneOf(...POOL_STRATEGIES),
-    queues: either(list(QUEUE_SHAPE, 1, MOST_QUEUES), NAMED, Array.isArray),
+    queues: either(list(QUEUE_SHAPE, 1, MAX_QUEUES), NAMED, Array.isArray),
     weights: mapOf(WEIGHT),
   },
   { required: ['queues'], unknown: 'refuse' },
@@ -41,8 +41,8 @@ export function readPool(name: string, sent: unknown, before: Pool | null, now: 
       if (weight !== undefined) weights.set(queue, weight)
     }
   }
-  if (names.length === 0 || names.length > MOST_QUEUES)
-    throw badField('queues', `queues must name between 1 and ${String(MOST_QUEUES)} queues.`)
+  if (names.length === 0 || names.length > MAX_QUEUES)
+    throw badField('queues', `queues must name between 1 and ${String(MAX_QUEUES)} queues.`)
   for (const queue of weights.keys())
     if (!names.includes(queue))
       throw badPolicy('weights', `weights names ${JSON.stringify(queue)}, which is no queue of the pool.`)

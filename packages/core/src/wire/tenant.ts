@@ -9,11 +9,11 @@ import { text } from './shape.ts'
 export const TENANT_HEADER = 'X-OJS-Tenant'
 
 const FORM = /^[a-zA-Z0-9][a-zA-Z0-9._:-]*$/
-const LONGEST = 255
+const MAX_LENGTH = 255
 
 export const TENANT_SHAPE = text({
   pattern: FORM,
-  maxLength: LONGEST,
+  maxLength: MAX_LENGTH,
   expected: 'the id of a tenant: letters, digits, ".", "_", ":" and "-", beginning with a letter or digit, at most 255',
 })
 
@@ -28,7 +28,7 @@ export function readTenantHeader(value: string | undefined): string | null {
  */
 export function tenantOf(header: string | null, inMeta: unknown): string | null {
   if (header === null) {
-    return typeof inMeta === 'string' && inMeta.length <= LONGEST && FORM.test(inMeta) ? inMeta : null
+    return typeof inMeta === 'string' && inMeta.length <= MAX_LENGTH && FORM.test(inMeta) ? inMeta : null
   }
   if (inMeta !== undefined && inMeta !== null && inMeta !== header) {
     throw badField(

@@ -10,8 +10,8 @@ const EVENT_PATTERN = text({
   maxLength: 128,
   expected: 'a type of event such as "job.completed", a group such as "job.*", or "*"',
 })
-const LONGEST_URL = 2_048
-const LARGEST_METADATA = 16_384
+const MAX_URL_LENGTH = 2_048
+const MAX_METADATA_BYTES = 16_384
 /** OJS webhooks §7.3. */
 const TIMEOUT_S = { least: 1, most: 60, byDefault: 30 }
 const BASE64 = '(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?'
@@ -28,7 +28,7 @@ const SECRET_SHAPE = policy(
 const FIELDS = {
   url: text({
     pattern: /^[hH][tT][tT][pP][sS]?:\/\/[^/?#\\\s]+[^\s]*$/,
-    maxLength: LONGEST_URL,
+    maxLength: MAX_URL_LENGTH,
     format: 'uri',
     expected: 'an absolute https URL such as "https://example.com/hooks"',
   }),
@@ -129,7 +129,7 @@ function readFilter(filter: { queues?: string[]; job_types?: string[] } | undefi
 
 function readMetadata(metadata: Fields | undefined): Fields | null {
   if (metadata === undefined) return null
-  if (utf8Length(JSON.stringify(metadata)) > LARGEST_METADATA)
-    throw badField('metadata', `metadata must not be larger than ${String(LARGEST_METADATA)} bytes.`)
+  if (utf8Length(JSON.stringify(metadata)) > MAX_METADATA_BYTES)
+    throw badField('metadata', `metadata must not be larger than ${String(MAX_METADATA_BYTES)} bytes.`)
   return metadata
 }

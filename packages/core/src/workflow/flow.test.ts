@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shownStates, workflowProgress } from './view.ts'
-import { LARGEST_PARENT_RESULTS } from './results.ts'
+import { MAX_PARENT_RESULTS } from './results.ts'
 import { FAILED, job, OK, Stage } from './workflow.suite.ts'
 import type { WorkflowStep } from './workflow.ts'
 
@@ -52,7 +52,7 @@ describe('a chain', () => {
 
   test('leaves out the oldest results when they grow too large, never the last', () => {
     const stage = new Stage(chain(job('a'), job('b'), job('c'), job('d')))
-    const large = 'x'.repeat(LARGEST_PARENT_RESULTS / 2)
+    const large = 'x'.repeat(MAX_PARENT_RESULTS / 2)
     stage.done('0', large).done('1', large).done('2', 'last')
     expect(given(stage, '3')).toEqual([null, large, 'last'])
   })

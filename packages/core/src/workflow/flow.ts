@@ -42,7 +42,7 @@ import {
 
 /** The error of a workflow names so many of its failures. */
 const KEPT_FAILURES = 10
-const LONGEST_MESSAGE = 500
+const MAX_MESSAGE_LENGTH = 500
 
 export type Wish =
   | { readonly kind: 'see'; readonly numbers: readonly number[] }
@@ -348,7 +348,7 @@ export class Flow {
       path: step.path,
       jobId: step.jobId,
       code: ending.code,
-      message: ending.message.slice(0, LONGEST_MESSAGE),
+      message: ending.message.slice(0, MAX_MESSAGE_LENGTH),
       attempt: ending.attempt,
     }
     this.#workflow = {

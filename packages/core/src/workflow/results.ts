@@ -3,7 +3,7 @@ import type { Fragment, Json } from '../job/job.ts'
 import { elementsOf } from '../wire/json/json-text.ts'
 
 /** The results handed on to one job take at most this much; the oldest are left out. */
-export const LARGEST_PARENT_RESULTS = 4 * 1024 * 1024
+export const MAX_PARENT_RESULTS = 4 * 1024 * 1024
 
 /** Results of others, as the inside of an array, and how many of them had to be left out. */
 export interface Results {
@@ -16,7 +16,7 @@ export const NO_RESULTS: Results = { list: '', omitted: 0 }
 /** The results of a chain so far, with one more. */
 export function appended({ list, omitted }: Results, index: number, result: Json): Results {
   const joined = index === 0 ? result : `${list},${result}`
-  if (joined.length <= LARGEST_PARENT_RESULTS) return { list: joined, omitted }
+  if (joined.length <= MAX_PARENT_RESULTS) return { list: joined, omitted }
   return within(elementsOf(`[${joined}]`), omitted)
 }
 
@@ -25,7 +25,7 @@ export function within(results: readonly Json[], omittedBefore = 0): Results {
   let size = results.reduce((sum, { length }) => sum + length + 1, 0)
   const kept = [...results]
   let omitted = omittedBefore
-  for (let index = 0; size > LARGEST_PARENT_RESULTS && index < kept.length - 1; index += 1) {
+  for (let index = 0; size > MAX_PARENT_RESULTS && index < kept.length - 1; index += 1) {
     const length = kept[index]?.length ?? 0
     if (length <= NULL.length) continue
     size -= length - NULL.length

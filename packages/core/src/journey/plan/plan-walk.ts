@@ -3,7 +3,7 @@ import { LIMIT_FIELDS } from '../../wire/job/limits.ts'
 import { millis, seconds, type Instant, type Millis } from '../../time/clock.ts'
 import { after, elapsed, isDue } from '../../time/sums.ts'
 import { budgetLeft, callEndsAt, restFits } from '../../time/budget.ts'
-import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
 import { assumedFor, takesTime, type Assumptions } from './assumptions.ts'
 import { DEFAULT_CALL_TIMEOUT_MS, delayBefore, failedResult, isRetryable } from '../call.ts'
 import type { PlannedEnd, PlannedVisit } from './plan.ts'
@@ -18,7 +18,7 @@ import {
 import type { Choice, State, StateId, Subjourney, TimerState } from '../definition.ts'
 
 /** A plan has no more visits than this. */
-const MOST_VISITS = 500
+const MAX_VISITS = 500
 const NO_TIME = millis(0)
 const TIMED_OUT = failedResult('TIMEOUT', '')
 const middling = (): number => 0.5
@@ -62,7 +62,7 @@ export class PlanWalk {
     for (;;) {
       const path = prefix === '' ? id : `${prefix}/${id}`
       const state = graph.states[id]
-      if (state === undefined || this.#visits >= MOST_VISITS) return { end: this.#ending('Loop', path, at), at, visits }
+      if (state === undefined || this.#visits >= MAX_VISITS) return { end: this.#ending('Loop', path, at), at, visits }
       this.#visits += 1
       const step = this.#enter(state, path, at)
       visits.push(...step.visits)
@@ -115,7 +115,7 @@ export class PlanWalk {
     const { takesMs, ownMs, next, onLimit, resilience = null } = spending
     let at = from
     for (let attempts = 1; ; attempts += 1) {
-      const limitAt = callEndsAt(at, ownMs ?? LONGEST_MS, this.#deadlineAt)
+      const limitAt = callEndsAt(at, ownMs ?? MAX_DURATION_MS, this.#deadlineAt)
       const doneAt = takesMs === null ? null : after(at, takesMs)
       const visited = (to: Instant, endedBy?: PlannedVisit['endedBy']): readonly PlannedVisit[] => [
         this.#visit(state, path, from, to, { ownMs, attempts, endedBy }),
@@ -194,7 +194,7 @@ export class PlanWalk {
   #visit(state: State, path: string, from: Instant, to: Instant, more: Visited = {}): PlannedVisit {
     const { ownMs = null, attempts = 1, endedBy = 'itself' } = more
     const remainingMs = budgetLeft(this.#deadlineAt, from)
-    const effectiveMs = elapsed(from, callEndsAt(from, ownMs ?? LONGEST_MS, this.#deadlineAt))
+    const effectiveMs = elapsed(from, callEndsAt(from, ownMs ?? MAX_DURATION_MS, this.#deadlineAt))
     return {
       path,
       type: stateTypeOf(state),

@@ -11,7 +11,7 @@
  */
 import type { Instant, Millis } from '../../time/clock.ts'
 import type { RunLimits } from '../../time/budget.ts'
-import { LONGEST_MS } from '../../time/durations.ts'
+import { MAX_DURATION_MS } from '../../time/durations.ts'
 import { placesIn, type Assumptions } from './assumptions.ts'
 import { PlanWalk } from './plan-walk.ts'
 import { beginRun } from '../run/life.ts'
@@ -69,7 +69,7 @@ export function planJourney(
 ): JourneyPlan {
   const run = beginRun({ ...NOBODYS, definition, startedAt }, limits)
   const { visits, end } = new PlanWalk(definition, assumptions, startedAt, run.limitMs).whole()
-  const free = new PlanWalk(definition, assumptions, startedAt, LONGEST_MS).whole()
+  const free = new PlanWalk(definition, assumptions, startedAt, MAX_DURATION_MS).whole()
   const seen = new Set(visits.map(({ path }) => path))
   const wanted = new Set(free.visits.map(({ path }) => path))
   const { errorCode: code, reason } = run.onTimeout

@@ -90,7 +90,7 @@ function warnOfUnreached({ found, schedules }: Reading, { path, start, ids, stat
 // ---- Subjourneys ----
 
 /** A run is in one state per level, and each is inside the other. */
-const DEEPEST_SUBJOURNEYS = 16
+const MAX_SUBJOURNEY_DEPTH = 16
 
 /** Every subjourney is used, none by itself (a run would go deeper and deeper), and not too many within each other. */
 function checkReferences({ found, graphs }: Reading, { subjourneys }: Definition): void {
@@ -108,11 +108,11 @@ function checkReferences({ found, graphs }: Reading, { subjourneys }: Definition
     const path = pointerTo('/spec/subjourneys', id)
     if (!used.has(id)) found.warn('GRAPH-1', path, `Nothing refers to the subjourney ${id}.`, 'key')
     if (inLoops.has(id)) found.error('GRAPH-2', path, `The subjourney ${id} leads into itself.`, 'key')
-    else if (depthOf(id) === DEEPEST_SUBJOURNEYS + 1)
+    else if (depthOf(id) === MAX_SUBJOURNEY_DEPTH + 1)
       found.error(
         'GRAPH-2',
         path,
-        `There are more than ${String(DEEPEST_SUBJOURNEYS)} subjourneys within each other.`,
+        `There are more than ${String(MAX_SUBJOURNEY_DEPTH)} subjourneys within each other.`,
         'key',
       )
   }

@@ -10,7 +10,7 @@ import { isMapped, needMapper, readTarget, readVariable, warnIfNeverReached, typ
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
 /** As long as a timer can be. */
-const LONGEST_CALL_MS = 2_147_483_647
+const MAX_CALL_MS = 2_147_483_647
 const KEYS =
   'kind mode method url operationRef params headers body accept timeoutMs resultVar resiliencePolicyRef errorMapping auth'.split(
     ' ',
@@ -149,7 +149,7 @@ function checkLeaves(field: Field): void {
 }
 
 export function readTimeout(reading: Reading, field: Field | null): Millis | null {
-  const ms = field?.whole('HTTP-1', 1, LONGEST_CALL_MS) ?? null
+  const ms = field?.whole('HTTP-1', 1, MAX_CALL_MS) ?? null
   if (field === null || ms === null) return null
   warnIfNeverReached(reading, field, ms)
   return millis(ms)
@@ -183,7 +183,7 @@ export function readPolicy(field: Field): Resilience | null {
   if (policy === null) return null
   const backoff = policy.get('backoff')?.members(['kind', 'baseDelayMs', 'maxDelayMs', 'jitter']) ?? null
   const length = (key: string, byDefault: number): Millis =>
-    millis(backoff?.get(key)?.whole(SHAPE, 0, LONGEST_CALL_MS) ?? byDefault)
+    millis(backoff?.get(key)?.whole(SHAPE, 0, MAX_CALL_MS) ?? byDefault)
   const retryOn = policy.get('retryOn')
   const base = length('baseDelayMs', 100)
   return {

@@ -28,7 +28,7 @@ import {
 import type { Data } from '../run/run.ts'
 import { endedDocument, OUTCOME_MEMBERS, problemOf } from '../view/view.ts'
 import { MAX_BRANCHES } from '../limits.ts'
-import { DEEPEST } from '../../wire/json/json-text.ts'
+import { MAX_JSON_DEPTH } from '../../wire/json/json-text.ts'
 
 export type { Diagnostic, FindOpenApi }
 
@@ -64,16 +64,16 @@ const SPEC = (
   'httpSurface start states subjourneys platform'
 ).split(' ')
 const NOT_HERE = ['cookies', 'access', 'security', 'context']
-const MOST_TAGS = 10
-const LONGEST_TAG = 40
+const MAX_TAGS = 10
+const MAX_TAG_LENGTH = 40
 /** Whatever it is, the server's cap holds; only sums must come out right. */
-const MOST_SECONDS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
+const MAX_SECONDS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
 export async function readDefinition(value: unknown, checks: DefinitionChecks): Promise<ReadDefinition> {
   const found = new Findings()
   const root = new Field(value, '', 'The definition', found)
-  if (isDeeperThan(value, DEEPEST)) {
-    root.error(SHAPE, `The definition is nested deeper than ${String(DEEPEST)} levels.`)
+  if (isDeeperThan(value, MAX_JSON_DEPTH)) {
+    root.error(SHAPE, `The definition is nested deeper than ${String(MAX_JSON_DEPTH)} levels.`)
     return { definition: null, ...found }
   }
   const expressions: Reading['expressions'] = []
@@ -205,12 +205,12 @@ function readMetadata(field: Field | null): Pick<Definition, 'name' | 'version' 
   })
   const tags = metadata?.get('tags') ?? null
   const list = tags?.list() ?? []
-  if (list.length > MOST_TAGS) tags?.refuse(SHAPE, `a list of at most ${String(MOST_TAGS)}`)
+  if (list.length > MAX_TAGS) tags?.refuse(SHAPE, `a list of at most ${String(MAX_TAGS)}`)
   return {
     name: name ?? '',
     version: version ?? '',
     description: metadata?.get('description')?.text(SHAPE, { most: 1_048_576 }) ?? null,
-    tags: list.map((entry) => entry.text(SHAPE, { most: LONGEST_TAG }) ?? ''),
+    tags: list.map((entry) => entry.text(SHAPE, { most: MAX_TAG_LENGTH }) ?? ''),
   }
 }
 
@@ -218,7 +218,7 @@ function readExecution(field: Field | null, { limits }: DefinitionChecks): Defin
   const execution = field?.members(['maxDurationSec', 'onTimeout'], { code: 'EXEC-1' }) ?? null
   if (execution === null) return null
   const max = execution.need('maxDurationSec', 'EXEC-1')
-  const maxDurationSec = max?.whole('EXEC-1', 1, MOST_SECONDS) ?? null
+  const maxDurationSec = max?.whole('EXEC-1', 1, MAX_SECONDS) ?? null
   const onTimeout = execution.need('onTimeout', 'EXEC-1')?.members(['errorCode', 'reason'], { code: 'EXEC-1' }) ?? null
   const ending = {
     errorCode: onTimeout?.need('errorCode', 'EXEC-1')?.text('EXEC-1') ?? '',

@@ -5,7 +5,7 @@ import { parseMoment } from '../../time/durations.ts'
 import { successors } from './graph.ts'
 import type { Definition, Expression, Graph, ScheduleTask, State, StateId } from '../definition.ts'
 import { isMapped, needMapper, type Reading } from './reading.ts'
-import { intervalProblem, MOST_RUNS } from '../run/schedule.ts'
+import { intervalProblem, MAX_RUNS } from '../run/schedule.ts'
 
 const CODE = 'SCHED-1'
 const KEYS = ['kind', 'start', 'startAt', 'interval', 'maxRuns', 'subjectId', 'context', 'onExisting']
@@ -51,7 +51,7 @@ function checkInterval(field: Field): string | null {
   return problem === null ? text : field.refuse(CODE, problem)
 }
 
-const checkCount = (field: Field): number | null => field.whole(CODE, 1, MOST_RUNS)
+const checkCount = (field: Field): number | null => field.whole(CODE, 1, MAX_RUNS)
 
 /** Scheduled runs begin at states of the definition itself, and nothing on their way waits for a person or a callback. */
 export function checkSchedules({ found, schedules }: Reading, definition: Definition): void {

@@ -1,7 +1,7 @@
 /** Graphs and their states as they are written: what each must have, may have, and must not have. */
 import { instant, seconds } from '../../time/clock.ts'
 import { SHAPE, type Field, type Mapping } from '../../diagnostics.ts'
-import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
 import type { Choice, Graph, Parallel, State, StateId, Subjourney, TimerState, Transform, Wait } from '../definition.ts'
 import { readHttpCall, readReason } from './http.ts'
 import { checkId as checkIdOf, readApiKeyCheck } from '../api-key.ts'
@@ -23,7 +23,7 @@ import {
 } from './reading.ts'
 import { STATUS_MEMBERS } from '../view/view.ts'
 
-const LONGEST_SECONDS = LONGEST_MS / 1000
+const MAX_SECONDS = MAX_DURATION_MS / 1000
 
 /** Null: what it does cannot be read; where it leads is known nevertheless. */
 type Read = (reading: Reading, state: Mapping, leads: Leads) => State | null
@@ -148,7 +148,7 @@ function readWait(reading: Reading, state: Mapping, leads: Leads, type: 'wait' |
   const response = readProjection(reading, step?.get('response') ?? null, STATUS_MEMBERS)
   const timeout = step?.get('timeoutSec') ?? null
   const onTimeout = step?.get('onTimeout') ?? null
-  const timeoutSec = timeout?.whole('WAIT-1', 1, LONGEST_SECONDS) ?? null
+  const timeoutSec = timeout?.whole('WAIT-1', 1, MAX_SECONDS) ?? null
   if (timeout !== null && onTimeout === null)
     timeout.error('WAIT-1', 'timeoutSec needs onTimeout: where to go when the time is up.')
   if (timeout === null && onTimeout !== null)
@@ -205,7 +205,7 @@ function readDue(reading: Reading, due: Field, kind: 'duration' | 'until'): Time
     return text
   }
   const ms = parseIsoDuration(text)
-  if (ms === null || ms > LONGEST_MS) due.refuse('TIMER-1', 'an ISO 8601 duration such as PT5M, at most ten years')
+  if (ms === null || ms > MAX_DURATION_MS) due.refuse('TIMER-1', 'an ISO 8601 duration such as PT5M, at most ten years')
   else warnIfNeverReached(reading, due, ms)
   return text
 }

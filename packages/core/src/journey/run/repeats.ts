@@ -23,17 +23,17 @@ export interface RunStart {
   readonly print: string
 }
 
-const LONGEST_KEY = 255
+const MAX_KEY_LENGTH = 255
 /** In the body of a start: the id its run is to have. It does not become part of the context. */
 export const OWN_ID = 'x_journey_id'
 
 /** Null: the header was not sent. */
 export function readIdempotencyKey(header: string | undefined): string | null {
   if (header === undefined) return null
-  if (header.length > LONGEST_KEY || !/^[\x20-\x7e]*[\x21-\x7e][\x20-\x7e]*$/.test(header))
+  if (header.length > MAX_KEY_LENGTH || !/^[\x20-\x7e]*[\x21-\x7e][\x20-\x7e]*$/.test(header))
     throw badField(
       'Idempotency-Key',
-      `Idempotency-Key must be 1 to ${String(LONGEST_KEY)} printable ASCII characters, such as a UUID.`,
+      `Idempotency-Key must be 1 to ${String(MAX_KEY_LENGTH)} printable ASCII characters, such as a UUID.`,
     )
   return header
 }

@@ -9,7 +9,7 @@
  */
 import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'
 import { docKind } from '../../doc.ts'
-import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
 import { RunFault } from '../faults.ts'
 import { beginRun, type RunTemplate } from './life.ts'
 import type { Data, Run } from './run.ts'
@@ -37,9 +37,9 @@ export interface RunSchedule {
 
 export const RUN_SCHEDULE = docKind<RunSchedule>('schedule', ({ nextAt }) => nextAt)
 
-export const SHORTEST_INTERVAL_MS = 1_000
-export const MOST_RUNS = 1_000_000
-const LONGEST_SUBJECT = 256
+export const MIN_INTERVAL_MS = 1_000
+export const MAX_RUNS = 1_000_000
+const MAX_SUBJECT_LENGTH = 256
 
 /** What a state has made of its expressions. */
 export interface AskedSchedule {
@@ -57,8 +57,8 @@ export function scheduleId({ name, version, start }: RunTemplate, subjectId: str
 
 export function readSubject(value: unknown): string | null {
   if (value === undefined) return null
-  if (typeof value === 'string' && value !== '' && value.length <= LONGEST_SUBJECT) return value
-  throw wrong('subjectId', `a text of 1 to ${String(LONGEST_SUBJECT)} characters`)
+  if (typeof value === 'string' && value !== '' && value.length <= MAX_SUBJECT_LENGTH) return value
+  throw wrong('subjectId', `a text of 1 to ${String(MAX_SUBJECT_LENGTH)} characters`)
 }
 
 /** What there is to know of a new schedule; a fault names what cannot be used. */
@@ -138,14 +138,14 @@ export function scheduleView(schedule: RunSchedule): Data {
 
 export function intervalProblem(text: string): string | null {
   const ms = parseIsoDuration(text)
-  const fits = ms !== null && ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_MS
+  const fits = ms !== null && ms >= MIN_INTERVAL_MS && ms <= MAX_DURATION_MS
   return fits ? null : 'an ISO 8601 duration of at least one second, such as P1D'
 }
 
 function intervalOf(value: unknown): Millis {
   const problem = typeof value === 'string' ? intervalProblem(value) : 'an ISO 8601 duration'
   if (problem !== null) throw wrong('interval', problem)
-  return millis(parseIsoDuration(String(value)) ?? SHORTEST_INTERVAL_MS)
+  return millis(parseIsoDuration(String(value)) ?? MIN_INTERVAL_MS)
 }
 
 function momentOf(value: unknown, now: Instant): Instant {
@@ -155,8 +155,8 @@ function momentOf(value: unknown, now: Instant): Instant {
 }
 
 function maxRunsOf(value: unknown): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MOST_RUNS) return value
-  throw wrong('maxRuns', `a whole number from 1 to ${String(MOST_RUNS)}`)
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_RUNS) return value
+  throw wrong('maxRuns', `a whole number from 1 to ${String(MAX_RUNS)}`)
 }
 
 function contextOf(value: unknown): Data {

@@ -14,8 +14,8 @@ export interface InboundRequest {
   readonly query: Readonly<Record<string, string>>
 }
 
-const MOST_TAGS = 16
-const LONGEST_TAG = 40
+const MAX_TAGS = 16
+const MAX_TAG_LENGTH = 40
 
 export const NOTHING_INBOUND: Inbound = { headersToContext: {}, queryToContext: {}, headersPassthrough: [] }
 
@@ -57,9 +57,9 @@ export function metadataOf({ tags, metadata }: Definition, body: Data, { headers
   for (const path of metadata.tags.fromPayload) add(valueAt(body, path))
   for (const header of metadata.tags.fromHeaders) add(memberOf(headers, header.toLowerCase()))
   for (const key of metadata.tags.fromBaggage) add(baggage.get(key))
-  if (all.size > MOST_TAGS) throw refused(`a run has at most ${String(MOST_TAGS)} tags`)
+  if (all.size > MAX_TAGS) throw refused(`a run has at most ${String(MAX_TAGS)} tags`)
   for (const tag of all)
-    if (tag.length > LONGEST_TAG) throw refused(`a tag has at most ${String(LONGEST_TAG)} characters`)
+    if (tag.length > MAX_TAG_LENGTH) throw refused(`a tag has at most ${String(MAX_TAG_LENGTH)} characters`)
   return { tags: [...all], attributes: attributesOf(metadata.attributes, body, headers, baggage) }
 }
 

@@ -1,7 +1,7 @@
 /** What single states mean: their limits, how long they rest, and when branches are joined. */
 import type { Instant, Millis } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
-import { LONGEST_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration, parseMoment } from '../../time/durations.ts'
 import type { EnqueueRequest } from '../../wire/job/enqueue.ts'
 import { readJobOfRun } from '../../wire/job-of-run.ts'
 import { OjsError } from '../../errors.ts'
@@ -41,7 +41,7 @@ export function openFor(frame: Frame, { timeoutMs, onTimeout, next }: Wait, now:
 export function dueOf(kind: TimerState['kind'], text: string, now: Instant): Instant | null {
   if (kind === 'until') return text.startsWith('+') ? null : (parseMoment(text, now, false)?.at ?? null)
   const lengthMs = parseIsoDuration(text)
-  return lengthMs === null || lengthMs > LONGEST_MS ? null : after(now, lengthMs)
+  return lengthMs === null || lengthMs > MAX_DURATION_MS ? null : after(now, lengthMs)
 }
 
 /** Every branch works on a copy of its own. */

@@ -3,7 +3,7 @@ import type { Instant, Millis } from '../../time/clock.ts'
 import { withinAll } from './written.ts'
 import { framesIn, pathOf, type Frame, type Visit } from './run.ts'
 
-const LONGEST_TRAIL = 200
+const MAX_TRAIL = 200
 
 /** The trail while a run is walked. Each entry costs the same, however long the trail is. */
 export class Trail {
@@ -37,7 +37,7 @@ export class Trail {
 
   /** Only the last ones are kept; those that are still open always are. */
   trimmed(omitted: number): { trail: readonly Visit[]; omitted: number } {
-    let excess = this.#visits.length - LONGEST_TRAIL
+    let excess = this.#visits.length - MAX_TRAIL
     if (excess <= 0) return { trail: withinAll(this.#visits), omitted }
     const kept = this.#visits.filter(({ to }) => to === null || excess-- <= 0)
     return { trail: withinAll(kept), omitted: omitted + this.#visits.length - kept.length }

@@ -5,9 +5,9 @@ import type { Target } from '../definition.ts'
 import type { Data, Frame, Run } from './run.ts'
 
 /** A run's attributes are for finding it, not for keeping things in. */
-const MOST_ATTRIBUTES = 16
-const LONGEST_KEY = 32
-const LONGEST_VALUE = 256
+const MAX_ATTRIBUTES = 16
+const MAX_KEY_LENGTH = 32
+const MAX_VALUE_LENGTH = 256
 
 export const isData = (value: unknown): value is Data =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -75,15 +75,15 @@ export function withAttributes(attributes: Run['attributes'], value: unknown): R
     if (Object.hasOwn(result, key))
       throw new RunFault('RUNTIME_ATTRIBUTE', `the attribute ${shown(key)} is set already, and attributes are set once`)
     const text = typeof given === 'string' ? given : (JSON.stringify(given) ?? '')
-    if (key.length === 0 || key.length > LONGEST_KEY)
-      throw new RunFault('RUNTIME_ATTRIBUTE', `the name of an attribute has 1 to ${String(LONGEST_KEY)} characters`)
-    if (text.length > LONGEST_VALUE)
-      throw new RunFault('RUNTIME_ATTRIBUTE', `the attribute ${shown(key)} is longer than ${String(LONGEST_VALUE)}`)
+    if (key.length === 0 || key.length > MAX_KEY_LENGTH)
+      throw new RunFault('RUNTIME_ATTRIBUTE', `the name of an attribute has 1 to ${String(MAX_KEY_LENGTH)} characters`)
+    if (text.length > MAX_VALUE_LENGTH)
+      throw new RunFault('RUNTIME_ATTRIBUTE', `the attribute ${shown(key)} is longer than ${String(MAX_VALUE_LENGTH)}`)
     Object.defineProperty(result, key, { value: text, enumerable: true, configurable: true, writable: true })
   }
-  if (Object.keys(result).length > MOST_ATTRIBUTES)
-    throw new RunFault('RUNTIME_ATTRIBUTE', `a run has at most ${String(MOST_ATTRIBUTES)} attributes`)
+  if (Object.keys(result).length > MAX_ATTRIBUTES)
+    throw new RunFault('RUNTIME_ATTRIBUTE', `a run has at most ${String(MAX_ATTRIBUTES)} attributes`)
   return result
 }
 
-const shown = (name: string): string => JSON.stringify(name.slice(0, LONGEST_KEY))
+const shown = (name: string): string => JSON.stringify(name.slice(0, MAX_KEY_LENGTH))

@@ -53,7 +53,7 @@ import { writtenBetween } from './written.ts'
 import type { Instant } from '../../time/clock.ts'
 import { isDue } from '../../time/sums.ts'
 
-const DEEPEST = 32
+const MAX_SUBJOURNEY_DEPTH = 32
 
 export function* walk(run: Run, definition: Definition, terms: WalkTerms): Walk<Walked> {
   return yield* new Walker(run, definition, terms).walk()
@@ -414,8 +414,8 @@ class Walker {
   // ---- What is inside ----
 
   *#goDown(frame: Frame, state: Subjourney, depth: number): Walk<Frame> {
-    if (depth === DEEPEST)
-      throw new RunFault('RUNTIME_TOO_DEEP', `subjourneys are nested deeper than ${String(DEEPEST)}`)
+    if (depth === MAX_SUBJOURNEY_DEPTH)
+      throw new RunFault('RUNTIME_TOO_DEEP', `subjourneys are nested deeper than ${String(MAX_SUBJOURNEY_DEPTH)}`)
     const context = state.input === null ? {} : yield* this.#value(state.input, frame)
     if (!isData(context)) throw new RunFault('RUNTIME_TYPE_MISMATCH', 'the input of a subjourney must be an object')
     const { start } = graphWithin(this.#definition, state, null)

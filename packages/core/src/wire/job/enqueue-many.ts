@@ -13,8 +13,8 @@ import { EnqueueMemory } from './enqueue-terms.ts'
 import { ReadShare } from '../read-share.ts'
 import { anyObject, anything, list } from '../shape.ts'
 
-export const MOST_IN_BATCH = 10_000
-export const MOST_IN_BULK = 1_000
+export const MAX_IN_BATCH = 10_000
+export const MAX_IN_BULK = 1_000
 
 /** A request that brings many jobs, as it was read. */
 export interface Many<Entry> {
@@ -31,7 +31,7 @@ export function* readBatch(
   tenant: string | null = null,
   strict = false,
 ): Generator<void, Many<EnqueueRequest>> {
-  const entries = list(anything(), 1, MOST_IN_BATCH).read(jobsIn(fields), 'jobs')
+  const entries = list(anything(), 1, MAX_IN_BATCH).read(jobsIn(fields), 'jobs')
   return yield* readEach(source, entries, { now, tenant, strict }, (error, index) => {
     throw atIndex(error, index)
   })
@@ -46,12 +46,12 @@ export function* readBulk(
   strict = false,
 ): Generator<void, Many<EnqueueRequest | OjsError>> {
   const entries = list(anything(), 1, Infinity).read(jobsIn(fields), 'jobs')
-  if (entries.length > MOST_IN_BULK) {
+  if (entries.length > MAX_IN_BULK) {
     throw new OjsError(
       'payload_too_large',
-      `${String(entries.length)} jobs are more than the ${String(MOST_IN_BULK)} that one request may bring.`,
+      `${String(entries.length)} jobs are more than the ${String(MAX_IN_BULK)} that one request may bring.`,
       {
-        details: { field: 'jobs', max_batch_size: MOST_IN_BULK },
+        details: { field: 'jobs', max_batch_size: MAX_IN_BULK },
         hint: 'Send them in several requests.',
       },
     )

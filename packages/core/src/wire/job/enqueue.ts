@@ -17,14 +17,14 @@ import { isGiven } from '../is-given.ts'
 import { optional, termsOf, type EnqueueMemory } from './enqueue-terms.ts'
 import { ID_SHAPE, TOP_SHAPES } from './job-shapes.ts'
 import { readUnique } from './unique.ts'
-import { DEEPEST, depthExceeds } from '../json/json-text.ts'
+import { MAX_JSON_DEPTH, depthExceeds } from '../json/json-text.ts'
 import { mergedText } from '../json/merged-text.ts'
 import { refuseNearMisses } from '../names/near-miss-words.ts'
 import type { NearMiss } from '../names/near-miss.ts'
 import { anyObject, utf8Length } from '../shape.ts'
 import { tenantOf } from '../tenant.ts'
 
-const LARGEST_META = 65_536
+const MAX_META_BYTES = 65_536
 
 export interface EnqueueRequest {
   readonly id: string | null
@@ -54,8 +54,8 @@ export interface EnqueueRequest {
 
 /** The text of a request, parsed. */
 export function parseBody(source: string): unknown {
-  if (depthExceeds(source, DEEPEST))
-    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
+  if (depthExceeds(source, MAX_JSON_DEPTH))
+    throw new OjsError('invalid_payload', `The body is nested deeper than ${String(MAX_JSON_DEPTH)} levels.`)
   try {
     return JSON.parse(source) as unknown
   } catch {
@@ -85,8 +85,8 @@ export function readEnqueue(
   const whose = tenantOf(tenant, meta?.['tenant_id'] ?? metadata?.['tenant_id'])
   const sentMeta = mergedText(terms.metadataText, meta === undefined ? undefined : members.get('meta')?.value)
   const metaText = tenant === null ? sentMeta : mergedText(sentMeta, `{"tenant_id":${JSON.stringify(tenant)}}`)
-  if (metaText.length > LARGEST_META || utf8Length(metaText) > LARGEST_META) {
-    throw new OjsError('payload_too_large', `meta must not be larger than ${String(LARGEST_META)} bytes.`, {
+  if (metaText.length > MAX_META_BYTES || utf8Length(metaText) > MAX_META_BYTES) {
+    throw new OjsError('payload_too_large', `meta must not be larger than ${String(MAX_META_BYTES)} bytes.`, {
       details: { field: 'meta' },
     })
   }

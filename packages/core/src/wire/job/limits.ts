@@ -1,7 +1,7 @@
 /** Limits on the wire: one table for enqueue, PATCH, type policies, queue defaults and handlers. */
 import { badField, badPolicy } from '../../errors.ts'
 import {
-  LEAST_SHARED_LIMIT_MS,
+  MIN_SHARED_LIMIT_MS,
   LIMIT_NAMES,
   type AskedLimits,
   type Caps,
@@ -10,7 +10,7 @@ import {
   type TimeoutMode,
 } from '../../job/limits.ts'
 import { millis, seconds, type Millis } from '../../time/clock.ts'
-import { LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration } from '../../time/durations.ts'
 import { DURATION_SCHEMA } from '../time-schemas.ts'
 import { unknownKey } from '../names/near-miss-words.ts'
 import { vocabulary } from '../names/near-miss.ts'
@@ -26,12 +26,12 @@ export const LIMIT_FIELDS: Readonly<Record<LimitName, string>> = {
 }
 export const ON_TIMEOUT_FIELD = 'x_on_timeout'
 
-const LONGEST_SECONDS = LONGEST_MS / 1000
+const MAX_SECONDS = MAX_DURATION_MS / 1000
 const isoSeconds = {
   json: DURATION_SCHEMA,
   read(value: unknown, at: string): number {
     const ms = parseIsoDuration(String(value))
-    if (ms === null || ms <= 0 || ms > LONGEST_MS)
+    if (ms === null || ms <= 0 || ms > MAX_DURATION_MS)
       throw badPolicy(at, `${at} must be a positive ISO 8601 duration or whole seconds.`)
     return ms / 1000
   },
@@ -39,10 +39,10 @@ const isoSeconds = {
 
 /** Whole seconds under the plain name, whole milliseconds with `_ms`. */
 function secondsShape(name: LimitName): Shape<number> {
-  const inSeconds = policy(whole(name === 'grace' ? 0 : 1, LONGEST_SECONDS))
+  const inSeconds = policy(whole(name === 'grace' ? 0 : 1, MAX_SECONDS))
   return name === 'visibility' ? either(isoSeconds, inSeconds, (value) => typeof value === 'string') : inSeconds
 }
-const millisShape = policy(whole(0, LONGEST_MS))
+const millisShape = policy(whole(0, MAX_DURATION_MS))
 
 /** The shapes of every key under which a limit may arrive. */
 export function limitShapes(prefix = '', names: readonly LimitName[] = LIMIT_NAMES): Record<string, Shape<unknown>> {
@@ -121,11 +121,11 @@ export function refuseTiny(asked: Caps, fields: Fields, prefix = '', at = ''): v
   for (const { name, key, keyMs } of keysWith(prefix).lengths) {
     const ms = asked[name]
     const isSent = (fields[key] ?? fields[keyMs] ?? null) !== null
-    if (name === 'grace' || ms === undefined || !isSent || ms >= LEAST_SHARED_LIMIT_MS) continue
+    if (name === 'grace' || ms === undefined || !isSent || ms >= MIN_SHARED_LIMIT_MS) continue
     const field = `${at}${(fields[keyMs] ?? null) === null ? key : keyMs}`
     throw badPolicy(
       field,
-      `${field} is ${String(ms)} ms: every job would end by it. Set at least ${String(LEAST_SHARED_LIMIT_MS)} ms, or leave it out.`,
+      `${field} is ${String(ms)} ms: every job would end by it. Set at least ${String(MIN_SHARED_LIMIT_MS)} ms, or leave it out.`,
     )
   }
 }

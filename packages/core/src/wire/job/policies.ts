@@ -5,7 +5,7 @@ import { NO_TERMS, sameTerms, type LimiterTerms } from '../../job/limiter.ts'
 import { LIMIT_NAMES, type AskedLimits, type KeptFor, type LimitName } from '../../job/limits.ts'
 import { ORDERS, type Order, type TypePolicy } from '../../job/policies.ts'
 import { seconds, type Instant, type Millis } from '../../time/clock.ts'
-import { LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration } from '../../time/durations.ts'
 import { DURATION_SCHEMA } from '../time-schemas.ts'
 import { BACKPRESSURE_SHAPE, readBound } from './backpressure.ts'
 import { limitKeys, limitShapes, ON_TIMEOUT_FIELD, onTimeoutShape, readCaps, readLimits, refuseTiny } from './limits.ts'
@@ -44,11 +44,11 @@ const DURATION_OF_SECONDS = {
 
 const length: Shape<Millis> = {
   json: {
-    anyOf: [{ type: 'integer', minimum: 1, maximum: LONGEST_MS / 1000 }, DURATION_OF_SECONDS],
+    anyOf: [{ type: 'integer', minimum: 1, maximum: MAX_DURATION_MS / 1000 }, DURATION_OF_SECONDS],
   },
   read(value, at) {
     const ms = typeof value === 'string' ? parseIsoDuration(value) : isSeconds(value) ? seconds(value) : null
-    if (ms === null || ms < 1_000 || ms > LONGEST_MS)
+    if (ms === null || ms < 1_000 || ms > MAX_DURATION_MS)
       throw badPolicy(at, `${at} must be whole seconds (at least 1) or an ISO 8601 duration such as "P7D".`)
     return ms
   },

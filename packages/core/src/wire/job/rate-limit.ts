@@ -13,7 +13,7 @@ import type { Fragment } from '../../job/job.ts'
 import { NO_TERMS, type LimiterTerms, type Rate } from '../../job/limiter.ts'
 import type { RateLimit } from '../../job/rate-limit.ts'
 import { seconds, type Millis } from '../../time/clock.ts'
-import { formatIsoDuration, LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { formatIsoDuration, MAX_DURATION_MS, parseIsoDuration } from '../../time/durations.ts'
 import { DURATION_SCHEMA } from '../time-schemas.ts'
 import {
   anyObject,
@@ -45,13 +45,13 @@ const WORDS: Readonly<Record<string, Millis>> = {
   hour: seconds(3_600),
   day: seconds(86_400),
 }
-const MOST_STARTS = 1_000_000_000
+const MAX_STARTS = 1_000_000_000
 
 const PERIOD_SHAPE: Shape<Millis> = {
   json: { anyOf: [{ type: 'string', enum: Object.keys(WORDS) }, DURATION_SCHEMA] },
   read(value, at) {
     const known = typeof value !== 'string' ? null : (ownWord(value) ?? parseIsoDuration(value))
-    if (known === null || known < 1 || known > LONGEST_MS)
+    if (known === null || known < 1 || known > MAX_DURATION_MS)
       throw badPolicy(
         at,
         `${at} must be an ISO 8601 duration such as "PT1M", or one of ${Object.keys(WORDS).join(', ')}.`,
@@ -62,14 +62,14 @@ const PERIOD_SHAPE: Shape<Millis> = {
 const ownWord = (word: string): Millis | null => (Object.hasOwn(WORDS, word) ? (WORDS[word] ?? null) : null)
 
 const PAIR_SHAPE = object(
-  { limit: whole(1, MOST_STARTS), period: PERIOD_SHAPE },
+  { limit: whole(1, MAX_STARTS), period: PERIOD_SHAPE },
   { required: ['limit', 'period'], unknown: 'refuse' },
 )
 const TERMS_FIELDS = {
-  concurrency: whole(0, MOST_STARTS),
-  rate: either(whole(1, MOST_STARTS), PAIR_SHAPE, (value) => typeof value !== 'object'),
+  concurrency: whole(0, MAX_STARTS),
+  rate: either(whole(1, MAX_STARTS), PAIR_SHAPE, (value) => typeof value !== 'object'),
   period: PERIOD_SHAPE,
-  max_per_second: whole(1, MOST_STARTS),
+  max_per_second: whole(1, MAX_STARTS),
   throttle: PAIR_SHAPE,
 } as const
 

@@ -2,7 +2,7 @@
 import { badPolicy } from '../../errors.ts'
 import { DEFAULT_RETRY, type BackoffStrategy, type RetryPolicy } from '../../job/retry.ts'
 import { millis, type Millis } from '../../time/clock.ts'
-import { formatIsoDuration, LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { formatIsoDuration, MAX_DURATION_MS, parseIsoDuration } from '../../time/durations.ts'
 import { DURATION_SCHEMA } from '../time-schemas.ts'
 import { fewFields } from '../few-fields.ts'
 import { RETRY_ALIASES } from '../names/aliases.ts'
@@ -19,10 +19,10 @@ const STRATEGIES: Readonly<Record<string, BackoffStrategy>> = {
   polynomial: 'polynomial',
 }
 
-const MOST_ATTEMPTS = 1_000_000
-const MOST_COEFFICIENT = 1_000
-const MOST_NAMES = 100
-const LONGEST_NAME = 255
+const MAX_ATTEMPTS = 1_000_000
+const MAX_COEFFICIENT = 1_000
+const MAX_NAMES = 100
+const MAX_NAME_LENGTH = 255
 
 const PARTS = Object.keys(writeRetryPolicy(DEFAULT_RETRY))
 const OTHER_SPELLINGS = (
@@ -43,19 +43,19 @@ export function nearMissesInRetry(value: object, at: string): readonly NearMiss[
   )
 }
 const INTERVAL: Shape<unknown> = { json: DURATION_SCHEMA, read: (value, at) => readInterval({ name: '', value }, at) }
-const INTERVAL_MS = whole(1, LONGEST_MS)
+const INTERVAL_MS = whole(1, MAX_DURATION_MS)
 const STRATEGY = oneOf(...Object.keys(STRATEGIES))
-const ERROR_NAMES = list(text({ maxLength: LONGEST_NAME }), 0, MOST_NAMES)
+const ERROR_NAMES = list(text({ maxLength: MAX_NAME_LENGTH }), 0, MAX_NAMES)
 
 /** The documented form, in every spelling. */
 export const RETRY_POLICY_SHAPE = named(
   'RetryPolicy',
   policy(
     object({
-      max_attempts: whole(0, MOST_ATTEMPTS),
-      maxAttempts: whole(0, MOST_ATTEMPTS),
-      backoff_coefficient: between(1, MOST_COEFFICIENT),
-      backoffCoefficient: between(1, MOST_COEFFICIENT),
+      max_attempts: whole(0, MAX_ATTEMPTS),
+      maxAttempts: whole(0, MAX_ATTEMPTS),
+      backoff_coefficient: between(1, MAX_COEFFICIENT),
+      backoffCoefficient: between(1, MAX_COEFFICIENT),
       jitter: flag(),
       non_retryable_errors: ERROR_NAMES,
       nonRetryableErrors: ERROR_NAMES,
@@ -89,17 +89,17 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
   const maxAttempts = pick('max_attempts', 'maxAttempts')
   if (
     maxAttempts !== null &&
-    !(isWhole(maxAttempts.value) && maxAttempts.value >= 0 && maxAttempts.value <= MOST_ATTEMPTS)
+    !(isWhole(maxAttempts.value) && maxAttempts.value >= 0 && maxAttempts.value <= MAX_ATTEMPTS)
   ) {
-    const bounds = `a whole number from 0 to ${String(MOST_ATTEMPTS)}`
+    const bounds = `a whole number from 0 to ${String(MAX_ATTEMPTS)}`
     throw badPolicy(`${at}.${maxAttempts.name}`, `${at}.max_attempts must be ${bounds}.`)
   }
   const coefficient = pick('backoff_coefficient', 'backoffCoefficient')
   if (
     coefficient !== null &&
-    !(typeof coefficient.value === 'number' && coefficient.value >= 1 && coefficient.value <= MOST_COEFFICIENT)
+    !(typeof coefficient.value === 'number' && coefficient.value >= 1 && coefficient.value <= MAX_COEFFICIENT)
   ) {
-    const bounds = `a number from 1.0 to ${String(MOST_COEFFICIENT)}`
+    const bounds = `a number from 1.0 to ${String(MAX_COEFFICIENT)}`
     throw badPolicy(`${at}.${coefficient.name}`, `${at}.backoff_coefficient must be ${bounds}.`)
   }
   const jitter = pick('jitter')
@@ -110,11 +110,11 @@ export function readRetryPolicy(value: unknown, at = 'retry'): RetryPolicy {
     nonRetryable !== null &&
     !(
       Array.isArray(nonRetryable.value) &&
-      nonRetryable.value.length <= MOST_NAMES &&
-      nonRetryable.value.every((name) => typeof name === 'string' && name.length <= LONGEST_NAME)
+      nonRetryable.value.length <= MAX_NAMES &&
+      nonRetryable.value.every((name) => typeof name === 'string' && name.length <= MAX_NAME_LENGTH)
     )
   ) {
-    const bounds = `at most ${String(MOST_NAMES)} error types of at most ${String(LONGEST_NAME)} characters each`
+    const bounds = `at most ${String(MAX_NAMES)} error types of at most ${String(MAX_NAME_LENGTH)} characters each`
     throw badPolicy(`${at}.${nonRetryable.name}`, `${at}.non_retryable_errors must be a list of ${bounds}.`)
   }
   const onExhaustion = pick('on_exhaustion', 'onExhaustion')
@@ -175,14 +175,14 @@ function readInterval(given: { name: string; value: unknown } | null, at: string
   if (given === null) return null
   const { name, value } = given
   if (name.endsWith('_ms')) {
-    if (!isWhole(value) || value <= 0 || value > LONGEST_MS) {
+    if (!isWhole(value) || value <= 0 || value > MAX_DURATION_MS) {
       const bounds = 'a positive whole number of milliseconds, at most ten years'
       throw badPolicy(`${at}.${name}`, `${at}.${name} must be ${bounds}.`)
     }
     return millis(value)
   }
   const ms = typeof value === 'string' ? parseIsoDuration(value) : null
-  if (ms === null || ms <= 0 || ms > LONGEST_MS) {
+  if (ms === null || ms <= 0 || ms > MAX_DURATION_MS) {
     const bounds = 'a positive ISO 8601 duration such as "PT1S", at most ten years'
     const field = name === '' ? at : `${at}.${name}`
     throw badPolicy(field, `${field} must be ${bounds}.`)

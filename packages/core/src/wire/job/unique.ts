@@ -10,7 +10,7 @@ import {
   type UniquePolicy,
 } from '../../job/unique.ts'
 import { millis, type Millis } from '../../time/clock.ts'
-import { LONGEST_MS, parseIsoDuration } from '../../time/durations.ts'
+import { MAX_DURATION_MS, parseIsoDuration } from '../../time/durations.ts'
 import { DURATION_SCHEMA } from '../time-schemas.ts'
 import { canonical, objectText } from '../json/canonical.ts'
 import { elementsOf, membersOf } from '../json/json-text.ts'
@@ -84,7 +84,7 @@ export const UNIQUE_SHAPE = named(
           args_keys: list(text()),
           meta_keys: list(text()),
           period: periodShape,
-          period_ms: whole(1, LONGEST_MS),
+          period_ms: whole(1, MAX_DURATION_MS),
           states: list(oneOf(...JOB_STATES), 1),
           on_conflict: oneOf(...CONFLICTS, 'use_existing'),
         },
@@ -143,7 +143,7 @@ function periodOf({ period, period_ms }: { period?: string; period_ms?: number }
 function readPeriod(value: unknown, at: string): Millis | null {
   if (value === undefined) return null
   const ms = typeof value === 'string' ? parseIsoDuration(value) : null
-  if (ms === null || ms <= 0 || ms > LONGEST_MS)
+  if (ms === null || ms <= 0 || ms > MAX_DURATION_MS)
     throw badPolicy(at, `${at} must be an ISO 8601 duration such as "PT1H", longer than nothing.`)
   return ms
 }

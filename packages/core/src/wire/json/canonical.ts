@@ -49,14 +49,14 @@ function numberText(written: string): string {
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
 /** Nobody counts so far; such a number is what it was written as. */
-const LONGEST_POWER = 20
+const MAX_POWER_DIGITS = 20
 
 /** A number as its significant digits and a power of ten, exactly. */
 function decimal(written: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] = NUMBER.exec(written) ?? []
   const digits = withoutLeadingZeros(`${whole}${fraction}`)
   if (digits === '') return '0'
-  if (power.length > LONGEST_POWER) return written
+  if (power.length > MAX_POWER_DIGITS) return written
   const significant = withoutTrailingZeros(digits)
   const exponent = BigInt(power) - BigInt(fraction.length) + BigInt(digits.length - significant.length)
   return `${sign}${significant}e${String(exponent)}`

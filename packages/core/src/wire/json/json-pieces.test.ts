@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, test, vi } from 'vitest'
-import { DEEPEST } from './json-text.ts'
+import { MAX_JSON_DEPTH } from './json-text.ts'
 import { MAX_PIECE, MAX_VALUES, parseInPieces, parseStored } from './json-pieces.ts'
 
 /** Drives the generator; answers the value and how many pieces of work it took. */
@@ -84,8 +84,8 @@ describe('JSON read in pieces', () => {
   })
 
   it('refuses what is nested too deeply', () => {
-    const nested = '['.repeat(DEEPEST + 1) + ']'.repeat(DEEPEST + 1)
-    expect(() => read(nested)).toThrow(`nested deeper than ${String(DEEPEST)} levels`)
+    const nested = '['.repeat(MAX_JSON_DEPTH + 1) + ']'.repeat(MAX_JSON_DEPTH + 1)
+    expect(() => read(nested)).toThrow(`nested deeper than ${String(MAX_JSON_DEPTH)} levels`)
   })
 
   it.each([

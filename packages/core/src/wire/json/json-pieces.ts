@@ -8,7 +8,7 @@
  * one step; everything smaller goes to `JSON.parse`, in groups.
  */
 import { OjsError } from '../../errors.ts'
-import { DEEPEST, endOfString, endOfValue } from './json-text.ts'
+import { MAX_JSON_DEPTH, endOfString, endOfValue } from './json-text.ts'
 
 /** Text up to this length is parsed at once: a few milliseconds, whatever it holds. */
 export const MAX_PIECE = 64 * 1024
@@ -114,8 +114,8 @@ function* survey(text: string, maxValues: number, maxPiece: number): Generator<v
     else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
       open.push(at)
       if (isFilled(text, at)) values += 1
-      if (open.length > DEEPEST)
-        throw new OjsError('invalid_payload', `The body is nested deeper than ${String(DEEPEST)} levels.`)
+      if (open.length > MAX_JSON_DEPTH)
+        throw new OjsError('invalid_payload', `The body is nested deeper than ${String(MAX_JSON_DEPTH)} levels.`)
     } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) {
       const from = open.pop()
       if (from !== undefined && at - from >= maxPiece) large.add(from)

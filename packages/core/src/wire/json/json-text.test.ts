@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DEEPEST, depthExceeds, elementsOf, membersOf, textOfMember } from './json-text.ts'
+import { MAX_JSON_DEPTH, depthExceeds, elementsOf, membersOf, textOfMember } from './json-text.ts'
 
 /** Any JSON value, with strings of every kind: quotes, backslashes, NUL, lone surrogates, `__proto__`. */
 const string = fc.string({
@@ -112,9 +112,9 @@ describe('cutting an array into its entries', () => {
 
 describe('how deep a body is nested', () => {
   test('the body itself is level 1, and level 64 is the last that is taken', () => {
-    expect(depthExceeds(nested(DEEPEST), DEEPEST)).toBe(false)
-    expect(depthExceeds(nested(DEEPEST + 1), DEEPEST)).toBe(true)
-    expect(DEEPEST).toBe(64)
+    expect(depthExceeds(nested(MAX_JSON_DEPTH), MAX_JSON_DEPTH)).toBe(false)
+    expect(depthExceeds(nested(MAX_JSON_DEPTH + 1), MAX_JSON_DEPTH)).toBe(true)
+    expect(MAX_JSON_DEPTH).toBe(64)
   })
 
   test('brackets in strings do not count, brackets side by side do not add up', () => {

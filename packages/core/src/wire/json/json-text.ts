@@ -6,9 +6,9 @@
  */
 
 /** Bodies nested deeper than this are refused. */
-export const DEEPEST = 64
+export const MAX_JSON_DEPTH = 64
 /** Bodies of more bytes are refused. */
-export const LARGEST_BODY = 10 * 1024 * 1024
+export const MAX_BODY_BYTES = 10 * 1024 * 1024
 
 const QUOTE = 34
 const BACKSLASH = 92

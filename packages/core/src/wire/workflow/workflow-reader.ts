@@ -12,7 +12,7 @@ import { anyList, anyObject, type Fields } from '../shape.ts'
 import { isInherited, jobText, withDefaults, type Defaults, type Given, type Template } from './workflow-defaults.ts'
 import { nearMissesInBranch, nearMissesInStep } from './workflow-names.ts'
 import { bad, inStep, isBranch, optionsIn, under } from './workflow-places.ts'
-import { MOST_DEPENDENCIES, NAME_SHAPE, STEP_ID_SHAPE, STEP_OPTIONS_SHAPE } from './workflow-shapes.ts'
+import { MAX_DEPENDENCIES, NAME_SHAPE, STEP_ID_SHAPE, STEP_OPTIONS_SHAPE } from './workflow-shapes.ts'
 import {
   BRANCH_KINDS,
   HOOKS,
@@ -209,8 +209,8 @@ export class Reader {
       const after: number[] = []
       const seen = new Set<number>()
       this.#dependencies += anyList().read(sent, field).length
-      if (this.#dependencies > MOST_DEPENDENCIES)
-        throw bad(field, `A workflow may have at most ${String(MOST_DEPENDENCIES)} dependencies.`)
+      if (this.#dependencies > MAX_DEPENDENCIES)
+        throw bad(field, `A workflow may have at most ${String(MAX_DEPENDENCIES)} dependencies.`)
       for (const id of anyList().read(sent, field)) {
         const other = typeof id === 'string' ? numbers.get(id) : undefined
         if (other === undefined) throw bad(field, `There is no step ${JSON.stringify(id)} to depend on.`)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { drained, NOON } from '../../builders.suite.ts'
 import { readWorkflow } from './workflow-request.ts'
-import { DEEPEST_NESTING, MOST_DEPENDENCIES, MOST_JOBS } from './workflow-shapes.ts'
+import { MAX_NESTING, MAX_DEPENDENCIES, MAX_JOBS } from './workflow-shapes.ts'
 import { asked, job, refusalOf } from '../../workflow/workflow.suite.ts'
 
 test('numbers the tree level by level, so that the children of a list are neighbours', () => {
@@ -176,7 +176,7 @@ const REFUSED: [string, unknown, string, string][] = [
     'invalid_request',
     'steps',
   ],
-  ['too much nesting', nested(DEEPEST_NESTING + 1), 'invalid_request', ''],
+  ['too much nesting', nested(MAX_NESTING + 1), 'invalid_request', ''],
   [
     'a workflow_timeout of 0',
     { type: 'chain', steps: one, workflow_timeout: 0 },
@@ -256,7 +256,7 @@ test.each(REFUSED)('refuses %s and names the place', (_, body, code, field) => {
 })
 
 test('goes as deep as it says', () => {
-  expect(asked(nested(DEEPEST_NESTING)).jobs).toBe(1)
+  expect(asked(nested(MAX_NESTING)).jobs).toBe(1)
 })
 
 /** What takes quadratic time takes minutes. */
@@ -264,8 +264,8 @@ const SOON_MS = 10_000
 
 test('takes as many jobs as it says, and refuses a hundred thousand without taking them apart', () => {
   const many = (count: number): object => ({ type: 'group', jobs: Array.from({ length: count }, () => job('a')) })
-  expect(asked(many(MOST_JOBS)).jobs).toBe(MOST_JOBS)
-  expect(refusalOf(many(MOST_JOBS + 1))).toMatchObject({ code: 'invalid_request', field: 'jobs' })
+  expect(asked(many(MAX_JOBS)).jobs).toBe(MAX_JOBS)
+  expect(refusalOf(many(MAX_JOBS + 1))).toMatchObject({ code: 'invalid_request', field: 'jobs' })
   const began = performance.now()
   expect(refusalOf(many(100_000)).message).toContain('at most 10000 jobs')
   expect(performance.now() - began).toBeLessThan(SOON_MS)
@@ -290,7 +290,7 @@ test('a fan of ten thousand is connected in linear time; too many dependencies a
   const began = performance.now()
   expect(asked({ steps: fan }).steps[0]?.next).toHaveLength(9_999)
   expect(performance.now() - began).toBeLessThan(SOON_MS)
-  const width = Math.ceil(Math.sqrt(MOST_DEPENDENCIES)) + 1
+  const width = Math.ceil(Math.sqrt(MAX_DEPENDENCIES)) + 1
   const first = Array.from({ length: width }, (_, i) => job('a', { id: `f${String(i)}` }))
   const names = first.map(({ id }) => id)
   const second = Array.from({ length: width }, (_, i) => job('a', { id: `g${String(i)}`, depends_on: names }))

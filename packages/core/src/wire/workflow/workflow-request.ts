@@ -26,9 +26,9 @@ import { UNDERSTOOD } from './workflow-names.ts'
 import { bad, isBranch } from './workflow-places.ts'
 import { Reader } from './workflow-reader.ts'
 import {
-  DEEPEST_NESTING,
-  LARGEST_MORE,
-  MOST_JOBS,
+  MAX_NESTING,
+  MAX_MORE_BYTES,
+  MAX_JOBS,
   NAME_SHAPE,
   TIMEOUT_MS_SHAPE,
   TIMEOUT_SHAPE,
@@ -107,10 +107,10 @@ function readLimits(fields: Fields): Pick<WorkflowRequest, 'limitMs' | 'parent' 
 function moreOf(members: ReadonlyMap<string, Member>): Fragment {
   const kept = [...members.values()].filter(({ key, value }) => !UNDERSTOOD.has(key) && value !== 'null')
   const more = kept.map(({ rawKey, value }) => `${rawKey}:${value}`).join(',')
-  if (more.length > LARGEST_MORE || utf8Length(more) > LARGEST_MORE) {
+  if (more.length > MAX_MORE_BYTES || utf8Length(more) > MAX_MORE_BYTES) {
     throw new OjsError(
       'payload_too_large',
-      `meta and other fields of a workflow take at most ${String(LARGEST_MORE)} bytes.`,
+      `meta and other fields of a workflow take at most ${String(MAX_MORE_BYTES)} bytes.`,
       {
         details: { field: 'meta' },
       },
@@ -124,18 +124,18 @@ function refuseTooMuch(top: Fields): void {
   let [jobs, branches] = [0, 0]
   let level: readonly unknown[] = [top]
   for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > DEEPEST_NESTING) throw bad('', `Workflows may be nested at most ${String(DEEPEST_NESTING)} deep.`)
+    if (depth > MAX_NESTING) throw bad('', `Workflows may be nested at most ${String(MAX_NESTING)} deep.`)
     const below: unknown[] = []
     for (const node of level) {
       const entries = isBranch(node) ? [node['steps'], node['jobs']].filter(Array.isArray).flat(1) : null
       if (entries === null) jobs += 1
       else branches += 1
       for (const entry of entries ?? []) below.push(entry)
-      if (branches > MOST_JOBS) throw bad('', `A workflow may have at most ${String(MOST_JOBS)} lists.`)
+      if (branches > MAX_JOBS) throw bad('', `A workflow may have at most ${String(MAX_JOBS)} lists.`)
       // What is below is a job each, or has at least one.
-      if (jobs + below.length > MOST_JOBS) {
+      if (jobs + below.length > MAX_JOBS) {
         const field = Array.isArray(top['jobs']) ? 'jobs' : 'steps'
-        throw bad(field, `A workflow may have at most ${String(MOST_JOBS)} jobs.`, { max_jobs: MOST_JOBS })
+        throw bad(field, `A workflow may have at most ${String(MAX_JOBS)} jobs.`, { max_jobs: MAX_JOBS })
       }
     }
     level = below

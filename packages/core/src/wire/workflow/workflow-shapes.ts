@@ -1,5 +1,5 @@
 /** The documented form of a workflow. workflow-reader.ts reads it, and names the place of a mistake. */
-import { LONGEST_MS } from '../../time/durations.ts'
+import { MAX_DURATION_MS } from '../../time/durations.ts'
 import { ID_SHAPE, JOB_FIELDS, OPTION_SHAPES, PARENT_SHAPE } from '../job/job-shapes.ts'
 import {
   anyObject,
@@ -19,21 +19,21 @@ import {
 } from '../shape.ts'
 import { BRANCH_KINDS, HOOKS } from '../../workflow/workflow.ts'
 
-export const MOST_JOBS = 10_000
-export const DEEPEST_NESTING = 16
-export const MOST_DEPENDENCIES = 100_000
-export const LARGEST_MORE = 65_536
+export const MAX_JOBS = 10_000
+export const MAX_NESTING = 16
+export const MAX_DEPENDENCIES = 100_000
+export const MAX_MORE_BYTES = 65_536
 
 export const NAME_SHAPE = text({ maxLength: 255 })
 export const STEP_ID_SHAPE = text({ min: 1, maxLength: 255, expected: 'a non-empty string' })
-export const TIMEOUT_SHAPE = policy(whole(1, LONGEST_MS / 1000))
-export const TIMEOUT_MS_SHAPE = policy(whole(0, LONGEST_MS))
+export const TIMEOUT_SHAPE = policy(whole(1, MAX_DURATION_MS / 1000))
+export const TIMEOUT_MS_SHAPE = policy(whole(0, MAX_DURATION_MS))
 
 /** What belongs to the whole workflow, and not to a step. */
 const NOT_GIVEN: Shape<unknown> = { json: { type: 'null' }, read: (value) => value }
 const NOT_FOR_A_STEP = { x_parent: NOT_GIVEN, x_inherit_deadline: NOT_GIVEN, unique: NOT_GIVEN } as const
 export const STEP_OPTIONS_SHAPE = named('StepOptions', object({ ...OPTION_SHAPES, ...NOT_FOR_A_STEP }))
-const DEPENDS_ON_SHAPE = list(text({ min: 1, maxLength: 255 }), 0, MOST_DEPENDENCIES)
+const DEPENDS_ON_SHAPE = list(text({ min: 1, maxLength: 255 }), 0, MAX_DEPENDENCIES)
 
 const STEP_JOB_SHAPE = named(
   'WorkflowJob',
@@ -90,7 +90,7 @@ const BY_KIND: JsonSchema = {
 
 const ENTRIES: JsonSchema = {
   type: ['array', 'null'],
-  maxItems: MOST_JOBS,
+  maxItems: MAX_JOBS,
   items: { $ref: '#/components/schemas/WorkflowEntry' },
 }
 const CALLBACKS_SHAPE = object(
@@ -128,8 +128,8 @@ export const WORKFLOW_SHAPE = ruled(
     type: oneOf(...BRANCH_KINDS),
     name: NAME_SHAPE,
     id: ID_SHAPE,
-    steps: list(ENTRY_SHAPE, 0, MOST_JOBS),
-    jobs: list(ENTRY_SHAPE, 0, MOST_JOBS),
+    steps: list(ENTRY_SHAPE, 0, MAX_JOBS),
+    jobs: list(ENTRY_SHAPE, 0, MAX_JOBS),
     callbacks: CALLBACKS_SHAPE,
     options: STEP_OPTIONS_SHAPE,
     workflow_timeout: TIMEOUT_SHAPE,

@@ -10,7 +10,7 @@ import {
   DEFINITION_VERSION,
   effectiveBudgetMs,
   isSameJson,
-  MOST_DEFINITION_VERSIONS,
+  MAX_DEFINITION_VERSIONS,
   OjsError,
   pathsOf,
   readDoc,
@@ -129,7 +129,7 @@ function put(definition: Definition, { source, warnings, locate }: Verdict): Com
         })
       const known = unit.doc(DEFINITION, name)
       const versions = known?.versions ?? []
-      if (stored === null && versions.length >= MOST_DEFINITION_VERSIONS)
+      if (stored === null && versions.length >= MAX_DEFINITION_VERSIONS)
         throw new OjsError('conflict', `${name} has ${String(versions.length)} versions; more are not kept.`, {
           details: { reason: 'too_many_versions', name },
         })

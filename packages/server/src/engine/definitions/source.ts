@@ -6,7 +6,7 @@
  * end the process inside the parser), pieces, aliases, and what aliases make of it when they are followed. While pieces
  * are read, others get their turn.
  */
-import { DEEPEST, utf8Length, type Diagnostic } from '@curfew/core'
+import { MAX_JSON_DEPTH, utf8Length, type Diagnostic } from '@curfew/core'
 import {
   Composer,
   isAlias,
@@ -26,7 +26,7 @@ const MOST_ALIASES = 100
 const MOST_PIECES = 400_000
 const PIECES_A_TURN = 4_000
 /** Levels of ours take up to two of the parser's, and there is one for the document. */
-const DEEPEST_STACK = 2 * DEEPEST + 8
+const MAX_STACK = 2 * MAX_JSON_DEPTH + 8
 const MOST_TOLD = 100
 
 /** A diagnostic with its place in the text; lines and columns from 1. */
@@ -105,7 +105,7 @@ async function parse(text: string, pause: Pause): Promise<Document.Parsed[] | st
   let pieces = 0
   for (const piece of new Lexer().lex(text)) {
     for (const token of parser.next(piece)) tokens.push(token)
-    if (parser.stack.length > DEEPEST_STACK) return TOO_DEEP
+    if (parser.stack.length > MAX_STACK) return TOO_DEEP
     pieces += 1
     if (pieces > MOST_PIECES) return `The text is made of more than ${String(MOST_PIECES)} pieces.`
     if (pieces % PIECES_A_TURN === 0) await pause()
@@ -136,7 +136,7 @@ async function parse(text: string, pause: Pause): Promise<Document.Parsed[] | st
   }
 }
 
-const TOO_DEEP = `The text is nested deeper than ${String(DEEPEST)} levels.`
+const TOO_DEEP = `The text is nested deeper than ${String(MAX_JSON_DEPTH)} levels.`
 /** What JSON has; a value with any other tag would not be JSON. */
 const TAGS = ['str', 'int', 'float', 'bool', 'null', 'map', 'seq'].map((name) => `tag:yaml.org,2002:${name}`)
 
@@ -167,7 +167,7 @@ class Plain {
       if (target === undefined) return this.#slip(node, `There is no anchor &${node.source} before this.`, path)
       return this.valueOf(target, depth, path)
     }
-    if ((isMap(node) || isSeq(node)) && depth > DEEPEST) return this.#slip(node, TOO_DEEP, path)
+    if ((isMap(node) || isSeq(node)) && depth > MAX_JSON_DEPTH) return this.#slip(node, TOO_DEEP, path)
     if (isTagged(node)) return this.#slip(node, `${String(node.tag)} is no type of JSON.`, path)
     if (isMap(node)) return this.#mapping(node, depth, path)
     if (isSeq(node)) return node.items.map((item, index) => this.valueOf(item, depth + 1, `${path}/${String(index)}`))

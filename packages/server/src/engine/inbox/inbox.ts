@@ -5,7 +5,7 @@
  */
 import {
   EnqueueMemory,
-  LARGEST_BODY,
+  MAX_BODY_BYTES,
   OjsError,
   parseBody,
   readEnqueue,
@@ -23,7 +23,7 @@ import type { Laid, Unit } from '../kernel/unit.ts'
 const MOST_AT_ONCE = 100
 
 export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> {
-  const laid = await unit.lookIntoInbox(MOST_AT_ONCE, LARGEST_BODY)
+  const laid = await unit.lookIntoInbox(MOST_AT_ONCE, MAX_BODY_BYTES)
   if (laid.length === 0) return
   const memory = new EnqueueMemory()
   const parts = laid.map((entry) => admission(engine, requestIn(entry, unit.now, memory), entry))
@@ -62,7 +62,8 @@ function admission(engine: Engine, request: EnqueueRequest | OjsError, entry: La
 
 function requestIn({ id, body }: Laid, now: Instant, memory: EnqueueMemory): EnqueueRequest | OjsError {
   try {
-    if (body === null) throw new OjsError('payload_too_large', `The body is larger than ${String(LARGEST_BODY)} bytes.`)
+    if (body === null)
+      throw new OjsError('payload_too_large', `The body is larger than ${String(MAX_BODY_BYTES)} bytes.`)
     const request = readEnqueue(body, parseBody(body), now, null, false, memory)
     if (request.id === id) return request
     return new OjsError('invalid_request', 'The id in the body must be that of the row.', { details: { field: 'id' } })

@@ -2,7 +2,7 @@
 import {
   fullVersion,
   membersOf,
-  MOST_VERSIONS,
+  MAX_SCHEMA_VERSIONS,
   newerFirst,
   notFound,
   OjsError,
@@ -53,10 +53,14 @@ export function registerSchema(schema: Schema): Command<Schema> {
       if (unit.doc(SCHEMA_URI, uri) !== null)
         throw new OjsError('conflict', 'Another schema has this URI already.', { details: { field: 'uri', uri } })
       const { versions = [] } = unit.doc(SCHEMA_VERSIONS, type) ?? {}
-      if (versions.length >= MOST_VERSIONS)
-        throw new OjsError('validation_error', `A type may have ${String(MOST_VERSIONS)} versions; delete some.`, {
-          details: { field: 'version' },
-        })
+      if (versions.length >= MAX_SCHEMA_VERSIONS)
+        throw new OjsError(
+          'validation_error',
+          `A type may have ${String(MAX_SCHEMA_VERSIONS)} versions; delete some.`,
+          {
+            details: { field: 'version' },
+          },
+        )
       unit.putDoc(SCHEMA, id, schema)
       unit.putDoc(SCHEMA_URI, uri, { type, version })
       unit.putDoc(SCHEMA_VERSIONS, type, { versions: [...versions, version].sort(newerFirst) })

@@ -10,7 +10,7 @@ import {
   JOB_FILTER_SHAPE,
   list,
   meansAll,
-  MOST_IN_BULK,
+  MAX_IN_BULK,
   named,
   object,
   OjsError,
@@ -75,7 +75,7 @@ const later = ({ json }: Shape<unknown>): Shape<unknown> => ({ json, read: (valu
 const ids = list(text(), 0, 10_000)
 /** More than this is a 413, which names the number. */
 const namedIds: Shape<readonly string[]> = {
-  json: list(text(), 1, MOST_IN_BULK).json,
+  json: list(text(), 1, MAX_IN_BULK).json,
   read: (value, at, refuse) => list(text(), 1, Infinity).read(value, at, refuse),
 }
 const BY_IDS = { required: ['job_ids'], properties: { job_ids: { type: 'array' }, filter: { type: 'null' } } }
@@ -209,11 +209,11 @@ async function forApplications(call: Call, action: BulkAction): Promise<Answer> 
     })
   }
   const named = read.job_ids ?? []
-  if (named.length > MOST_IN_BULK) {
+  if (named.length > MAX_IN_BULK) {
     throw new OjsError(
       'payload_too_large',
-      `${String(named.length)} jobs are more than the ${String(MOST_IN_BULK)} that one request may name.`,
-      { details: { field: 'job_ids', max_batch_size: MOST_IN_BULK }, hint: 'Name them in several requests.' },
+      `${String(named.length)} jobs are more than the ${String(MAX_IN_BULK)} that one request may name.`,
+      { details: { field: 'job_ids', max_batch_size: MAX_IN_BULK }, hint: 'Name them in several requests.' },
     )
   }
   const isAtomic = read.atomicity === 'atomic'

@@ -5,7 +5,7 @@ import {
   FEW_FIELDS,
   list,
   MAX_VALUES_OF_MANY,
-  MOST_IN_BULK,
+  MAX_IN_BULK,
   nearMissWarnings,
   object,
   OjsError,
@@ -39,7 +39,7 @@ const ENTRY_SHAPE: Shape<unknown> = {
   read: (value) => value,
 }
 const BULK_SHAPE = ruled(
-  object({ jobs: list(ENTRY_SHAPE, 1, MOST_IN_BULK), ...FIELDS, atomicity: oneOf('partial') }, { required: ['jobs'] }),
+  object({ jobs: list(ENTRY_SHAPE, 1, MAX_IN_BULK), ...FIELDS, atomicity: oneOf('partial') }, { required: ['jobs'] }),
   FEW_FIELDS,
 )
 /** A job of the wrong form is refused by itself. */

@@ -9,7 +9,7 @@ import {
   JOB_QUERY_SHAPES,
   list,
   MAX_VALUES_OF_MANY,
-  MOST_IN_BATCH,
+  MAX_IN_BATCH,
   nearMissWarnings,
   notFound,
   object,
@@ -51,7 +51,7 @@ export const CURSOR = text({ pattern: UUID_V7, expected: 'a next_cursor from an 
 
 const RESULT_QUERY = { wait: flag(), timeout: upTo(1, 300) } as const
 
-const BATCH_SHAPE = ruled(object({ jobs: list(ENQUEUE_SHAPE, 1, MOST_IN_BATCH) }, { required: ['jobs'] }), FEW_FIELDS)
+const BATCH_SHAPE = ruled(object({ jobs: list(ENQUEUE_SHAPE, 1, MAX_IN_BATCH) }, { required: ['jobs'] }), FEW_FIELDS)
 
 /** The parameters of a list of jobs. */
 export const LIST_QUERY = { ...JOB_QUERY_SHAPES, cursor: text(), ...PAGES } as const

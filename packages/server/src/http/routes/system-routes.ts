@@ -3,11 +3,11 @@ import { basename } from 'node:path'
 import {
   iso,
   clockOffsetMs,
-  LARGEST_BODY,
+  MAX_BODY_BYTES,
   MAX_VALUES,
   MAX_VALUES_OF_MANY,
-  MOST_IN_BATCH,
-  MOST_IN_BULK,
+  MAX_IN_BATCH,
+  MAX_IN_BULK,
 } from '@curfew/core'
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { MAX_HELD } from '../shapes/beat-shape.ts'
@@ -74,14 +74,14 @@ function manifest({ engine, info }: Call): Answer {
       ],
       endpoints: { base_url: '/ojs/v1', manifest: '/ojs/manifest', health: '/ojs/v1/health', openapi: '/openapi.json' },
       x_limits: {
-        body_bytes: LARGEST_BODY,
+        body_bytes: MAX_BODY_BYTES,
         body_values: MAX_VALUES,
         list_values: MAX_VALUES_OF_MANY,
         meta_bytes: 65_536,
         result_bytes: engine.settings.largestResultBytes,
         checkpoint_bytes: engine.settings.largestCheckpointBytes,
-        batch_jobs: MOST_IN_BATCH,
-        bulk_jobs: MOST_IN_BULK,
+        batch_jobs: MAX_IN_BATCH,
+        bulk_jobs: MAX_IN_BULK,
         exchange_reports: MOST_REPORTS,
         beat_jobs: MAX_HELD,
         fetch_count: 1_000,

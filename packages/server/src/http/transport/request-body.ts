@@ -4,12 +4,12 @@
  * to come when the call is answered, is taken from the line and dropped, so that the sender gets to read its answer.
  */
 import type { IncomingMessage } from 'node:http'
-import { LARGEST_BODY, OjsError } from '@curfew/core'
+import { MAX_BODY_BYTES, OjsError } from '@curfew/core'
 import { BodyText } from './body-text.ts'
 import type { HeldBytes } from './held-bytes.ts'
 
 /** More than this is not even dropped: the connection ends. */
-const MAX_DROPPED = 4 * LARGEST_BODY
+const MAX_DROPPED = 4 * MAX_BODY_BYTES
 
 export class RequestBody {
   readonly #request: IncomingMessage
@@ -56,7 +56,7 @@ export class RequestBody {
       let size = 0
       this.#request.on('data', (chunk: Buffer) => {
         size += chunk.length
-        if (size > LARGEST_BODY) reject(tooLarge())
+        if (size > MAX_BODY_BYTES) reject(tooLarge())
       })
       this.#request.on('end', () => {
         resolve(size > 0)
@@ -77,7 +77,7 @@ export class RequestBody {
   }
 
   #add(chunk: Buffer): OjsError | null {
-    const isTooLarge = this.#size + chunk.length > LARGEST_BODY
+    const isTooLarge = this.#size + chunk.length > MAX_BODY_BYTES
     if (!isTooLarge && this.#held.take(chunk.length)) {
       this.#size += chunk.length
       this.#bytes.add(chunk)
@@ -98,4 +98,4 @@ export class RequestBody {
 }
 
 const tooLarge = (): OjsError =>
-  new OjsError('payload_too_large', `The body is larger than ${String(LARGEST_BODY)} bytes.`)
+  new OjsError('payload_too_large', `The body is larger than ${String(MAX_BODY_BYTES)} bytes.`)
