@@ -14,6 +14,7 @@ import { decodeOutput, type AnyJob, type Job } from './define-job.ts'
 import type { Duration } from './durations.ts'
 import { EnqueueLane } from './enqueue-lane.ts'
 import {
+  LastOptions,
   momentsOf,
   prepareOptions,
   toWire,
@@ -81,6 +82,7 @@ export class Client {
   readonly journeys: Journeys
   readonly apis: Apis
   readonly #lane: EnqueueLane
+  readonly #lastOptions = new LastOptions()
   readonly #layers: EnqueueMiddleware[]
   readonly #closing = new AbortController()
   readonly #open = new Set<Promise<unknown>>()
@@ -312,7 +314,7 @@ export class Client {
   }
 
   async #prepared(request: EnqueueRequest): Promise<WireJob> {
-    const wire = await toWire(request)
+    const wire = await toWire(request, this.#lastOptions)
     await this.#supported(wire, request.options.signal)
     return wire
   }

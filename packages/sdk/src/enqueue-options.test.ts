@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { defineJob, type AnyJob } from './define-job.ts'
-import { toWire, type EnqueueOptions } from './enqueue-options.ts'
+import { LastOptions, prepareOptions, toWire, type EnqueueOptions } from './enqueue-options.ts'
 import { InputError } from './errors.ts'
 
 const ID = '01890000-0000-7000-8000-00000000000a'
@@ -187,4 +187,112 @@ test.each([
   const thrown = await refused({ rateLimit })
   expect(thrown).toBeInstanceOf(InputError)
   expect((thrown as InputError).details).toMatchObject({ field })
+})
+
+describe('options of an enqueue that equal those of the one before', () => {
+  const FULL: EnqueueOptions = {
+    queue: 'media',
+    priority: 5,
+    timeout: '1h',
+    gracePeriod: '1m',
+    heartbeatTimeout: { ms: 1_500 },
+    totalTimeout: '1d',
+    enqueueTtl: 'PT30S',
+    visibilityTimeout: '2h',
+    onTimeout: 'discard',
+    retry: { maxAttempts: 5, nonRetryableErrors: ['auth.*'] },
+    unique: { keys: ['args'], period: '1h' },
+    rateLimit: { key: 'api', concurrency: 5 },
+    delay: '5s',
+    expiresAt: '2030-01-01T00:00:00Z',
+    meta: { tenant: 'a', deep: { list: [1, { two: 2 }] } },
+    tags: ['x', 'y'],
+    parent: { jobId: ID },
+    inheritDeadline: true,
+    pending: false,
+  }
+  const CHANGED: EnqueueOptions = {
+    queue: 'other',
+    priority: 6,
+    timeout: '2h',
+    gracePeriod: '2m',
+    heartbeatTimeout: { ms: 1_501 },
+    totalTimeout: '2d',
+    enqueueTtl: 'PT31S',
+    visibilityTimeout: '3h',
+    onTimeout: 'retry',
+    retry: { maxAttempts: 5, nonRetryableErrors: ['auth.no'] },
+    unique: { keys: ['args'], period: '2h' },
+    rateLimit: { key: 'api', concurrency: 6 },
+    delay: '6s',
+    expiresAt: '2031-01-01T00:00:00Z',
+    meta: { tenant: 'a', deep: { list: [1, { two: 3 }] } },
+    tags: ['x', 'z'],
+    parent: { jobId: ID.replace('a', 'b') },
+    inheritDeadline: false,
+    pending: true,
+  }
+
+  test('are prepared once, with another id and another signal', () => {
+    const last = new LastOptions()
+    const first = last.prepare(plain, { ...FULL, id: ID })
+    const signal = new AbortController().signal
+    expect(last.prepare(plain, { ...structuredClone(FULL), id: ID.replace('a', 'b'), signal })).toBe(first)
+    expect(first).toEqual(prepareOptions(plain, FULL))
+  })
+
+  test.each(Object.entries(CHANGED))('are prepared anew where only this differs: %s', (name, value: unknown) => {
+    const last = new LastOptions()
+    last.prepare(plain, FULL)
+    const changed = { ...FULL, [name]: value }
+    const prepared = last.prepare(plain, changed)
+    expect(prepared).toEqual(prepareOptions(plain, changed))
+    expect(prepared).not.toEqual(prepareOptions(plain, FULL))
+  })
+
+  test.each(Object.keys(FULL).filter((name) => name !== 'parent'))(
+    'are prepared anew without this, and again with it: %s',
+    (name) => {
+      const last = new LastOptions()
+      const without = { ...FULL, [name]: undefined }
+      for (const options of [FULL, without, FULL])
+        expect(last.prepare(plain, options)).toEqual(prepareOptions(plain, options))
+    },
+  )
+
+  test('are prepared anew after the same object was changed', () => {
+    const last = new LastOptions()
+    const [meta, tags, options] = [{ deep: { n: 1 } }, ['x'], { queue: 'a' } as { queue: string }]
+    const said = (): string => last.prepare(plain, { ...options, meta, tags }).after
+    const texts = [said()]
+    meta.deep.n = 2
+    texts.push(said())
+    tags.push('y')
+    texts.push(said())
+    options.queue = 'b'
+    texts.push(said())
+    expect(new Set(texts).size).toBe(4)
+  })
+
+  test('are prepared anew after a date in them was moved', () => {
+    const [last, scheduledAt] = [new LastOptions(), new Date(0)]
+    const before = last.prepare(plain, { scheduledAt }).after
+    scheduledAt.setTime(1_000)
+    expect(last.prepare(plain, { scheduledAt }).after).not.toBe(before)
+  })
+
+  test('are prepared anew for another job, and after the options of the job were changed', () => {
+    const last = new LastOptions()
+    const limits = { timeout: '1h' as string }
+    const [one, two] = [defineJob('one', { queue: 'q', limits: limits as never }), defineJob('two', { queue: 'r' })]
+    for (const job of [one, two, one]) expect(last.prepare(job, {})).toEqual(prepareOptions(job, {}))
+    limits.timeout = '2h'
+    expect(last.prepare(one, {})).toEqual(prepareOptions(one, {}))
+  })
+
+  test('that are refused are refused each time', () => {
+    const last = new LastOptions()
+    for (let times = 0; times < 2; times += 1)
+      expect(() => last.prepare(plain, { inheritDeadline: true })).toThrow(InputError)
+  })
 })

@@ -4,6 +4,7 @@ import { encodeInput, type AnyJob } from './define-job.ts'
 import { formatDelay, type Duration } from './durations.ts'
 import { InputError } from './errors.ts'
 import { limitsOnWire, widelyKnown, type Limits } from './limits.ts'
+import { copyOf, isCopyOf } from './plain-copy.ts'
 import { jsonText } from './plain-json.ts'
 import { rateLimitOnWire, type RateLimit } from './rate-limit.ts'
 import { retryOnWire, type RetryPolicy } from './retry.ts'
@@ -76,11 +77,31 @@ export interface PreparedOptions {
   readonly ours: readonly string[]
 }
 
-export async function toWire({ job, input, options }: EnqueueRequest): Promise<WireJob> {
+export async function toWire(
+  { job, input, options }: EnqueueRequest,
+  last: LastOptions = new LastOptions(),
+): Promise<WireJob> {
   refuseUnknown(options)
   const args = await encodeInput(job, input)
   if (!isUuidV7(options.id)) throw new InputError('id must be a UUIDv7 in lower case.', { field: 'id' })
-  return wireJob(prepareOptions(job, options), options.id, args)
+  return wireJob(last.prepare(job, options), options.id, args)
+}
+
+/**
+ * The options of the last enqueue as they were prepared. Most programs enqueue one kind of job with the same options again and
+ * again: these are compared by content with a copy, so an options object that was changed since is prepared anew.
+ */
+export class LastOptions {
+  #last: { readonly job: AnyJob; readonly said: unknown; readonly prepared: PreparedOptions } | null = null
+
+  prepare(job: AnyJob, { id: _, signal: __, ...options }: EnqueueOptions): PreparedOptions {
+    const { queue, priority, limits, retry, unique } = job.options
+    const said = { options, defaults: { queue, priority, limits, retry, unique } }
+    if (this.#last?.job === job && isCopyOf(said, this.#last.said)) return this.#last.prepared
+    const prepared = prepareOptions(job, options)
+    this.#last = { job, said: copyOf(said), prepared }
+    return prepared
+  }
 }
 
 /** `id` is a UUIDv7. */
