@@ -6,6 +6,7 @@
 import { Counter, Histogram, Registry } from 'prom-client'
 import { elapsed, type Instant, type Transition } from '@curfew/core'
 import type { Committed } from '../kernel/corridor.ts'
+import { JobHistogram, RunCounter } from './histogram.ts'
 import { isAboutRun, JourneyMeters } from './journey-meters.ts'
 import { Series } from './series.ts'
 
@@ -27,6 +28,11 @@ export interface Recent {
   readonly perMinute: { readonly started: number; readonly completed: number; readonly failed: number }
 }
 
+interface KindLabels {
+  readonly queue: string
+  readonly type: string
+}
+
 interface Minute {
   readonly minute: number
   completed: number
@@ -43,26 +49,28 @@ export class Meters {
   readonly #ofAll: Minute[] = []
   readonly #queues = new Series()
   readonly #kinds = new Series()
+  #lastKind: { readonly queue: string; readonly type: string; readonly labels: KindLabels } | null = null
+  #lastMinutes: { readonly queue: string; readonly minute: number; readonly minutes: readonly Minute[] } | null = null
 
   readonly #timeouts = this.#counter('ojs_job_timeout_count_total', 'Jobs that ran out of time.', [
     'timeout_kind',
     'queue',
     'job_type',
   ])
-  readonly #execution = this.#histogram(
+  readonly #execution = this.#jobHistogram(
     'ojs_job_execution_duration_seconds',
     'How long attempts ran.',
     ['queue', 'job_type', 'outcome'],
     DURATIONS,
   )
-  readonly #waitTime = this.#histogram(
+  readonly #waitTime = this.#jobHistogram(
     'ojs_job_enqueue_wait_time_seconds',
     'Time in the queue before the first attempt.',
     ['queue'],
     WAITS,
   )
-  readonly #enqueued = this.#counter('ojs_job_enqueued_total', 'New jobs.', ['queue', 'type'])
-  readonly #completed = this.#counter('ojs_job_completed_total', 'Jobs completed.', ['queue', 'type'])
+  readonly #enqueued = new RunCounter(this.#counter('ojs_job_enqueued_total', 'New jobs.', ['queue', 'type']))
+  readonly #completed = new RunCounter(this.#counter('ojs_job_completed_total', 'Jobs completed.', ['queue', 'type']))
   readonly #failed = this.#counter('ojs_job_failed_total', 'Attempts that failed.', ['queue', 'type'])
   readonly #retried = this.#counter('ojs_job_retried_total', 'Attempts to be tried again.', ['queue', 'type'])
   readonly #cancelled = this.#counter('ojs_job_cancelled_total', 'Jobs cancelled.', ['queue', 'type'])
@@ -70,13 +78,13 @@ export class Meters {
     'queue',
     'type',
   ])
-  readonly #duration = this.#histogram(
+  readonly #duration = this.#jobHistogram(
     'ojs_job_duration_seconds',
     'How long attempts ran, by the state that followed.',
     ['queue', 'type', 'state'],
     DURATIONS,
   )
-  readonly #queueTime = this.#histogram(
+  readonly #queueTime = this.#jobHistogram(
     'ojs_job_queue_time_seconds',
     'Time between becoming available and being handed out.',
     ['queue', 'type'],
@@ -138,8 +146,9 @@ export class Meters {
 
   committed({ transitions, events, ranOut, commands, now }: Committed): void {
     if (commands > 0) this.#batch.observe(commands)
-    this.#countNew(transitions)
     for (const transition of transitions) this.#observe(transition, now)
+    this.#enqueued.flush()
+    this.#completed.flush()
     for (const event of events) {
       const { type, queue } = event
       if (type === 'worker.died') this.#deaths.inc()
@@ -149,25 +158,13 @@ export class Meters {
     for (const { kind, overshootMs } of ranOut) this.#overshoot.observe({ kind }, overshootMs / 1000)
   }
 
-  /** Jobs that come together are mostly of a kind: to count each by itself would cost more than to admit it. */
-  #countNew(transitions: readonly Transition[]): void {
-    let kind: { queue: string; type: string } | null = null
-    let count = 0
-    for (const { before, job } of transitions) {
-      if (before !== null || job === null) continue
-      if (kind === null || kind.queue !== job.queue || kind.type !== job.type) {
-        if (kind !== null) this.#enqueued.inc(this.#labels(kind), count)
-        kind = { queue: job.queue, type: job.type }
-        count = 0
-      }
-      count += 1
-    }
-    if (kind !== null) this.#enqueued.inc(this.#labels(kind), count)
-  }
-
-  #labels({ queue, type }: { readonly queue: string; readonly type: string }): { queue: string; type: string } {
+  /** Jobs that come together are mostly of a kind: then these are the same labels, as one object. */
+  #labels({ queue, type }: { readonly queue: string; readonly type: string }): KindLabels {
+    if (this.#lastKind?.queue === queue && this.#lastKind.type === type) return this.#lastKind.labels
     const [queueLabel, typeLabel] = this.#kinds.pair(queue, type)
-    return { queue: queueLabel, type: typeLabel }
+    const labels = { queue: queueLabel, type: typeLabel }
+    this.#lastKind = { queue, type, labels }
+    return labels
   }
 
   #observe(transition: Transition, now: Instant): void {
@@ -176,6 +173,7 @@ export class Meters {
     if (subject === null) return
     const labels = this.#labels(subject)
     const { type } = labels
+    if (before === null && job !== null) this.#enqueued.inc(labels)
     const queue = this.#queues.of(subject.queue)
     for (const event of events) {
       if (event.type === 'job.failed') this.#failed.inc(labels)
@@ -192,8 +190,8 @@ export class Meters {
     }
     if (before?.state === 'available' && job?.state === 'active') {
       const waitedMs = elapsed(before.enqueuedAt ?? before.createdAt, now)
-      this.#queueTime.observe(labels, waitedMs / 1000)
-      if (job.lease === 1) this.#waitTime.observe({ queue }, elapsed(job.createdAt, now) / 1000)
+      this.#queueTime.observe(waitedMs / 1000, labels.queue, type)
+      if (job.lease === 1) this.#waitTime.observe(elapsed(job.createdAt, now) / 1000, queue)
       for (const minute of this.#minutes(subject.queue, now)) {
         minute.started += 1
         minute.waitMs += waitedMs
@@ -201,8 +199,8 @@ export class Meters {
     }
     if (before?.state === 'active' && job !== null && job.state !== 'active' && before.startedAt !== null) {
       const ranMs = elapsed(before.startedAt, now)
-      this.#execution.observe({ queue: labels.queue, job_type: type, outcome: outcomeOf(transition) }, ranMs / 1000)
-      this.#duration.observe({ ...labels, state: job.state }, ranMs / 1000)
+      this.#execution.observe(ranMs / 1000, labels.queue, type, outcomeOf(transition))
+      this.#duration.observe(ranMs / 1000, labels.queue, type, job.state)
       const hasFailed = events.some(({ type: told }) => told === 'job.failed')
       for (const minute of this.#minutes(subject.queue, now)) {
         if (job.state === 'completed') minute.completed += 1
@@ -223,13 +221,27 @@ export class Meters {
 
   /** The minute of this queue, and of all queues. */
   #minutes(queue: string, now: Instant): readonly Minute[] {
+    const minute = Math.floor(now / 60_000)
+    if (this.#lastMinutes?.queue === queue && this.#lastMinutes.minute === minute) return this.#lastMinutes.minutes
     const ofQueue = this.#byQueue.get(queue) ?? []
     this.#byQueue.set(queue, ofQueue)
-    return [minuteOf(ofQueue, now), minuteOf(this.#ofAll, now)]
+    const minutes = [minuteOf(ofQueue, minute), minuteOf(this.#ofAll, minute)]
+    this.#lastMinutes = { queue, minute, minutes }
+    return minutes
   }
 
   #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
     return new Counter({ name, help, labelNames: [...labelNames], registers: [this.registry] })
+  }
+
+  /** One that is observed with every job. */
+  #jobHistogram<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    buckets: readonly number[],
+  ): JobHistogram<L> {
+    return new JobHistogram({ name, help, labelNames, buckets }, this.registry)
   }
 
   #histogram<L extends string>(
@@ -266,8 +278,7 @@ function recentOf(all: readonly Minute[], now: Instant): Recent {
 }
 
 /** The last of these minutes, if it is this one; else a new one. */
-function minuteOf(minutes: Minute[], now: Instant): Minute {
-  const minute = Math.floor(now / 60_000)
+function minuteOf(minutes: Minute[], minute: number): Minute {
   const last = minutes.at(-1)
   if (last?.minute === minute) return last
   const fresh: Minute = { minute, completed: 0, failed: 0, durationMs: 0, started: 0, waitMs: 0 }
