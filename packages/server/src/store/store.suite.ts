@@ -445,6 +445,24 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await store.outwaited(null, 2, 10)).toEqual([])
       })
 
+      test('show which jobs are woken in a stretch of time, part by part, and leave out those that are over', async () => {
+        const made = [admitted({ expiresAt: at(10) }), admitted({ expiresAt: at(20) }), admitted({ expiresAt: at(20) })]
+        const [first, second, third] = await saved(...made, admitted({ expiresAt: at(90) }), admitted())
+        const over = await savedOne(admitted())
+        await save(changesOf({ before: over, job: { ...over, state: 'completed', wakeAt: at(15) }, events: [] }))
+        const asked = { from: at(5), until: at(50), skip: 0, look: 10 }
+        const all = await store.waking(asked)
+        expect(all.wakes).toEqual([at(10), at(15), at(20), at(20)])
+        expect(idsOf(all.jobs).toSorted()).toEqual([first, second, third].map((job) => job?.id).toSorted())
+        expect(all.jobs.map(({ body }) => body)).toEqual(['', '', ''])
+        const part = await store.waking({ ...asked, look: 3 })
+        expect(part.wakes).toEqual([at(10), at(15), at(20)])
+        const rest = await store.waking({ ...asked, from: at(20), skip: 1, look: 3 })
+        expect(rest.wakes).toEqual([at(20)])
+        expect(idsOf([...part.jobs, ...rest.jobs])).toEqual(idsOf(all.jobs))
+        expect(await store.waking({ ...asked, from: at(21) })).toEqual({ wakes: [], jobs: [] })
+      })
+
       test('show active jobs, as many as asked for', async () => {
         const jobs = await saved(admitted(), admitted(), admitted())
         await save(changesOf(...jobs.slice(0, 2).map((job) => claimed(job))))

@@ -279,6 +279,22 @@ export interface Outpaced extends Pick<Claimable, 'queue' | 'order' | 'limit'> {
   readonly look: number
 }
 
+/** A stretch of time, in parts: `look` jobs, beginning after `skip` of those that are woken at `from`. */
+export interface Waking {
+  readonly from: Instant
+  /** Inclusive. */
+  readonly until: Instant
+  readonly skip: number
+  readonly look: number
+}
+
+export interface Woken {
+  /** When each of the jobs that were looked at is woken, including those that are over and wait for their removal. */
+  readonly wakes: readonly Instant[]
+  /** Those of them that are not over, without their bodies. */
+  readonly jobs: readonly Job[]
+}
+
 export interface WorkerTotal {
   readonly state: string
   readonly count: number
@@ -342,6 +358,8 @@ export interface Reads {
    * theirs comes first: nearest first, among the `look` jobs of all kinds that are woken first.
    */
   outwaited(queue: string | null, look: number, limit: number): Promise<Job[]>
+  /** Jobs that are woken within a stretch of time, the nearest first. */
+  waking(asked: Waking): Promise<Woken>
   /** Available jobs of a queue that have a deadline, in the order of `edf`. */
   deadlined(queue: string, limit: number): Promise<Job[]>
   /** Active jobs without their bodies, for the age of their last sign of life. */

@@ -383,6 +383,24 @@ const SERIES_GROUP = resource(
   },
 )
 
+const FOUND_JOB = resource('FoundJob', {
+  id: TEXT,
+  type: TEXT,
+  queue: TEXT,
+  state: STATE,
+  priority: { type: 'integer' },
+  attempt: COUNT,
+  max_attempts: COUNT,
+  created_at: TIME,
+  started_at: nullable(TIME),
+  ended_at: nullable(TIME),
+  worker_id: nullable(TEXT),
+  error: nullable(OBJECT),
+  limits: OBJECT,
+  deadlines: OBJECT,
+  ends: nullable(OBJECT),
+})
+
 export const ANSWERS: Readonly<Record<string, Described>> = {
   'GET /openapi.json': { body: OBJECT, media: 'application/json' },
   'GET /ojs/manifest': json(members({ specversion: TEXT, implementation: OBJECT, conformance_level: COUNT })),
@@ -579,6 +597,33 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
     ),
   ),
   'GET /api/v1/board/pulse': stream(),
+  'GET /api/v1/board/forecast': json(
+    members({
+      from: TIME,
+      to: TIME,
+      step_ms: COUNT,
+      total: COUNT,
+      at_risk: COUNT,
+      minutes: listOf(members({ deadlines: mapOf(COUNT), at_risk: COUNT })),
+      queues: listOf(
+        members({ queue: nullable(TEXT), other: FLAG, deadlines: mapOf(COUNT), at_risk: COUNT, first_at: nullable(TIME) }),
+      ),
+      next: listOf(members({ job_id: TEXT, type: TEXT, queue: TEXT, state: STATE, kind: TEXT, source: TEXT, at: TIME })),
+      examined: COUNT,
+      looked_until: TIME,
+      complete: FLAG,
+      computed_at: TIME,
+    }),
+  ),
+  'GET /api/v1/board/jobs': json(
+    members({
+      items: listOf(FOUND_JOB),
+      examined: COUNT,
+      looked_back_to: nullable(TIME),
+      complete: FLAG,
+      next_cursor: nullable(TEXT),
+    }),
+  ),
   'GET /ojs/v1/admin/tenants/:id/stats': json(members({ tenant_id: TEXT, total_jobs: COUNT, jobs: COUNTS })),
 
   'PUT /api/v1/job-types/:type': json(POLICY),

@@ -43,6 +43,8 @@ import type { Call, Route, ServerInfo } from './route.ts'
 import { isNoted, rolesOf } from './roles.ts'
 import { Router, type Match } from './router.ts'
 import { SCHEDULE_ROUTES } from '../routes/schedule-routes.ts'
+import { FORESIGHT_ROUTES } from '../routes/foresight-routes.ts'
+import { SEARCH_ROUTES } from '../routes/search-routes.ts'
 import { SERIES_ROUTES } from '../routes/series-routes.ts'
 import { SCHEMA_ROUTES } from '../routes/schema-routes.ts'
 import { SESSION_ROUTES } from '../routes/session-routes.ts'
@@ -95,6 +97,8 @@ export const ROUTES: readonly Route[] = [
   ...AT_RISK_ROUTES,
   ...BOARD_JOB_ROUTES,
   ...SERIES_ROUTES,
+  ...FORESIGHT_ROUTES,
+  ...SEARCH_ROUTES,
   ...TENANT_ROUTES,
   ...JOURNEY_ROUTES,
   ...SCHEDULE_ROUTES,

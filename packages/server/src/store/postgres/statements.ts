@@ -663,6 +663,31 @@ ORDER BY j.wake_at
 LIMIT $3`,
 )
 
+const WAKING = `
+  FROM jobs
+  WHERE wake_at IS NOT NULL AND wake_at >= $1 AND wake_at <= $2
+  ORDER BY wake_at
+  LIMIT $4 OFFSET $3`
+
+export const WAKES = statement(
+  'wakes',
+  `
+-- Finds when the jobs are woken that are woken first in a stretch of time.
+SELECT wake_at ${WAKING}`,
+)
+
+export const WAKING_JOBS = statement(
+  'waking_jobs',
+  `
+-- Finds which of them are not over, without their bodies.
+SELECT '' AS body, j.*
+FROM (
+  SELECT * ${WAKING}
+) j
+WHERE j.state <> 'completed' AND j.state <> 'cancelled' AND j.state <> 'discarded'
+ORDER BY j.wake_at`,
+)
+
 export const JOBS_AFTER = statement(
   'jobs_after',
   `

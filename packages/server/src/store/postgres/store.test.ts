@@ -331,6 +331,8 @@ describe('a transaction goes by an index, however many rows there are:', () => {
     ['PRUNE_EVENTS', 'events_pkey'],
     ['FIRST_EVENT', 'events_pkey'],
     ['FIND_TEXTS', 'texts_pkey'],
+    ['WAKES', 'jobs_wake'],
+    ['WAKING_JOBS', 'jobs_wake'],
     ['JOBS_AFTER', 'jobs_pkey', 'bodies_pkey'],
     ['CHECKPOINTS_AFTER', 'checkpoints_pkey'],
     ['NOTICES_AFTER', 'notices_pkey'],

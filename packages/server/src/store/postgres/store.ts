@@ -33,7 +33,9 @@ import type {
   StateCounts,
   Store,
   WorkerNotice,
+  Waking,
   WorkerTotal,
+  Woken,
 } from '../store.ts'
 import type { StoredEvent, StoreHealth, Transaction } from '../store.ts'
 import { DatabaseClock } from './clock.ts'
@@ -253,6 +255,15 @@ export class PostgresStore implements Store {
 
   outwaited(queue: string | null, look: number, limit: number): Promise<Job[]> {
     return this.#jobs(sql.OUTWAITED, [exactOrNull(queue), look, limit])
+  }
+
+  async waking({ from, until, skip, look }: Waking): Promise<Woken> {
+    const asked = [from, until, skip, look]
+    const [{ rows }, jobs] = await Promise.all([
+      this.#read<readonly [Instant]>(sql.WAKES, asked),
+      this.#jobs(sql.WAKING_JOBS, asked),
+    ])
+    return { wakes: rows.map(([wakeAt]) => wakeAt), jobs }
   }
 
   async deadLetterCounts(): Promise<{ queue: string; count: number }[]> {

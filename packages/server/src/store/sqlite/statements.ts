@@ -21,6 +21,7 @@ import type {
   TypeRow,
   WorkerRow,
 } from './rows.ts'
+import type { Waking } from '../store.ts'
 import { WideRows } from './wide-rows.ts'
 
 // ---- Jobs ----
@@ -140,6 +141,25 @@ WHERE (@queue IS NULL OR j.queue = @queue)
   AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))
 ORDER BY j.wake_at
 LIMIT +@limit`
+
+/** One after the other in the index; of jobs that are woken together, in the order of their places. */
+const WAKING = `
+  FROM jobs INDEXED BY jobs_wake
+  WHERE wake_at IS NOT NULL AND wake_at >= @from AND wake_at <= @until
+  ORDER BY wake_at
+  LIMIT +@look OFFSET +@skip`
+
+export const WAKES = `
+-- Finds when the jobs are woken that are woken first in a stretch of time.
+SELECT wake_at ${WAKING}`
+
+export const WAKING_JOBS = `
+-- Finds which of them are not over, without the bodies that lie aside.
+SELECT '' AS aside, j.*
+FROM (
+  SELECT * ${WAKING}
+) j
+WHERE j.state <> 'completed' AND j.state <> 'cancelled' AND j.state <> 'discarded'`
 
 export const TENANT_COUNTS = `
 -- Finds how many jobs a tenant has, by state.
@@ -747,6 +767,8 @@ export function prepare(db: Database) {
     outpaced: rows<readonly [id: string, ahead: number]>(OUTPACED),
     outpacedByDeadline: rows<readonly [id: string, ahead: number]>(OUTPACED_BY_DEADLINE),
     outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(OUTWAITED),
+    wakes: valueBy<Waking>(WAKES),
+    wakingJobs: jobs<[Waking]>(WAKING_JOBS),
     tenantCounts: rows<readonly [state: JobState, n: number]>(TENANT_COUNTS),
     findDeadlined: jobs<[Wanted]>(FIND_DEADLINED),
     findDeadlinedOfTenant: jobs<[Wanted & OfTenant]>(FIND_DEADLINED_OF_TENANT),

@@ -408,6 +408,8 @@ describe('the query plans', () => {
     ['next wake', sql.NEXT_JOB_WAKE, [], 'jobs_wake'],
     ['held', sql.FIND_HELD_BY, ['worker-1'], 'jobs_held'],
     ['active', sql.LIST_ACTIVE_JOBS, [1], 'jobs_held'],
+    ['wakes', sql.WAKES, [{ from: 0, until: 9, skip: 0, look: 1 }], 'jobs_wake'],
+    ['waking', sql.WAKING_JOBS, [{ from: 0, until: 9, skip: 0, look: 1 }], 'jobs_wake'],
     ['by id', sql.FIND_JOB, ['id'], 'jobs_id'],
     ['oldest dead letters', sql.FIND_OLDEST_DEAD_LETTERS, [1], 'jobs_dead_letter'],
     [

@@ -30,7 +30,9 @@ import type {
   Store,
   StoredEvent,
   WorkerNotice,
+  Waking,
   WorkerTotal,
+  Woken,
 } from '../store.ts'
 import type { StoreHealth, Transaction } from '../store.ts'
 import { connect, damaged, IN_MEMORY, isDamage, lockFile, openingError } from './connection.ts'
@@ -171,6 +173,13 @@ export class SqliteStore implements Store {
     return this.#read(({ outwaited }, { texts }) =>
       outwaited.all({ queue, look, limit }).map((row) => toJob(row, texts)),
     )
+  }
+
+  waking(asked: Waking): Promise<Woken> {
+    return this.#read(({ wakes, wakingJobs }, { texts }) => ({
+      wakes: wakes.all(asked) as Instant[],
+      jobs: wakingJobs.all(asked).map((row) => toJob(row, texts)),
+    }))
   }
 
   deadLetterCounts(): Promise<{ queue: string; count: number }[]> {

@@ -1,0 +1,52 @@
+/**
+ * The deadlines of the next minutes (`core/series/forecast.ts`). Every job with a deadline in them is woken before it, so
+ * one index finds all of them. Jobs that wait for their removal are in that index too: a bounded number of entries is
+ * looked at, in turns, and the answer says how far that reached.
+ */
+import { after, Forecast, millis, type Fields, type Instant } from '@curfew/core'
+import { atRisk } from '../jobs/at-risk.ts'
+import type { Engine } from '../kernel/engine.ts'
+import { nextTurn } from '../kernel/turns.ts'
+
+export const MAX_LOOKED_AT = 20_000
+export const MAX_MINUTES = 60
+const A_TURN = 250
+const MAX_RISKS = 1_000
+
+export interface Forecasted {
+  readonly forecast: Fields
+  readonly to: Instant
+  readonly examined: number
+  /** Everything until then was looked at. */
+  readonly until: Instant
+  readonly isWhole: boolean
+}
+
+export async function forecast(engine: Engine, queue: string | null, minutes: number): Promise<Forecasted> {
+  await engine.settled()
+  const now = engine.now()
+  const end = after(now, millis(minutes * 60_000))
+  const made = new Forecast(now, minutes)
+  const seen = new Set<string>()
+  let [from, skip, examined, isWhole] = [now, 0, 0, false]
+  while (examined < MAX_LOOKED_AT && !isWhole) {
+    const asked = { from, until: end, skip, look: A_TURN }
+    const { wakes, jobs } = await engine.look((reads) => reads.waking(asked))
+    examined += wakes.length
+    isWhole = wakes.length < A_TURN
+    for (const job of jobs) {
+      // What was changed meanwhile may be found a second time.
+      if (seen.has(job.id) || (queue !== null && job.queue !== queue)) continue
+      seen.add(job.id)
+      made.add(job)
+    }
+    const last = wakes.at(-1) ?? end
+    const together = wakes.filter((at) => at === last).length
+    skip = last === from ? skip + together : together
+    from = last
+    await nextTurn(engine.host)
+  }
+  const { risks } = await engine.look((reads) => atRisk(engine.host, reads, queue, MAX_RISKS, now))
+  for (const risk of risks) made.addRisk(risk)
+  return { forecast: made.answer(), to: end, examined, until: isWhole ? end : from, isWhole }
+}
