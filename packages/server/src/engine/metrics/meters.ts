@@ -28,7 +28,8 @@ export interface Recent {
   readonly perMinute: { readonly started: number; readonly completed: number; readonly failed: number }
 }
 
-interface KindLabels {
+// A type, not an interface: it is used where any record of texts is taken.
+type KindLabels = {
   readonly queue: string
   readonly type: string
 }

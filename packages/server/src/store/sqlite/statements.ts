@@ -739,6 +739,7 @@ interface Finds<Row> {
 }
 interface FindsBy<Params, Row> {
   get(params: Params): Row | undefined
+  all(params: Params): Row[]
 }
 interface Writes {
   run(...params: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint }
