@@ -42,7 +42,7 @@ const RULES: readonly RegExp[] = [
   /job_id differs from the id in the path/,
   /x_inherit_deadline needs x_parent|x_parent names a \w+ that does not exist/,
   /(type is given twice|version differs|name differs)/,
-  /weights names|Weights mean something only/,
+  /weights names|Weights have an effect only/,
   /(timezone|expression|cron) must be|cron expression|cron and expression mean the same/,
   /The schema cannot be registered/,
   /The definition has /,

@@ -1,9 +1,9 @@
 /**
- * Reading a document that a person wrote, telling everything that is wrong with it at once. A field knows where it is (a
- * JSON pointer), so that whoever has the text can say line and column. A read that fails has told why and gives null;
- * what was made of the rest is thrown away as long as there are errors.
+ * Reads a document that a person wrote, and reports everything that is wrong with it at once. A field knows its place (a
+ * JSON pointer), from which a caller with the text derives line and column. A read that fails has reported why and gives
+ * null; what was made of the rest is thrown away as long as there are errors.
  *
- * A key that is missing is told of the mapping it is missing in; one that is unknown, of the key itself.
+ * A missing key is reported at its mapping, an unknown one at the key itself.
  */
 import type { Fields } from './wire/shape.ts'
 
@@ -15,7 +15,7 @@ export interface Diagnostic {
   readonly on: 'key' | 'value'
 }
 
-/** What was found so far. Of hundreds of mistakes nobody reads the rest. */
+/** Findings so far. Their number is bounded: a reader does not use hundreds of them. */
 export class Findings {
   readonly errors: Diagnostic[] = []
   readonly warnings: Diagnostic[] = []
@@ -76,7 +76,7 @@ export class Field {
     const { value } = this
     const isFit = typeof value === 'string' && value !== '' && (pattern === undefined || pattern.test(value))
     if (!isFit) {
-      // Who writes `version: 1.0` has written a number.
+      // `version: 1.0` is a number in YAML.
       const quote = typeof value === 'number' || typeof value === 'boolean' ? '; put it in quotes' : ''
       return this.refuse(code, `${expected}${quote}`)
     }
@@ -162,7 +162,7 @@ export class Mapping {
     return this.has(key) ? this.field(key) : null
   }
 
-  /** Null: it is not there, and that has been told. */
+  /** Null: it is missing, and that has been reported. */
   need(key: string, code: string = SHAPE, why = ''): Field | null {
     if (this.has(key)) return this.field(key)
     this.at.error(code, `${key} is missing${why === '' ? '' : `: ${why}`}.`)
@@ -170,7 +170,7 @@ export class Mapping {
   }
 }
 
-/** Deeper than anybody could want to read, and than what walks through it could bear. */
+/** Deeper documents are refused: the code that walks through them is recursive. */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1))

@@ -24,7 +24,7 @@ export interface Doc extends DocName {
 
 export interface DocKind<T> {
   readonly kind: string
-  /** When something must happen to it if nobody speaks. */
+  /** Its next automatic transition; null: none. */
   wakeAt(record: T): Instant | null
   /** Of kinds whose records can become so long that their text is made in pieces. */
   readonly long?: LongKind<T>

@@ -62,7 +62,7 @@ export function badPolicy(field: string, message: string): OjsError {
 /** What is looked for by a name; all else has an id. */
 const NAMED = ['queue', 'cron entry', 'pool', 'definition', 'schema', 'rate limit', 'job type policy']
 
-/** What time removes: whoever looks for it may have come too late. */
+/** For what time removes: it may have been there before. */
 const REMOVED: Readonly<Record<string, string>> = {
   job: 'finished jobs',
   'dead letter': 'dead letters',
@@ -80,7 +80,7 @@ export function notFound(what: string, id: string): OjsError {
   })
 }
 
-/** A row that cannot exist, a state that was ruled out: a bug of ours, told loudly. */
+/** A row that cannot exist, a state that was ruled out: a bug of ours. It fails loudly. */
 export function broken(message: string): Error {
   return new Error(`broken promise: ${message}`)
 }

@@ -1,7 +1,7 @@
 /**
  * A cron entry: a schedule, a template of a job, and what to do when one firing meets another. Its document wakes when the
- * next firing is due; the firing, the job and the next instant are one transaction, so no tick is fired twice, whoever
- * wakes it. After a pause there is at most one firing to catch up. OJS cron §2, §6, §7.3.
+ * next firing is due; the firing, the job and the next instant are one transaction, so no tick is fired twice, whichever
+ * server wakes it. After a pause there is at most one firing to catch up. OJS cron §2, §6, §7.3.
  */
 import { docKind } from '../doc.ts'
 import { badField } from '../errors.ts'
@@ -31,7 +31,7 @@ export interface Cron {
   readonly updatedAt: Instant
   /** Where `@every` counts from. */
   readonly anchorAt: Instant
-  /** Null when it is off, or nothing more comes. */
+  /** Null when it is off, or the schedule has no further instant. */
   readonly nextRunAt: Instant | null
   /** A local time before that which the clocks skip. */
   readonly gap: Occurrence['gap']
@@ -43,7 +43,7 @@ export interface Cron {
 
 export const CRON = docKind<Cron>('cron', ({ nextRunAt, gap }) => earliest(nextRunAt, gap?.at ?? null))
 
-/** What a client says of an entry. */
+/** What a client asks of an entry. */
 export interface CronAsked extends Pick<Cron, 'name' | 'expression' | 'timezone' | 'overlap' | 'description'> {
   /** Null: as it is, or on when it is new. */
   readonly enabled: boolean | null
@@ -58,8 +58,8 @@ export interface CronAsked extends Pick<Cron, 'name' | 'expression' | 'timezone'
 }
 
 /**
- * The entry as it is from now on. The same schedule keeps its anchor, and with it its next run; whoever switched the entry
- * off wants it off after the next start of the application too.
+ * The entry as it is from now on. The same schedule keeps its anchor, and with it its next run. An entry
+ * that was switched off stays off when the application registers it again at its next start.
  */
 export function registered(before: Cron | null, asked: CronAsked, calendar: Calendar, now: Instant): Cron {
   const { field, enabled: wanted, nearMisses: _, ...said } = asked
@@ -83,7 +83,7 @@ export function registered(before: Cron | null, asked: CronAsked, calendar: Cale
   return enabled ? { ...cron, nextRunAt: next.at, gap: next.gap } : cron
 }
 
-/** With what comes after an instant. An entry that is off has nothing to come. */
+/** With its next firing after an instant. An entry that is off has none. */
 export function armed(cron: Cron, calendar: Calendar, after: Instant): Cron {
   const next = cron.enabled ? occurrenceAfter(cron, calendar, after) : null
   return { ...cron, nextRunAt: next?.at ?? null, gap: next?.gap ?? null }

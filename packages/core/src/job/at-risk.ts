@@ -1,24 +1,24 @@
 /**
- * At risk: jobs that will miss a deadline if everything goes on as it does, named before they do. An estimate, made of
+ * At risk: jobs that will miss a deadline at the pace of the recent past, listed before they do. An estimate, made of
  * figures that are shown with it:
  *
  *   expected start = now + (jobs ahead + 1) / starts per second, as observed in the queue's recent past
  *   latest start   = the TTL or `expires_at`; or the total deadline less what attempts of this type lately took
  *
  * A job is at risk when the first is not before the second. It is also when it waits for a moment (its schedule, its
- * backoff) that lies behind its limit: that is no estimate. Not foreseen: that an attempt runs into its own timeout, that
- * it fails and must be tried again, that limiters hold jobs back, or that workers come and go.
+ * backoff) that lies behind its limit: that is certain, not an estimate. Not foreseen: that an attempt runs into its own
+ * timeout, that it fails and must be tried again, that limiters hold jobs back, or that workers come and go.
  */
 import { effectiveTotal, expiryAt, ttlAt } from './deadlines.ts'
 import type { Job } from './job.ts'
 import { millis, type Instant, type Millis } from '../time/clock.ts'
 import { after } from '../time/sums.ts'
 
-/** How far back one looks. */
+/** How far back the pace is observed. */
 export const PACE_WINDOW_MS = millis(60_000)
 const MIN_WINDOW_MS = 1_000
 
-/** What was seen of a queue at work. */
+/** How fast a queue started jobs. */
 export interface Pace {
   readonly starts: number
   readonly windowMs: Millis
@@ -30,7 +30,7 @@ export function paceOf(startedAt: readonly Instant[], since: Instant, now: Insta
   return { starts: startedAt.filter((at) => now - at <= windowMs).length, windowMs: millis(windowMs) }
 }
 
-/** From one start to the next; null when there was none, and nothing can be said but that it is too long. */
+/** From one start to the next; null when there was none: then every wait counts as too long. */
 export function gapOf({ starts, windowMs }: Pace): number | null {
   return starts === 0 ? null : windowMs / starts
 }

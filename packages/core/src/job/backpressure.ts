@@ -34,7 +34,7 @@ export function isCrossed({ warnAt }: Bound, depthBefore: number): boolean {
   return depthBefore < warnAt && depthBefore + 1 >= warnAt
 }
 
-/** What those who enqueue are told; null while there is no pressure. */
+/** Reported to clients that enqueue; null while there is no pressure. */
 export interface Pressure {
   readonly depth: number
   readonly bound: number

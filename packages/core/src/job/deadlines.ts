@@ -12,7 +12,7 @@
  * The last two clocks are in liveness.ts. due.ts says which of all these comes first, lateness.ts how late a decision was.
  */
 import type { Job } from './job.ts'
-import { speakerFor, type Limit } from './limits.ts'
+import { askedSource, type Limit } from './limits.ts'
 import { instant, millis, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { after, before, earliest, elapsed, isDue } from '../time/sums.ts'
 
@@ -71,7 +71,7 @@ const USUAL_GRACE_MS = seconds(30)
  * grace that would take all of it counts as the default, or the handler would be asked to stop as it starts.
  */
 function reserveFor(grace: Limit, leftMs: Millis): Millis {
-  const isSet = speakerFor(grace) !== 'default'
+  const isSet = askedSource(grace) !== 'default'
   if (isSet && grace.ms < leftMs) return grace.ms
   return millis(Math.min(isSet ? USUAL_GRACE_MS : grace.ms, Math.floor(leftMs / 10)))
 }
@@ -118,7 +118,7 @@ export function graceSince(job: Job, now: Instant): Instant | null {
 }
 
 /**
- * Whether another attempt can still begin, and end, inside the total budget (OJS timeouts §9.1). A timeout nobody chose
+ * Whether another attempt can still begin, and end, inside the total budget (OJS timeouts §9.1). A default timeout
  * counts as nothing, so that a short total still gets its retries (ADR 0017); a workflow's ceiling does not count here.
  */
 export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
@@ -127,7 +127,7 @@ export function fitsTotal(job: Job, now: Instant, delayMs: Millis): boolean {
   if (totalEndsAt === null) return true
   const timeout = job.hold?.timeout ?? job.limits.timeout
   const startsAt = after(now, delayMs)
-  const neededMs = speakerFor(timeout) === 'default' ? millis(0) : timeout.ms
+  const neededMs = askedSource(timeout) === 'default' ? millis(0) : timeout.ms
   return totalEndsAt > startsAt && totalEndsAt >= after(startsAt, neededMs)
 }
 

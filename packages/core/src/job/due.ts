@@ -22,7 +22,7 @@ export interface Due {
 }
 
 /**
- * The next thing that happens to this job if nobody speaks. Earliest first; on a tie the order of this list decides,
+ * The next automatic transition of this job. Earliest first; on a tie the order of this list decides,
  * which is the order of the specification (total, execution, stalled, worker death, visibility), and a limit comes
  * before a start: nothing starts with an empty budget.
  */

@@ -56,7 +56,7 @@ export const ANY_JOB: JobFilter = {
   ended: ANY_TIME,
 }
 
-/** Whether the filter names nothing by which jobs are told apart: then it means all of them. */
+/** Whether the filter has no condition: then it means all jobs. */
 export function meansAll(filter: JobFilter): boolean {
   return (
     filter.states.length === 0 &&

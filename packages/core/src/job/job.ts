@@ -43,7 +43,7 @@ export interface Hold {
   readonly known: boolean
   readonly timeout: Limit
   readonly grace: Limit
-  /** Null when nobody judges this attempt by its heartbeats. */
+  /** Null when this attempt is not judged by its heartbeats. */
   readonly heartbeat: Limit | null
   readonly visibility: Limit
   readonly onTimeout: OnTimeout
@@ -84,7 +84,7 @@ export interface Parent {
 }
 
 /**
- * Whom a job was made by and who hears when it ends: the workflow it is a step of, the cron entry that fired it, the run
+ * What made a job and is notified when it ends: the workflow it is a step of, the cron entry that fired it, the run
  * that awaits it, the subscription it delivers to. What must follow is saved in the transaction that ends the job.
  */
 export interface Owner {
@@ -159,7 +159,7 @@ export interface Job {
   /** What happened to it, oldest first: see `life.ts`. */
   readonly life: Fragment
 
-  /** The instant at which something must happen to this row if nobody speaks. */
+  /** When the row must be looked at: never later than its next automatic transition. */
   readonly wakeAt: Instant | null
   /** Grows with every save; the store refuses to save over a version it did not read. */
   readonly version: number

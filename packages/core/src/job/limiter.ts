@@ -39,7 +39,7 @@ export interface Limiter {
   readonly spentAt: Instant | null
 }
 
-/** A limiter that nobody used for so long (or for its longest period) is looked at, and forgotten if no job waits for it. */
+/** A limiter that was not used for so long (or for its longest period) is removed, unless a job waits for it. */
 const FORGET_UNUSED_AFTER_MS = days(1)
 /** Where only the active are counted, use is written down this often. */
 const REMEMBER_USE_EVERY_MS = hours(1)
@@ -108,7 +108,7 @@ export function startsWithin({ from, starts }: Limiter, periodMs: Millis, now: I
   return countIn(from, starts, periodMs, now)
 }
 
-/** Even spacing is a window with one start in it; more than one a millisecond cannot be told apart. */
+/** Even spacing is a window with one start in it; instants have a resolution of one millisecond. */
 export function spacingOf({ limit, periodMs }: Rate): Rate {
   return {
     limit: Math.max(1, Math.floor(limit / periodMs)),
@@ -171,7 +171,7 @@ function appended({ terms, from, starts }: Limiter, count: number, now: Instant)
     last = sinceFrom
   }
   if (kept.length === 0) return { from: now, starts: [0, count] }
-  // The clocks of two servers may differ by a little: what comes later is never written down as earlier.
+  // The clocks of two servers may differ by a little: a later start is never recorded as an earlier one.
   const gap = Math.max(0, now - from - last)
   if (gap === 0) kept[kept.length - 1] = (kept.at(-1) ?? 0) + count
   else kept.push(gap, count)

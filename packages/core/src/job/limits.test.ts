@@ -15,13 +15,13 @@ import {
 import { settleAtClaim, settleAtEnqueue, type Claimant } from './settle.ts'
 
 const settle = (
-  speakers: { publish?: AskedLimits; type?: AskedLimits & { caps?: Caps }; queue?: AskedLimits },
+  sources: { publish?: AskedLimits; type?: AskedLimits & { caps?: Caps }; queue?: AskedLimits },
   server: LimitSettings = DEFAULT_LIMITS,
 ): Limits =>
   settleAtEnqueue({
-    publish: speakers.publish ?? {},
-    type: speakers.type === undefined ? null : { caps: {}, ...speakers.type },
-    queue: speakers.queue ?? null,
+    publish: sources.publish ?? {},
+    type: sources.type === undefined ? null : { caps: {}, ...sources.type },
+    queue: sources.queue ?? null,
     server,
   })
 
@@ -84,13 +84,13 @@ describe('who speaks for a limit at enqueue', () => {
   })
 })
 
-describe('equal speakers', () => {
+describe('equal sources', () => {
   const length = fc.option(fc.constantFrom(...[1, 2, 12].map(ms)), { nil: undefined })
   const caps = fc.record(Object.fromEntries(LIMIT_NAMES.map((name) => [name, length]))) as fc.Arbitrary<Caps>
   const asked = fc
     .tuple(caps, fc.constantFrom(undefined, 'retry', 'discard'))
     .map(([lengths, onTimeout]) => ({ ...lengths, ...(onTimeout === undefined ? {} : { onTimeout }) }))
-  const speakers = fc.record({
+  const sources = fc.record({
     publish: asked,
     type: fc.option(fc.tuple(asked, caps).map(([limits, capped]) => ({ ...limits, caps: capped }))),
     queue: fc.option(asked),
@@ -99,7 +99,7 @@ describe('equal speakers', () => {
   test('get one record, which nobody can change, and nobody else gets it', () => {
     const server = settingsWith({})
     fc.assert(
-      fc.property(speakers, (said) => {
+      fc.property(sources, (said) => {
         const limits = settleAtEnqueue({ ...said, server })
         expect(settleAtEnqueue({ ...structuredClone(said), server })).toBe(limits)
         // Other settings have seen no speaker yet.
@@ -287,7 +287,7 @@ describe('always', () => {
     { timeout: length, total: length, ttl: length, grace: length, heartbeat: length, visibility: length },
     { requiredKeys: [] },
   ) as fc.Arbitrary<AskedLimits>
-  const speakers = fc.record({
+  const sources = fc.record({
     publish: some,
     type: fc.option(fc.tuple(some, some).map(([asked, caps]) => ({ ...asked, caps }))),
     queue: fc.option(some),
@@ -297,7 +297,7 @@ describe('always', () => {
 
   test('no effective limit exceeds any cap, whoever asked for it', () => {
     fc.assert(
-      fc.property(speakers, claimant, (who, by) => {
+      fc.property(sources, claimant, (who, by) => {
         const limits = settleAtEnqueue(who)
         const attempt = settleAtClaim(limits, by, who.server)
         for (const name of LIMIT_NAMES) {
@@ -312,7 +312,7 @@ describe('always', () => {
 
   test('no attempt may run longer than the total', () => {
     fc.assert(
-      fc.property(speakers, claimant, (who, by) => {
+      fc.property(sources, claimant, (who, by) => {
         const limits = settleAtEnqueue(who)
         const total = limits.total?.ms ?? Infinity
         expect(limits.timeout.ms).toBeLessThanOrEqual(total)
@@ -323,7 +323,7 @@ describe('always', () => {
 
   test('the source of a limit is always one that spoke, and its length theirs (or the cap, or the total)', () => {
     fc.assert(
-      fc.property(speakers, claimant, (who, by) => {
+      fc.property(sources, claimant, (who, by) => {
         const limits = settleAtEnqueue(who)
         const attempt = settleAtClaim(limits, by, who.server)
         for (const name of LIMIT_NAMES) {
@@ -352,7 +352,7 @@ describe('always', () => {
 
   test('what was published is never overruled but by a cap or the total', () => {
     fc.assert(
-      fc.property(speakers, claimant, (who, by) => {
+      fc.property(sources, claimant, (who, by) => {
         const limits = settleAtEnqueue(who)
         const attempt = settleAtClaim(limits, by, who.server)
         for (const name of ['timeout', 'grace', 'heartbeat', 'visibility'] as const) {

@@ -11,14 +11,14 @@ export type LimitSource = 'publish' | 'handler' | 'type' | 'queue' | 'fetch' | '
 export interface Limit {
   readonly ms: Millis
   readonly source: LimitSource
-  /** Who had spoken, where a cap overruled them: a cap lowers what they asked for, not their rank. */
+  /** The source that a cap overruled: a cap lowers what was asked for, not its rank. */
   readonly asked?: LimitSource
   /** Of a timeout that a shorter total holds down: what it was before. */
   readonly whole?: Millis
 }
 
 /** Who asked for a limit, capped or not. */
-export const speakerFor = ({ source, asked }: Limit): LimitSource => asked ?? source
+export const askedSource = ({ source, asked }: Limit): LimitSource => asked ?? source
 
 export type TimeoutMode = 'retry' | 'discard'
 
@@ -31,7 +31,7 @@ export interface OnTimeout {
 export const LIMIT_NAMES = ['timeout', 'total', 'ttl', 'grace', 'heartbeat', 'visibility'] as const
 export type LimitName = (typeof LIMIT_NAMES)[number]
 
-/** Lengths somebody asked for: at publish, in a type policy, in a queue's configuration, with a handler. */
+/** Lengths as they were asked for: at publish, in a type policy, in a queue's configuration, with a handler. */
 export type AskedLimits = { readonly [name in LimitName]?: Millis } & { readonly onTimeout?: TimeoutMode }
 
 export type Caps = { readonly [name in LimitName]?: Millis }
@@ -48,7 +48,7 @@ export interface Limits {
   readonly onTimeout: OnTimeout
   /** Caps that held at enqueue, for the values a handler brings. */
   readonly caps: Caps
-  /** How long the queue keeps its jobs when they are over, where it has a mind of its own. */
+  /** How long the queue keeps its jobs when they are over, where it sets that. */
   readonly kept?: KeptFor
 }
 
@@ -95,7 +95,7 @@ const BEATS_PER_TIMEOUT = 4
 
 /**
  * What is wrong with a heartbeat timeout that is too short for the interval at which workers are asked to beat; null when
- * it is long enough. `subject` names the value as the reader knows it, `from` where it was set.
+ * it is long enough. `subject` is the name of the value for the reader, `from` where it was set.
  */
 export function shortHeartbeat(subject: string, ms: Millis, from: string, intervalMs: Millis): string | null {
   const leastMs = BEATS_PER_TIMEOUT * intervalMs

@@ -6,7 +6,7 @@
  * totals and TTLs are never credited.
  */
 import type { Job } from './job.ts'
-import { speakerFor, type LimitSource } from './limits.ts'
+import { askedSource, type LimitSource } from './limits.ts'
 import type { Beat, Worker } from './worker.ts'
 import { millis, seconds, type Instant, type Millis } from '../time/clock.ts'
 import { after } from '../time/sums.ts'
@@ -52,7 +52,7 @@ export function lastSignAt(job: Job, worker: Worker | null): Instant | null {
   return covered && beat.at > job.hold.signAt ? beat.at : job.hold.signAt
 }
 
-/** Null when nobody judges this attempt by its heartbeats. */
+/** Null when this attempt is not judged by its heartbeats. */
 export function stallAt(job: Job, { worker, outages }: Liveness): Instant | null {
   const since = lastSignAt(job, worker)
   if (since === null || job.hold === null || job.hold.heartbeat === null) return null
@@ -66,8 +66,8 @@ export function extensionFor(job: Job, askedMs: Millis | null): Millis {
 }
 
 /**
- * When the visibility clock was last reset, and to what length. Of a beat and a sign of the job itself in the very same
- * millisecond nobody can tell which was last: the longer counts.
+ * When the visibility clock was last reset, and to what length. The order of a beat and a sign of
+ * the job itself within one millisecond is not known: the longer counts.
  */
 export function visibilityClock(job: Job, worker: Worker | null): { since: Instant; ms: Millis } | null {
   if (job.hold === null) return null
@@ -79,8 +79,8 @@ export function visibilityClock(job: Job, worker: Worker | null): { since: Insta
 }
 
 /**
- * Who gave the visibility clock this length. Only a beat makes it another than the job's own: that is its worker's word,
- * or the cap that cut it.
+ * Who gave the visibility clock this length. Only a beat makes it another than the job's own: then it was set by the worker,
+ * or by the cap that cut it.
  */
 export function visibilitySource({ hold, limits }: Job, ms: Millis): LimitSource {
   if (hold !== null && hold.visibility.ms === ms) return hold.visibility.source
@@ -92,21 +92,21 @@ export function visibilityAt(job: Job, { worker, outages }: Liveness): Instant |
   return clock === null ? null : after(after(clock.since, clock.ms), creditFor(clock.since, outages))
 }
 
-/** When a silent worker is declared dead. Workers that never introduced themselves are not judged. */
+/** When a silent worker is declared dead. Workers that never registered nor beat are not judged. */
 export function deathAt(worker: Worker, { outages, workerTimeoutMs }: Omit<Liveness, 'worker'>): Instant | null {
   if (!worker.known || worker.diedAt !== null) return null
   return after(after(worker.lastSeenAt, workerTimeoutMs), creditFor(worker.lastSeenAt, outages))
 }
 
-/** A job whose stall clock somebody chose is left to that clock alone (ADR 0017). */
+/** A job whose stall clock was set is judged by that clock alone (ADR 0017). */
 export function deathEndsIt({ hold }: Job): boolean {
-  return hold !== null && (hold.heartbeat === null || speakerFor(hold.heartbeat) === 'default')
+  return hold !== null && (hold.heartbeat === null || askedSource(hold.heartbeat) === 'default')
 }
 
 /** Nothing known of any worker or outage: what the job's own row says. */
 export const ROW_ALONE: Liveness = { worker: null, outages: [], workerTimeoutMs: millis(0) }
 
-/** Workers that only ever fetched are forgotten after an hour of silence; the dead are remembered for one. */
+/** Rows of workers that only ever fetched are removed after an hour of silence, those of dead workers after one as well. */
 export const FORGET_AFTER_MS = seconds(3600)
 
 export function workerWakeAt(worker: Worker, life: Omit<Liveness, 'worker'>): Instant {

@@ -1,12 +1,12 @@
 /**
  * Foresight: what the limits of a job mean together, before anything runs. Which limit ends each stage, which attempts
- * can still fit, and what can never happen. `jobs/plan` shows it, and an enqueue that cannot succeed is told so.
+ * can still fit, and what can never happen. `jobs/plan` shows it, and an enqueue that cannot succeed is answered with a warning.
  */
 import { millis, type Instant, type Millis, type Random } from '../time/clock.ts'
 import { after, elapsed } from '../time/sums.ts'
 import { effectiveTotal, expiryAt, softDeadlineAt, totalAt, ttlAt } from './deadlines.ts'
 import type { Hold, Job } from './job.ts'
-import { shortHeartbeat, SOURCE_IN_WORDS, speakerFor, type Limit, type LimitSettings } from './limits.ts'
+import { shortHeartbeat, SOURCE_IN_WORDS, askedSource, type Limit, type LimitSettings } from './limits.ts'
 import { settleAtClaim, type AttemptLimits, type Claimant } from './settle.ts'
 import { limitsView, type LimitsView } from '../wire/job/render.ts'
 import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
@@ -65,7 +65,7 @@ export function warningsFor(job: Job, settings: LimitSettings, beatEveryMs: Mill
 export function limitWarnings(limits: Job['limits'], beatEveryMs: Millis): string[] {
   const { heartbeat } = limits
   return [
-    ...(speakerFor(heartbeat) === 'default' ? [] : rarelyHeard(heartbeat, beatEveryMs)),
+    ...(askedSource(heartbeat) === 'default' ? [] : rarelyHeard(heartbeat, beatEveryMs)),
     ...reservedTooLong(limits),
   ]
 }
@@ -93,12 +93,12 @@ function shortened(job: Job, limits: AttemptLimits): string[] {
   const soft = softDeadlineAt(asStarted(job, limits, 1, startsAt)) ?? total
   const [leftMs, softMs] = [elapsed(startsAt, total), elapsed(startsAt, soft)]
   const reserve = inSeconds(elapsed(soft, total))
-  if (speakerFor(limits.grace) !== 'default' && limits.grace.ms >= leftMs) {
+  if (askedSource(limits.grace) !== 'default' && limits.grace.ms >= leftMs) {
     return [
       `grace_period of ${inSeconds(limits.grace.ms)} s does not fit into the ${inSeconds(leftMs)} s that total_timeout leaves: the handler is asked to stop after ${inSeconds(softMs)} s, ${reserve} s before total_timeout. Set a shorter grace_period or a longer total_timeout.`,
     ]
   }
-  if (soft === total || softMs >= limits.timeout.ms || speakerFor(limits.timeout) === 'default') return []
+  if (soft === total || softMs >= limits.timeout.ms || askedSource(limits.timeout) === 'default') return []
   return [
     `The last ${reserve} s before total_timeout are kept for the handler to stop in (grace_period): of the ${inSeconds(leftMs)} s that total_timeout leaves, the handler gets ${inSeconds(softMs)} s before it is asked to stop, not its timeout of ${inSeconds(limits.timeout.ms)} s. Set a longer total_timeout, or a shorter grace_period.`,
   ]
@@ -249,7 +249,7 @@ function doubts(job: Job, attempt: AttemptLimits, attempts: readonly PlannedAtte
       attempt.onTimeout.mode === 'discard' ? 'x_on_timeout is "discard"' : 'non_retryable_errors names "timeout"'
     warnings.push(`${why}: an attempt that times out is the last, whatever max_attempts says.`)
   }
-  const isDefaultGrace = speakerFor(attempt.grace) === 'default'
+  const isDefaultGrace = askedSource(attempt.grace) === 'default'
   if (leftMs !== null && leftMs < hardMs && leftMs > attempt.timeout.ms && isDefaultGrace) {
     warnings.push('grace_period cannot be used in full: total_timeout ends the attempt sooner.')
   }

@@ -56,7 +56,7 @@ export interface FailureFacts {
   readonly lapsed: boolean
 }
 
-/** Nobody spoke for the attempt any more. */
+/** The reservation lapsed, or its worker left or died. */
 export const LAPSED: FailureFacts = {
   names: [],
   retryable: undefined,

@@ -8,7 +8,7 @@
  * policy cannot reshape a job in flight and the row explains itself.
  */
 import {
-  speakerFor,
+  askedSource,
   LIMIT_NAMES,
   type AskedLimits,
   type Caps,
@@ -22,31 +22,31 @@ import {
 } from './limits.ts'
 import { millis, type Millis } from '../time/clock.ts'
 
-/** What may speak for a limit at enqueue, most specific first. */
-export interface Speakers {
+/** The sources of limits at enqueue, most specific first. */
+export interface LimitSources {
   readonly publish: AskedLimits
   readonly type: (AskedLimits & { readonly caps: Caps }) | null
   readonly queue: (AskedLimits & { readonly kept?: KeptFor }) | null
   readonly server: LimitSettings
 }
 
-/** Equal speakers get the same record: most jobs of a kind ask for the same, and what is one is stored and shown as one. */
-export function settleAtEnqueue(speakers: Speakers): Limits {
-  const settled = SETTLED.get(speakers.server) ?? new Map<string, Limits>()
-  const key = keyOf(speakers)
+/** Equal sources get the same record: most jobs of a type ask for the same limits, and one record is stored and shown once. */
+export function settleAtEnqueue(sources: LimitSources): Limits {
+  const settled = SETTLED.get(sources.server) ?? new Map<string, Limits>()
+  const key = keyOf(sources)
   const known = settled.get(key)
   if (known !== undefined) return known
-  const limits = frozen(settle(speakers))
+  const limits = frozen(settle(sources))
   if (settled.size >= MAX_SETTLED) settled.clear()
   settled.set(key, limits)
-  SETTLED.set(speakers.server, settled)
+  SETTLED.set(sources.server, settled)
   return limits
 }
 
 const SETTLED = new WeakMap<LimitSettings, Map<string, Limits>>()
 const MAX_SETTLED = 1_000
 
-function keyOf({ publish, type, queue }: Speakers): string {
+function keyOf({ publish, type, queue }: LimitSources): string {
   const ofType = type === null ? '' : `${askedKey(type)};${lengthsKey(type.caps)}`
   return `${askedKey(publish)};${ofType};${queue === null ? '' : `${askedKey(queue)}${keptKey(queue.kept)}`}`
 }
@@ -71,8 +71,8 @@ function frozen(limits: Limits): Limits {
   return Object.freeze(limits)
 }
 
-function settle(speakers: Speakers): Limits {
-  const limits = eachAlone(speakers)
+function settle(sources: LimitSources): Limits {
+  const limits = eachAlone(sources)
   return { ...limits, timeout: withinTotal(limits.timeout, limits.total) }
 }
 
@@ -80,9 +80,9 @@ function settle(speakers: Speakers): Limits {
  * Some limits of a stored job settled anew, by what is published and by the policies of today. The others stay as they
  * were settled, whatever the policies have become; only a timeout that its total held down follows that total.
  */
-export function settleAgain(stored: Limits, speakers: Speakers, names: ReadonlySet<SettledName>): Limits {
+export function settleAgain(stored: Limits, sources: LimitSources, names: ReadonlySet<SettledName>): Limits {
   if (names.size === 0) return stored
-  const today = eachAlone(speakers)
+  const today = eachAlone(sources)
   const settled = <Name extends SettledName>(name: Name): Limits[Name] => (names.has(name) ? today : stored)[name]
   const total = settled('total')
   const wasHeldDown = stored.total !== null && stored.timeout.ms === stored.total.ms
@@ -106,7 +106,7 @@ export function settleAgain(stored: Limits, speakers: Speakers, names: ReadonlyS
 }
 
 /** Every limit by itself: the timeout is not yet held down by the total. */
-function eachAlone({ publish, type, queue, server }: Speakers): Limits {
+function eachAlone({ publish, type, queue, server }: LimitSources): Limits {
   const caps = smallest(type?.caps ?? {}, server.caps)
   const first = (name: LimitName, fallback: Millis | null): Limit | null => {
     const asked: Limit | null =
@@ -171,15 +171,15 @@ export function settleAtClaim(limits: Limits, claimant: Claimant, server: LimitS
   const handler = claimant.handler ?? {}
   const pick = (stored: Limit, name: 'timeout' | 'grace' | 'heartbeat'): Limit => {
     const asked = handler[name]
-    if (asked === undefined || speakerFor(stored) === 'publish') return stored
+    if (asked === undefined || askedSource(stored) === 'publish') return stored
     return clamp({ ms: asked, source: 'handler' }, limits.caps[name])
   }
   const timeout = withinTotal(pick(limits.timeout, 'timeout'), limits.total)
   const grace = pick(limits.grace, 'grace')
-  // A worker that never introduced itself cannot be sent a soft signal, so the default grace is not its due (ADR 0017).
-  const effectiveGrace = speakerFor(grace) === 'default' && !claimant.known ? NO_GRACE : grace
+  // A worker that never registered nor beat cannot be sent a soft signal, so the default grace is not its due (ADR 0017).
+  const effectiveGrace = askedSource(grace) === 'default' && !claimant.known ? NO_GRACE : grace
   const heartbeat = pick(limits.heartbeat, 'heartbeat')
-  const judged = claimant.known || speakerFor(heartbeat) !== 'default' || server.judgeUnknownWorkers
+  const judged = claimant.known || askedSource(heartbeat) !== 'default' || server.judgeUnknownWorkers
   const onTimeout: OnTimeout =
     handler.onTimeout !== undefined && limits.onTimeout.source !== 'publish'
       ? { mode: handler.onTimeout, source: 'handler' }
@@ -200,7 +200,7 @@ function visibilityFor(
   grace: Limit,
   server: LimitSettings,
 ): Limit {
-  if (visibility !== null && speakerFor(visibility) !== 'queue') return visibility
+  if (visibility !== null && askedSource(visibility) !== 'queue') return visibility
   if (fetchVisibilityMs !== null) return clamp({ ms: fetchVisibilityMs, source: 'fetch' }, caps.visibility)
   if (visibility !== null) return visibility
   // The larger of the two, so that an untouched job is never requeued before its execution deadline (ADR 0017).

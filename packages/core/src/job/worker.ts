@@ -59,7 +59,7 @@ export interface Beat {
   readonly visibilityMs: Millis | null
 }
 
-/** Why a worker should stop a job, told with its beats until it has surely heard. */
+/** Why a worker should stop a job: sent with the answers to its beats until it has acknowledged it. */
 export interface Notice {
   readonly jobId: string
   readonly lease: number

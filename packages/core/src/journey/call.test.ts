@@ -98,7 +98,7 @@ describe('what is wrong with the URL of a definition', () => {
     ['https:///path', 'host'],
     ['https://h\\@evil/', 'backslashes'],
     ['https://h/a b', 'blanks'],
-    ['https://h/${context}', 'no placeholder'],
+    ['https://h/${context}', 'not a placeholder'],
   ])('%s', (url, message) => {
     expect(urlProblem(url)).toContain(message)
   })

@@ -78,7 +78,7 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const OF_THE_CONNECTION =
   /^(host|connection|content-length|transfer-encoding|keep-alive|upgrade|te|trailer|expect|proxy-.*)$/i
 
-/** What is wrong with a header that somebody wants to send; null: nothing. */
+/** What is wrong with a header of a call; null: nothing. */
 export function headerProblem(name: string): string | null {
   if (!HEADER_NAME.test(name)) return 'is not the name of a header'
   return OF_THE_CONNECTION.test(name) ? 'belongs to the connection, and cannot be set' : null

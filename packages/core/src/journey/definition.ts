@@ -255,7 +255,7 @@ export interface Transform {
   readonly next: StateId
 }
 
-/** Open until somebody submits: a person (`wait`) or a callback from outside (`webhook`). */
+/** Open until a submission: by a person (`wait`) or a callback from outside (`webhook`). */
 export interface Wait {
   readonly type: 'wait' | 'webhook'
   readonly input: DataSchema

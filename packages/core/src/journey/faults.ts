@@ -18,7 +18,7 @@ export const RUNTIME_FAULTS = [
   'RUNTIME_NO_CHOICE',
   /** The output does not match its schema. */
   'RUNTIME_INVALID_OUTPUT',
-  /** An attribute is no text, too long, or one too many. */
+  /** An attribute is not a text, is too long, or is one too many. */
   'RUNTIME_ATTRIBUTE',
   /** An expression gave no duration or instant. */
   'RUNTIME_BAD_TIMER',

@@ -62,7 +62,7 @@ describe('what is missing', () => {
   })
 })
 
-describe('what is no placeholder', () => {
+describe('what is not a placeholder', () => {
   test.each([
     '${context}',
     '${context.}',
@@ -85,7 +85,7 @@ describe('what is no placeholder', () => {
       { path: ['b', 'c'], at: 2 },
       { path: ['d'], at: 25 },
     ])
-    expect(errors).toEqual(['"${nope}" is no placeholder; write ${context.name} or ${context.a.b}'])
+    expect(errors).toEqual(['"${nope}" is not a placeholder; write ${context.name} or ${context.a.b}'])
   })
 })
 

@@ -39,7 +39,8 @@ function take(text: string): Template {
     }
     const [root, ...path] = text.slice(at + 2, end).split('.')
     if (root === 'context' && path.length > 0 && path.every((name) => NAME.test(name))) parts.push({ path, at })
-    else errors.push(`${shown(text.slice(at, end + 1))} is no placeholder; write \${context.name} or \${context.a.b}`)
+    else
+      errors.push(`${shown(text.slice(at, end + 1))} is not a placeholder; write \${context.name} or \${context.a.b}`)
     from = end + 1
   }
   parts.push(text.slice(from))

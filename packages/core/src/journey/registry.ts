@@ -24,7 +24,7 @@ export interface DeployedVersion {
   readonly kind: JourneyKind
   /** As it was written, as JSON. */
   readonly source: unknown
-  /** What whoever deployed it was told. */
+  /** The warnings of its deployment. */
   readonly warnings: readonly Readonly<Record<string, unknown>>[]
   readonly deployedAt: Instant
 }

@@ -20,13 +20,13 @@ export interface Schema {
 
 /** By `type/version`, the version in three parts. */
 export const SCHEMA = docKind<Schema>('schema')
-/** The versions of a type in three parts, the newest first. Whoever changes the schemas of a type holds it. */
+/** The versions of a type in three parts, the newest first. A change of a type's schemas locks it. */
 export const SCHEMA_VERSIONS = docKind<{ readonly versions: readonly string[] }>('schema-versions')
 export const SCHEMA_URI = docKind<{ readonly type: string; readonly version: string }>('schema-uri')
 
 export const MAX_SCHEMA_VERSIONS = 100
 
-/** `2` and `2.0` are version 2.0.0. Null when it is no version. */
+/** `2` and `2.0` are version 2.0.0. Null when it is not a version. */
 export function fullVersion(version: unknown): string | null {
   const written = typeof version === 'number' ? String(version) : version
   if (typeof written !== 'string' || !/^\d{1,9}(\.\d{1,9}){0,2}$/.test(written)) return null

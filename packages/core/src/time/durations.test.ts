@@ -81,7 +81,7 @@ describe('ISO 8601 durations', () => {
     'PT1.5H', // only seconds may have a fraction
     'P0.5D',
     '',
-  ])('%j is no duration', (text) => {
+  ])('%j is not a duration', (text) => {
     expect(parseIsoDuration(text)).toBeNull()
   })
 

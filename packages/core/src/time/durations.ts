@@ -17,7 +17,7 @@ export const TIMESTAMP = new RegExp(`^${DAY}[Tt ]${TIME}${ZONE}$`)
 /** Nothing we keep time for lies beyond this; larger values are mistakes. */
 export const MAX_DURATION_MS = millis(315_360_000_000)
 
-/** `PT1H30M` → milliseconds, or null when the text is no ISO duration. */
+/** `PT1H30M` → milliseconds, or null when the text is not an ISO duration. */
 export function parseIsoDuration(text: string): Millis | null {
   const match = DURATION.exec(text)
   if (match === null) return null

@@ -3,7 +3,7 @@
  * comes with the runtime (`Intl`).
  *
  * A wall is what a clock on the wall shows, written as the number of milliseconds that UTC would need to show the same.
- * It is no instant: in spring some walls never come, in autumn some come twice.
+ * It is not an instant: in spring some walls never come, in autumn some come twice.
  */
 
 export interface Zone {
@@ -14,7 +14,7 @@ export interface Zone {
 
 export const UTC: Zone = { name: 'UTC', offsetAt: () => 0 }
 
-/** An area and a place. `EST`, `GMT` or `Japan` are in the database too, and are not what anyone should ask for. */
+/** An area and a place. `EST`, `GMT` or `Japan` are in the database too, but do not say which rules hold there. */
 const NAME = /^[a-z][a-z_-]*(?:\/[a-z0-9_+-]+)+$/i
 /** Only names that are known get in, so it cannot grow beyond their number. */
 const known = new Map<string, Zone>([['utc', UTC]])

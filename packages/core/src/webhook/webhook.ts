@@ -28,7 +28,7 @@ export interface WebhookFilter {
 
 export interface Webhook {
   readonly id: string
-  /** Whose jobs it is told of; null: everybody's. */
+  /** Only events about this tenant's jobs are delivered; null: about all. */
   readonly tenant: string | null
   readonly url: string
   /** Types of events: as they are, `job.*`, or `*`. */
@@ -63,7 +63,7 @@ export function rotateSecret(webhook: Webhook, secret: string, now: Instant): We
   return { ...webhook, secret, oldSecret: { secret: webhook.secret, until: after(now, ROTATION_MS) }, updatedAt: now }
 }
 
-/** Those that sign now, the newest first. */
+/** The secrets that sign now, the newest first. */
 export function secretsOf({ secret, oldSecret }: Webhook, now: Instant): string[] {
   return oldSecret !== null && now < oldSecret.until ? [secret, oldSecret.secret] : [secret]
 }
@@ -105,7 +105,7 @@ function fitsPattern(pattern: string, type: string): boolean {
   return pattern.endsWith('.*') ? type.startsWith(pattern.slice(0, -1)) : pattern === type
 }
 
-/** After so long without a word from any server, whichever wakes first looks after the subscription. */
+/** After so long without a look by any server, the first that wakes serves the subscription. */
 const LOOK_EVERY_MS = minutes(5)
 
 export function nextLookAt(now: Instant): Instant {
@@ -119,7 +119,7 @@ export function deliveryDelayMs(failedAttempt: number): Millis {
   return DELAYS[Math.min(Math.max(1, failedAttempt), DELAYS.length) - 1] ?? hours(24)
 }
 
-/** As near as a policy comes to the waits above: for attempts that end without anybody to say how (a server that died). */
+/** As near as a policy comes to the waits above: for attempts that end without a verdict (their server died). */
 export const DELIVERY_RETRY: RetryPolicy = {
   maxAttempts: DELAYS.length + 1,
   initialMs: seconds(30),
@@ -140,10 +140,10 @@ export type DeliveryVerdict =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly delayMs: Millis | null; readonly reason: string }
   | { readonly kind: 'dead'; readonly reason: string }
-  /** Nobody lives there any more: nothing more is to be sent. */
+  /** The endpoint is gone: nothing more is to be sent. */
   | { readonly kind: 'gone'; readonly reason: string }
 
-/** OJS webhooks §7.1, but redirects are not followed: they would lead a signed request to somebody else. */
+/** OJS webhooks §7.1, but redirects are not followed: they would send a signed request to another host. */
 export function verdictOnAnswer(status: number, retryAfter: string | undefined, now: Instant): DeliveryVerdict {
   const reason = `the endpoint answered ${String(status)}`
   if (status >= 200 && status < 300) return { kind: 'delivered' }
@@ -155,7 +155,7 @@ export function verdictOnAnswer(status: number, retryAfter: string | undefined, 
   return { kind: 'retry', delayMs: null, reason }
 }
 
-/** Seconds, or a date; never longer than a day. Null when it says nothing one can keep. */
+/** Seconds, or a date; never longer than a day. Null when it holds neither. */
 function retryAfterMs(value: string | undefined, now: Instant): Millis | null {
   if (value === undefined) return null
   const ms = /^\d{1,9}$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now

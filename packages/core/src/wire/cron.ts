@@ -217,8 +217,8 @@ function requestFrom(
   tenant: string | null = null,
 ): EnqueueRequest {
   const members = membersOf(template)
-  const told = { cron_name: name, cron_triggered_at: iso(scheduledAt), ...(manual ? { cron_manual: true } : {}) }
-  const meta = mergedText(members.get('meta')?.value, JSON.stringify(told))
+  const added = { cron_name: name, cron_triggered_at: iso(scheduledAt), ...(manual ? { cron_manual: true } : {}) }
+  const meta = mergedText(members.get('meta')?.value, JSON.stringify(added))
   members.set('meta', { key: 'meta', rawKey: '"meta"', value: meta, from: 0 })
   const source = objectText([...members.values()])
   return readEnqueue(source, parseBody(source), now, tenant)

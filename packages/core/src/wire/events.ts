@@ -57,7 +57,7 @@ export function webhookEvent(
   }
 }
 
-/** An event with its place in the log, as everybody outside gets it. */
+/** An event with its place in the log, as clients get it. */
 export function renderEvent(event: {
   readonly sequence: number
   readonly type: string

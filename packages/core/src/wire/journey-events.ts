@@ -1,6 +1,6 @@
 /**
- * What others are told of a run: that it started, and, exactly once, how it ended. Of what it worked on only its status
- * is told, which is a word; and a reason, as its author wrote it.
+ * The events of a run: that it started, and, exactly once, how it ended. Of what it worked on they hold only the status,
+ * which is a word, and a reason, as its author wrote it.
  */
 import { iso } from '../time/clock.ts'
 import { elapsed } from '../time/sums.ts'
@@ -65,7 +65,7 @@ const MAX_STATUS_LENGTH = 128
 export function journeyEnded(run: Run): NewEvent {
   const { end, endedAt, startedAt, deadlineAt, limitedBy, overshootMs, lateMs, downtimeMs } = run
   if (end === null || endedAt === null) throw new Error(`run ${run.id} is not over`)
-  const told: Omit<JourneyEnding, `journey_${string}` | 'kind'> = {
+  const data: Omit<JourneyEnding, `journey_${string}` | 'kind'> = {
     phase: end.phase,
     status: businessStatus(end).slice(0, MAX_STATUS_LENGTH),
     termination_kind: end.terminationKind,
@@ -83,7 +83,7 @@ export function journeyEnded(run: Run): NewEvent {
     ...(lateMs === undefined ? {} : { late_ms: lateMs }),
     ...(downtimeMs === undefined ? {} : { downtime_ms: downtimeMs }),
   }
-  return journeyEvent(ENDINGS[end.terminationKind], run, endedAt, { ...told })
+  return journeyEvent(ENDINGS[end.terminationKind], run, endedAt, { ...data })
 }
 
 export function journeyEvent(

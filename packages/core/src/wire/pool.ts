@@ -45,10 +45,10 @@ export function readPool(name: string, sent: unknown, before: Pool | null, now: 
     throw badField('queues', `queues must name between 1 and ${String(MAX_QUEUES)} queues.`)
   for (const queue of weights.keys())
     if (!names.includes(queue))
-      throw badPolicy('weights', `weights names ${JSON.stringify(queue)}, which is no queue of the pool.`)
+      throw badPolicy('weights', `weights names ${JSON.stringify(queue)}, which is not a queue of the pool.`)
   const strategy = fields.strategy ?? 'round-robin'
   if (weights.size > 0 && strategy !== 'weighted')
-    throw badPolicy('strategy', `Weights mean something only with the strategy "weighted", not with "${strategy}".`)
+    throw badPolicy('strategy', `Weights have an effect only with the strategy "weighted", not with "${strategy}".`)
   return {
     name,
     strategy,

@@ -196,7 +196,7 @@ export function mapOf<T>(of: Shape<T>, max = Infinity): Shape<Record<string, T>>
   }
 }
 
-/** One of several forms told apart by JSON type. */
+/** One of two forms; `isA` says which, by JSON type. */
 export function either<A, B>(a: Shape<A>, b: Shape<B>, isA: (value: unknown) => boolean): Shape<A | B> {
   return {
     json: { anyOf: [a.json, b.json] },

@@ -1,7 +1,7 @@
 /**
  * Tenants: whose job it is. A label on the job (`meta.tenant_id`) and a filter on calls that carry the header
- * `X-OJS-Tenant` (OJS multi-tenancy §5, shared queues with tenant tags). It is no lock: whoever may call the server may
- * name any tenant, or none.
+ * `X-OJS-Tenant` (OJS multi-tenancy §5, shared queues with tenant tags). It does not protect anything: every
+ * client that may call the server may name any tenant, or none.
  */
 import { badField } from '../errors.ts'
 import { text } from './shape.ts'
@@ -24,7 +24,7 @@ export function readTenantHeader(value: string | undefined): string | null {
 
 /**
  * Whose job it will be. Without a header, a `meta.tenant_id` that has the form of a tenant's id is one; anything else
- * under that name is the application's own business.
+ * under that name is left to the application.
  */
 export function tenantOf(header: string | null, inMeta: unknown): string | null {
   if (header === null) {

@@ -117,7 +117,7 @@ export class Flow {
     return true
   }
 
-  /** By an operator's hand. `running`: members that are active and run on. */
+  /** By an operator. `running`: members that are active and run on. */
   cancel(running: number): void {
     const { id, state, jobs, jobsCompleted, jobsFailed } = this.#workflow
     if (state !== 'running') {
@@ -167,7 +167,7 @@ export class Flow {
       return
     }
     const made = yield { kind: 'make', step, results: given }
-    if (made === undefined) throw broken(`nobody made the job of step ${String(number)}`)
+    if (made === undefined) throw broken(`the job of step ${String(number)} was neither made nor refused`)
     if ('jobId' in made) {
       this.#put({ ...started, jobId: made.jobId })
       if (step.hook !== null) this.events.push(callbackFired(this.#workflow, this.#step(number), this.#moment.now))
@@ -240,7 +240,7 @@ export class Flow {
     for (const hook of called) yield* this.#start(hook, results, NO_RESULTS)
   }
 
-  /** Whoever waited only for this one starts. What depends on a failure never does; everything else goes on. */
+  /** Steps that waited only for this one start. What depends on a failure never does; everything else goes on. */
   *#afterDependency(step: WorkflowStep, ok: boolean): Walk {
     const ready: number[] = []
     if (ok) {
@@ -325,7 +325,7 @@ export class Flow {
 
   #branch(number: number): Branch {
     const branch = number === 0 ? this.#workflow.branch : this.#step(number).branch
-    if (branch === null) throw broken(`step ${String(number)} of workflow ${this.#workflow.id} is no branch`)
+    if (branch === null) throw broken(`step ${String(number)} of workflow ${this.#workflow.id} is not a branch`)
     return branch
   }
 

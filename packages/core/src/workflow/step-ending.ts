@@ -20,10 +20,10 @@ export type StepEnding =
 export function endingOf(job: Job): StepEnding {
   const { startedAt } = job
   if (job.state === 'completed') return { ok: true, result: job.result, startedAt }
-  const told: Partial<Failure> = job.error === null ? {} : readFailure(job.error)
+  const failure: Partial<Failure> = job.error === null ? {} : readFailure(job.error)
   const { attempt } = job
   if (job.state === 'discarded') {
-    const { code = 'discarded', message = 'The job was discarded.' } = told
+    const { code = 'discarded', message = 'The job was discarded.' } = failure
     return { ok: false, error: job.error, code, message, attempt, startedAt }
   }
   if (job.state === 'cancelled') {

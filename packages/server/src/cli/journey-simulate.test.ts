@@ -104,7 +104,7 @@ describe('simulate', () => {
   })
 
   test.each([
-    [['--set', 'bokk=1s'], /bokk is no state of flight/],
+    [['--set', 'bokk=1s'], /bokk is not a state of flight/],
     [['--set', 'book=soon'], /--set book must be a length/],
     [['--set', 'book'], /needs a state and a value/],
     [['--choose', 'pick=nowhere'], /pick does not lead to nowhere/],

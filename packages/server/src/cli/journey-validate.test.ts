@@ -51,7 +51,7 @@ test('a bad one is shown with its lines, and a mark below each place', async () 
     ' 2 | kind: Workflow',
     '   |       ^',
     '',
-    `${bad}:6:10 error GRAPH-1: start leads to "begin", which is no state of this graph.`,
+    `${bad}:6:10 error GRAPH-1: start leads to "begin", which is not a state of this graph.`,
     ' 6 |   start: begin',
     '   |          ^',
     '',

@@ -103,7 +103,7 @@ export function release(job: Job, { now }: Moment, changes: Partial<Job> = {}): 
   return { before: job, job: ready, events: [enqueued(ready, now)] }
 }
 
-/** By somebody's hand: its backoff is over now. Its attempts go on counting. */
+/** By an operator: its backoff is over now. Its attempts go on counting. */
 export function retryNow(job: Job, moment: Moment): Step {
   if (job.state !== 'retryable') throw wrongState(job, 'retryable', 'retried now')
   if (isSpent(job))
@@ -119,7 +119,7 @@ export function activate(job: Job, moment: Moment): Step {
   return release(job, moment, { activatedAt: moment.now })
 }
 
-/** Its limiter turns it away until then, and it did not want to wait in line. It joins the tail when its time comes. */
+/** Its limiter turns it away until then, and the job asked to be rescheduled. It joins the tail when its time comes. */
 export function putOff(job: Job, until: Instant, given: string, { now }: Moment): Step {
   const later = moved(
     job,
@@ -129,7 +129,7 @@ export function putOff(job: Job, until: Instant, given: string, { now }: Moment)
   return { before: job, job: later, events: scheduledEvent(later, now) }
 }
 
-/** Its limiter turns it away, and it would rather not run than run late. Never dead-lettered: nothing went wrong. */
+/** Its limiter turns it away, and the job asked to be dropped then. Never dead-lettered: nothing went wrong. */
 export function drop(job: Job, key: string, moment: Moment): Step {
   const error = {
     type: 'rate_limited',

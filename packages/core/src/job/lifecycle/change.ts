@@ -6,13 +6,13 @@ import { readFailure } from '../../wire/job/failure.ts'
 import { isTerminal, TAIL, type Job, type JobState } from '../job.ts'
 import { release } from './admit.ts'
 import { outOfTime } from './ending.ts'
-import { armed, keptFor, moved, over, softMark, told, wrongState, type Moment, type Step } from './transition.ts'
+import { armed, keptFor, moved, over, softMark, noticeTo, wrongState, type Moment, type Step } from './transition.ts'
 import type { Limits } from '../limits.ts'
 import { millis, type Instant } from '../../time/clock.ts'
 import { after, isDue } from '../../time/sums.ts'
 import { cancelledEvent, enqueued, scheduledEvent } from '../../wire/job/job-events.ts'
 
-/** Why jobs are cancelled: each is told in `cancel_reason`, in `job.cancelled` and in `explain`. */
+/** Why jobs are cancelled: shown in `cancel_reason`, in `job.cancelled` and in `explain`. */
 export const CANCEL_REASONS = [
   'request',
   'bulk',
@@ -57,7 +57,7 @@ export function cancel(job: Job, { now, retention }: Moment, cause: Cancellation
     before: job,
     job: cancelled,
     events: [cancelledEvent(job, cancelled, cause, late, now)],
-    ...told(job, 'cancelled', now),
+    ...noticeTo(job, 'cancelled', now),
   }
 }
 
@@ -67,7 +67,7 @@ export interface SecondLife {
   readonly priority: number
 }
 
-/** By an operator's hand: limits settled anew, clocks from now, history and lease kept. */
+/** By an operator: limits settled anew, clocks from now, history and lease kept. */
 export function retryByHand(job: Job, { limits, given, priority }: SecondLife, { now }: Moment): Step {
   if (job.state !== 'discarded' && job.state !== 'cancelled')
     throw wrongState(job, 'discarded or cancelled', 'retried by hand')

@@ -12,7 +12,7 @@ import type { Job } from '../job.ts'
 import { release } from './admit.ts'
 import { cancel } from './change.ts'
 import { discarded, endAttempt, giveUp } from './ending.ts'
-import { inWords, over, told, type LimitKind, type Moment, type Step, type Transition } from './transition.ts'
+import { inWords, over, noticeTo, type LimitKind, type Moment, type Step, type Transition } from './transition.ts'
 import { isNonRetryable, isSpent, LAPSED, STALLED, TIMED_OUT, type FailureFacts } from '../retry.ts'
 import type { Notice } from '../worker.ts'
 import { elapsed, isDue } from '../../time/sums.ts'
@@ -72,7 +72,7 @@ function endByLimit(job: Job, due: Due, life: Liveness, moment: Moment): Step {
   ): Step => {
     const step = endAttempt(job, failure, facts, moment, lead, false)
     const expired = [{ kind, overshootMs: overshootIn(failure) }, ...(step.expired ?? [])]
-    return { ...step, ...told(job, reason, moment.now), expired }
+    return { ...step, ...noticeTo(job, reason, moment.now), expired }
   }
   switch (due.kind) {
     case 'execution': {
@@ -140,7 +140,7 @@ function endByTotal(job: Job, due: Due, outages: readonly Outage[], moment: Mome
   if (total.source === 'workflow') {
     const late = latenessOf(due.at, job.limitsSetAt, moment.upAt, outages, moment.now)
     const step = cancel(job, moment, { reason: 'workflow_timeout' }, late)
-    return { ...step, ...told(job, 'timeout', moment.now) }
+    return { ...step, ...noticeTo(job, 'timeout', moment.now) }
   }
   const failure = limitFailure(
     job,
@@ -168,7 +168,7 @@ function endByTotal(job: Job, due: Due, outages: readonly Outage[], moment: Mome
     before: job,
     job: ended,
     events,
-    ...told(job, 'timeout', moment.now),
+    ...noticeTo(job, 'timeout', moment.now),
     expired: [{ kind: 'total', overshootMs: overshootIn(failure) }],
   }
 }

@@ -2,7 +2,7 @@
 import { OjsError } from '../../errors.ts'
 import type { Hold, Job } from '../job.ts'
 
-/** What a report carries to prove that it speaks for the attempt that is running. */
+/** What a report carries to prove that it is about the attempt that is running. */
 export interface Fence {
   readonly workerId?: string | undefined
   readonly attempt?: number | undefined
@@ -19,7 +19,7 @@ export function staleReason(job: Job, fence: Fence, requireOwner = false): Stale
   return null
 }
 
-/** An anonymous reservation belongs to whoever speaks for it. */
+/** A reservation without a worker's id may be reported on by any worker. */
 const isForeign = ({ workerId }: Hold, asker: string): boolean => workerId !== null && workerId !== asker
 
 /**

@@ -34,7 +34,7 @@ export function complete(job: Job, result: Json | null, { now, retention }: Mome
 export function fail(job: Job, error: ReportedError, moment: Moment): Step {
   const { now } = moment
   const report = readTimeoutReport(job, error, now)
-  // Long before its deadline it is the worker's word for an ordinary failure.
+  // Long before its deadline, a reported timeout counts as an ordinary failure.
   const timeout = report?.counts === true ? report : null
   const isTimeout = timeout !== null
   const names = [error.type, error.code, classOf(error.details)].filter((name) => name !== undefined)
@@ -48,7 +48,7 @@ export function fail(job: Job, error: ReportedError, moment: Moment): Step {
   return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
 }
 
-/** Handed back (`requeue`): straight to the tail, and the attempt is refunded. The history says why; it is no failure. */
+/** Handed back (`requeue`): straight to the tail, and the attempt is refunded. The history says why; `error` stays. */
 export function interrupt(job: Job, error: ReportedError | null, moment: Moment): Step {
   const { now } = moment
   if (!fitsTotal(job, now, millis(0))) {

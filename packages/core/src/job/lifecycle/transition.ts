@@ -40,12 +40,12 @@ export interface Retention {
   readonly deadLetterMs: Millis
 }
 
-/** The queue's word, where it has one, comes before the server's. */
+/** The queue's retention, where it has one, comes before the server's. */
 export function keptFor({ limits: { kept } }: Job, retention: Retention): Retention {
   return kept === undefined ? retention : { ...retention, ...kept }
 }
 
-/** What a decision may know of the world. One command, one now. */
+/** What a decision knows besides the job. One command has one `now`. */
 export interface Moment {
   readonly now: Instant
   /** When this server came up: no overshoot is counted from before it. */
@@ -74,7 +74,7 @@ export interface Transition {
   /** Null when the row is removed. */
   readonly job: Job | null
   readonly events: readonly NewEvent[]
-  /** What the worker that held the job must be told. */
+  /** For the worker that held the job. */
   readonly notice?: { readonly workerId: string; readonly notice: Notice }
   /** Limits that ran out, and how late that was decided (null: foreseen, or reported by the worker). */
   readonly expired?: readonly { readonly kind: LimitKind; readonly overshootMs: Millis | null }[]
@@ -101,7 +101,7 @@ export function rearmedLazily(before: Job, next: Job, life: Liveness = ROW_ALONE
   }
 }
 
-/** The attempt is over: nobody holds the job. `reported`: by an accepted ACK or FAIL of its holder. */
+/** The attempt is over, and its reservation ends. `reported`: by an accepted ACK or FAIL of its holder. */
 export function over(job: Job, reported: boolean): Pick<Job, 'hold' | 'closedBy'> {
   return {
     hold: null,
@@ -117,7 +117,7 @@ export function softMark(job: Job, now: Instant): { soft?: Instant } {
   return soft !== null && soft < now ? { soft } : {}
 }
 
-export function told(
+export function noticeTo(
   job: Job,
   reason: Notice['reason'],
   now: Instant,

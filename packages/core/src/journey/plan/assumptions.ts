@@ -1,4 +1,4 @@
-/** What somebody assumes of a journey that does not run yet: how long its states take, and where its choices go. */
+/** Assumptions about a journey that does not run yet: how long its states take, and where its choices go. */
 import type { Millis } from '../../time/clock.ts'
 import type { Definition, Graph, State, StateId } from '../definition.ts'
 
@@ -37,7 +37,7 @@ export function placesIn(definition: Definition, graph: Graph = definition, pref
   })
 }
 
-/** What is assumed of nothing that is there, or of something that cannot be so; for whoever mistyped it. */
+/** Assumptions about states that do not exist, or that cannot hold. */
 export function mistakesIn(definition: Definition, { takes, chooses }: Assumptions): readonly string[] {
   const places = placesIn(definition)
   const meant = (name: string): readonly State[] =>
@@ -46,12 +46,12 @@ export function mistakesIn(definition: Definition, { takes, chooses }: Assumptio
   for (const name of Object.keys(takes)) {
     const states = meant(name)
     if (name === '*') continue
-    if (states.length === 0) mistakes.push(`${name} is no state of ${definition.name}.`)
+    if (states.length === 0) mistakes.push(`${name} is not a state of ${definition.name}.`)
     else if (!states.some(takesTime)) mistakes.push(`${name} takes no time of its own: it is a ${kindOf(states[0])}.`)
   }
   for (const [name, nexts] of Object.entries(chooses)) {
     const choices = meant(name).flatMap((state) => (state.type === 'choice' ? [state] : []))
-    if (choices.length === 0) mistakes.push(`${name} is no choice of ${definition.name}.`)
+    if (choices.length === 0) mistakes.push(`${name} is not a choice of ${definition.name}.`)
     const ways = choices.flatMap((choice) => [...choice.choices.map(({ next }) => next), choice.default ?? ''])
     for (const next of nexts)
       if (choices.length > 0 && !ways.includes(next)) mistakes.push(`${name} does not lead to ${next}.`)
@@ -59,7 +59,7 @@ export function mistakesIn(definition: Definition, { takes, chooses }: Assumptio
   return mistakes
 }
 
-/** Whether somebody has to wait for it. */
+/** Whether the run waits for it. */
 export function takesTime(state: State): boolean {
   switch (state.type) {
     case 'httpCall':

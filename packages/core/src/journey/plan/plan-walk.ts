@@ -1,4 +1,4 @@
-/** The way a plan goes through a graph (`journey/plan/plan.ts`): each state on a clock that nobody else looks at. */
+/** The way a plan goes through a graph (`journey/plan/plan.ts`): each branch on a clock of its own. */
 import { LIMIT_FIELDS } from '../../wire/job/limits.ts'
 import { millis, seconds, type Instant, type Millis } from '../../time/clock.ts'
 import { after, elapsed, isDue } from '../../time/sums.ts'

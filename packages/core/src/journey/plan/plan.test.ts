@@ -237,9 +237,9 @@ test('what is assumed of nothing is a mistake that is told', async () => {
     mistakesIn(definition, { takes, chooses })
   expect(mistakes({ a: seconds(1), '*': 'forever' }, { good: ['end'] })).toEqual([])
   expect(mistakes({ b: seconds(1), good: seconds(1) }, { a: ['end'], good: ['nowhere'] })).toEqual([
-    'b is no state of plan.',
+    'b is not a state of plan.',
     'good takes no time of its own: it is a choice.',
-    'a is no choice of plan.',
+    'a is not a choice of plan.',
     'good does not lead to nowhere.',
   ])
 })

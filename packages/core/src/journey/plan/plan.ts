@@ -1,13 +1,13 @@
 /**
- * Foresight for journeys: where the time of a run would go, before anything runs. Somebody assumes how long states take
- * and where choices go; the plan walks the graph on a clock of its own and tells when each state starts and ends, which
+ * Foresight for journeys: where the time of a run would go, before anything runs. The caller assumes how long states take
+ * and where choices go; the plan walks the graph on a clock of its own and says when each state starts and ends, which
  * limit is the nearer one, where the deadline strikes, and what it keeps from ever starting.
  *
  *   |-- load 1.2 s --|-- checks ----------------|            each state gets the smaller of its own limit and
  *                    |-- risk 4 s --------------|-- approve  what is left of the run: what is cut off by its own
  *                    |-- patience 5 s ----------| (lost)  |  goes on from there, what is cut off by the run's does not
  *
- * Nothing is evaluated and nobody is called: what an expression would give is assumed, like everything else.
+ * No expression is evaluated and no call is made: their results are assumed, like everything else.
  */
 import type { Instant, Millis } from '../../time/clock.ts'
 import type { RunLimits } from '../../time/budget.ts'

@@ -71,7 +71,7 @@ const stateAt = (path: string, id: StateId): string => pointerTo(`${path}/states
 function checkTargets({ found }: Reading, { ids, targets }: GraphReading): void {
   for (const { id, path, what } of targets)
     if (!ids.has(id))
-      found.error('GRAPH-1', path, `${what} leads to ${JSON.stringify(id)}, which is no state of this graph.`)
+      found.error('GRAPH-1', path, `${what} leads to ${JSON.stringify(id)}, which is not a state of this graph.`)
 }
 
 function warnOfUnreached({ found, schedules }: Reading, { path, start, ids, states }: GraphReading): void {
@@ -230,7 +230,7 @@ function stepsIn(
 
 const LONG_START_MS = 60_000
 
-/** The timers that are met before anything is asked of anybody, and whether the end can be. */
+/** The timers that come before the first call, job or wait, and whether the end can come before them. */
 interface Stretch {
   readonly timers: readonly string[]
   readonly passes: boolean

@@ -167,7 +167,7 @@ function readErrorMapping(reading: Reading, field: Field | null): HttpCall['erro
 function readPolicyOf(reading: Reading, task: Mapping, mode: HttpCall['mode']): Resilience | null {
   const ref = task.get('resiliencePolicyRef')
   const id = ref === null ? reading.policyByDefault : readPolicyName(reading.policies, ref)
-  // A call whose outcome nobody sees is made once.
+  // A call whose outcome is not used is made once.
   return id === null || mode === 'notify' ? null : (reading.policies.get(id) ?? null)
 }
 

@@ -109,7 +109,7 @@ describe('a call by the name of an operation', () => {
     expect((await read({ operationRef: 'users.ping' }, apis, { openApi })).messages).toEqual([])
     const broken = { openApi: () => ({ document: 'hello' }) }
     expect((await read({ operationRef: 'users.ping' }, apis, broken)).messages).toEqual([
-      'users.yaml is no OpenAPI document.',
+      'users.yaml is not an OpenAPI document.',
     ])
   })
 

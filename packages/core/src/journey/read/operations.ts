@@ -34,7 +34,7 @@ export function readApis(field: Field | null, find: FindOpenApi = NO_FILES): Ope
     const found = path === null ? { document: null } : find(path)
     if (api?.has('openApi') === true) ref.errorAtKey('HTTP-1', 'Give openApi or openApiRef, not both.')
     else if ('problem' in found) ref.error('HTTP-1', found.problem)
-    else if (!isMapping(found.document) && path !== null) ref.error('HTTP-1', `${path} is no OpenAPI document.`)
+    else if (!isMapping(found.document) && path !== null) ref.error('HTTP-1', `${path} is not an OpenAPI document.`)
     apis.set(name, 'document' in found && isMapping(found.document) ? found.document : null)
   }
   return apis

@@ -1,7 +1,7 @@
 /**
  * Reads a definition, from plain JSON to `journey/definition.ts`, and tells everything that is wrong with it at once. What cannot be
- * known here (whether an expression parses, whether a schema is one) is asked of whoever calls; where in a text a pointer
- * points is for whoever has the text.
+ * known here (whether an expression parses, whether a schema is one) is asked of the caller; where in a text a pointer
+ * points is left to the caller, who has the text.
  */
 import { instant, seconds, type Millis } from '../../time/clock.ts'
 import { runBudget } from '../../time/budget.ts'

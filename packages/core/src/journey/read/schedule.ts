@@ -1,4 +1,4 @@
-/** `schedule:v1` as it is written, and the rule that nobody is there to answer its runs. */
+/** `schedule:v1` as it is written, and the rule that scheduled runs cannot wait for a caller. */
 import { instant } from '../../time/clock.ts'
 import type { Field, Mapping } from '../../diagnostics.ts'
 import { parseMoment } from '../../time/durations.ts'
@@ -57,12 +57,16 @@ const checkCount = (field: Field): number | null => field.whole(CODE, 1, MAX_RUN
 export function checkSchedules({ found, schedules }: Reading, definition: Definition): void {
   for (const { start, path } of schedules) {
     if (!Object.hasOwn(definition.states, start)) {
-      found.error('GRAPH-1', path, `start leads to ${JSON.stringify(start)}, which is no state in spec.states.`)
+      found.error('GRAPH-1', path, `start leads to ${JSON.stringify(start)}, which is not a state in spec.states.`)
       continue
     }
     const step = firstStep(definition, start)
     if (step !== null)
-      found.error(CODE, path, `A scheduled run from ${start} would come to ${step}, and nobody is there to answer it.`)
+      found.error(
+        CODE,
+        path,
+        `A scheduled run from ${start} would come to ${step}, which needs a caller; a scheduled run has none.`,
+      )
   }
 }
 

@@ -133,7 +133,7 @@ function readTransform(reading: Reading, state: Mapping, leads: Leads): Transfor
       .get('target')
       ?.mapping()
       ?.get('kind')
-      ?.error('KIND-1', 'A definition of kind Api must not write attributes: nobody could read them.')
+      ?.error('KIND-1', 'A definition of kind Api must not write attributes: they could not be read.')
   return { type: 'transform', mapper: needMapper(reading, transform), target, next: after }
 }
 

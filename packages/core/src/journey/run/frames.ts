@@ -17,7 +17,7 @@ export function moved(frame: Frame, next: StateId, context: Data = frame.context
   return { ...frame, state: next, context, rest: { kind: 'ready', by } }
 }
 
-/** What `from` was to do is done by somebody else: null, by whoever comes first. */
+/** Hands what `from` was to do to another server; null: to the first that takes it. */
 export function handedOn(frame: Frame, from: string | null, to: string): Frame {
   const { keepers, isUnclaimed } = surveyOf(frame)
   if (from === null ? !isUnclaimed : !keepers.has(from)) return frame

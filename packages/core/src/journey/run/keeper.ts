@@ -1,7 +1,7 @@
 /**
- * Who looks after runs while something is under way for them. What rests in the store needs nobody; a state that is to be
- * entered, or a call that is being made, needs the server that does it. Where there are several servers each gives a sign
- * of life while it has something to do, and when that fails to come, another takes over what it was doing.
+ * Which server works on a run. A run that rests in the store needs no server; a state that is to be entered, or a call that
+ * is being made, needs the one that does it. Where there are several servers, each gives a sign of life while it works on
+ * runs; when that sign is missing, another server takes them over.
  */
 import { millis, seconds, type Instant } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'

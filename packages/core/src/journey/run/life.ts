@@ -1,6 +1,6 @@
 /**
- * A run's beginning and its end, and what happens to it that is not of its own doing: time passes, somebody submits, a
- * job ends, somebody cancels. None of it needs the definition: what is needed of that was written down when a frame came
+ * A run's beginning and its end, and what happens to it from outside: time passes, a step is submitted, a job ends, the
+ * run is cancelled. None of it needs the definition: what is needed of that was written down when a frame came
  * to rest, so that it can be decided in the transaction of its cause. Taking the run on from there is `journey/run/walk.ts`.
  */
 import { after, isDue } from '../../time/sums.ts'
@@ -167,8 +167,8 @@ export function expireRun(run: Run, now: Instant, upAt: Instant): TimePassed | n
   if (isDue(run.deadlineAt, now)) {
     const { errorCode, reason } = run.onTimeout
     const late = latenessOf(run.deadlineAt, run.startedAt, upAt, [], now)
-    const told = interpolateGently(reason, run.root.context)
-    const end = failure(currentState(run.root).path, 'Timeout', errorCode, told)
+    const said = interpolateGently(reason, run.root.context)
+    const end = failure(currentState(run.root).path, 'Timeout', errorCode, said)
     return { run: endRun(run, end, now, late), ranOut: [{ kind: 'run', overshootMs: late.overshootMs }] }
   }
   const ranOut: { kind: 'wait' | 'timer'; overshootMs: Millis }[] = []
@@ -197,7 +197,7 @@ export function openStep(run: Run, stepId: StateId): Frame | null {
   return leaves(run.root).find(({ state, rest }) => state === stepId && rest.kind === 'waiting') ?? null
 }
 
-/** Somebody submitted to an open step. `bound`: what else the request brings into the context. */
+/** An open step was submitted to. `bound`: what else the request brings into the context. */
 export function submitted(run: Run, step: Frame, payload: unknown, bound: Data, now: Instant): Run {
   const left = new Map<number, Left>()
   const root = changeFrames(run.root, (frame) => {

@@ -1,5 +1,5 @@
 /**
- * A run of a journey: one document that says all there is to know of it. Whoever holds it decides alone.
+ * A run of a journey: one document that says all there is to know of it. Its owner alone changes it.
  *
  *   RUNNING ── succeed ─────────→ SUCCEEDED          a run ends once, and stays as it ended
  *           ── fail, a fault ───→ FAILED
@@ -9,8 +9,8 @@
  * A run is in one state per frame. The first frame is the run's own; a parallel state has one for each branch, and a
  * subjourney one for what goes on inside. Frames rest: on time, on a submission, on a job, on a call, on frames of their
  * own. One that is `ready` is to be taken on, and one that is `calling` waits for a call; which server does that is
- * written down with it, so that another can do it when that one dies. Everything else needs nobody: time, a job's end or
- * a submission takes it on.
+ * written down with it, so that another can do it when that one dies. Everything else needs no server: time, a job's
+ * end or a submission takes it on.
  */
 import type { Instant, Millis } from '../../time/clock.ts'
 import { earliest } from '../../time/sums.ts'
@@ -80,7 +80,7 @@ export interface Frame {
   readonly rest: Rest
 }
 
-/** A state that was entered, for whoever wants to know where the time went. */
+/** A state that was entered: it shows where the time went. */
 export interface Visit {
   readonly path: string
   readonly type: string
@@ -192,7 +192,7 @@ export function currentState(frame: Frame): { readonly path: string; readonly ty
   return { path: pathOf(frame), type: frame.type }
 }
 
-/** Frames that wait for somebody's submission. */
+/** Frames that wait for a submission. */
 export function openSteps(run: Run): readonly Frame[] {
   return run.phase === 'RUNNING' ? leaves(run.root).filter(({ rest }) => rest.kind === 'waiting') : []
 }

@@ -15,7 +15,7 @@ export function callTimeout({ timeoutMs }: HttpCall, { http }: Definition): Mill
   return timeoutMs ?? http.timeoutMs ?? DEFAULT_CALL_TIMEOUT_MS
 }
 
-/** The limit a state sets itself, for whoever looks at it later. */
+/** The limit a state sets itself, to be shown later. */
 export function limitOf(state: State, definition: Definition): Millis | null {
   switch (state.type) {
     case 'httpCall':
@@ -30,7 +30,7 @@ export function limitOf(state: State, definition: Definition): Millis | null {
   }
 }
 
-/** Open for a submission. What was submitted before is nobody's business any more. */
+/** Open for a submission. An earlier submission is removed from the context. */
 export function openFor(frame: Frame, { timeoutMs, onTimeout, next }: Wait, now: Instant): Frame {
   const context: Data = Object.fromEntries(Object.entries(frame.context).filter(([name]) => name !== 'payload'))
   const timeoutAt = timeoutMs === null ? null : after(now, timeoutMs)

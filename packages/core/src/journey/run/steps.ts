@@ -20,7 +20,7 @@ export function stateAt(definition: Definition, kind: RunKind, path: string): St
   return null
 }
 
-/** What is shown to whoever submitted a step: as the step says, from the data of the graph it stands in. */
+/** The answer to the submission of a step: as the step says, from the data of the graph it stands in. */
 export function stepShown(
   definition: Definition,
   run: Run,

@@ -1,4 +1,4 @@
-/** The states a run entered and when it left them: the last so many, for whoever wants to know where the time went. */
+/** The states a run entered and when it left them: the last MAX_TRAIL of them, to show where the time went. */
 import type { Instant, Millis } from '../../time/clock.ts'
 import { withinAll } from './written.ts'
 import { framesIn, pathOf, type Frame, type Visit } from './run.ts'

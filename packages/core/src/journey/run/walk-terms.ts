@@ -6,7 +6,7 @@ import type { RunSchedule } from './schedule.ts'
 import type { Instant, Millis, Random } from '../../time/clock.ts'
 import type { EnqueueRequest } from '../../wire/job/enqueue.ts'
 
-/** What a walk has to be told. The answer to `holds` is a boolean, to `misfit` what is wrong, or null. */
+/** What a walk asks for. The answer to `holds` is a boolean, to `misfit` what is wrong, or null. */
 export type Ask =
   | { readonly ask: 'value' | 'holds'; readonly expression: Expression; readonly document: Data }
   | { readonly ask: 'misfit'; readonly schema: DataSchema; readonly value: unknown }
@@ -28,7 +28,7 @@ export interface WantedCall {
   readonly call: PreparedCall
   readonly timeoutMs: Millis
   readonly resilience: Resilience | null
-  /** Nobody waits for its answer. */
+  /** Its answer is not awaited. */
   readonly isNotice: boolean
 }
 
@@ -41,7 +41,7 @@ export interface Walked {
   readonly run: Run
   readonly schedules: readonly WantedSchedule[]
   readonly jobs: readonly WantedJob[]
-  /** Awaited jobs that nobody awaits any more. */
+  /** Awaited jobs that are not needed any more. */
   readonly lostJobs: readonly string[]
   readonly calls: readonly WantedCall[]
   /** It succeeded, and is to be cleaned up after nevertheless. */

@@ -3,7 +3,7 @@
  *
  *   ready ─→ enter ─┬→ choice, transform ─────────→ ready, at the next state
  *                   ├→ call ─→ calling ─ answer ──→ ready
- *                   ├→ wait, timer, job ──────────→ rests; time or somebody takes it on (journey/run/life.ts)
+ *                   ├→ wait, timer, job ──────────→ rests; time or an event takes it on (journey/run/life.ts)
  *                   ├→ parallel, subjourney ──────→ frames of its own; when they are over: ready
  *                   └→ succeed, fail, a fault ────→ over
  *
@@ -339,7 +339,8 @@ class Walker {
 
   /** The answer of the call it waits for, if there is one. */
   *#hear(frame: Frame, state: State): Walk<Frame> {
-    if (state.type !== 'httpCall') throw new RunFault('RUNTIME_INTERNAL', 'a state calls that is no call')
+    if (state.type !== 'httpCall')
+      throw new RunFault('RUNTIME_INTERNAL', 'a frame waits for a call in a state that makes none')
     const result = this.#terms.results.get(frame.visit)
     if (result === undefined) {
       const isMade = this.#terms.underway.has(frame.visit) || this.#calls.has(frame.visit)

@@ -223,17 +223,17 @@ const ENDED: Readonly<Record<Exclude<TerminationKind, 'Timeout'>, string>> = {
   RuntimeError: 'It ended',
 }
 
-/** Where most of the time went, unless that is plain to see, or cannot be told from the states that are kept. */
+/** Where most of the time went, unless that is obvious, or unknown because too few states are kept. */
 function longest({ omitted, startedAt }: Run, states: readonly StateSpan[], until: Instant): string[] {
   if (omitted > 0) return []
   const byState = new Map<string, number>()
   for (const { state, type, durationMs } of states) {
-    // What goes on inside these is told of its own states.
+    // What goes on inside these is counted for its own states.
     if (type === 'parallel' || type === 'subjourney') continue
     byState.set(state, (byState.get(state) ?? 0) + durationMs)
   }
-  const told = [...byState.values()].reduce((sum, ms) => sum + ms, 0)
-  if (told * 2 < elapsed(startedAt, until)) return []
+  const counted = [...byState.values()].reduce((sum, ms) => sum + ms, 0)
+  if (counted * 2 < elapsed(startedAt, until)) return []
   const [first] = [...byState].sort(([, a], [, b]) => b - a)
   if (first === undefined || byState.size < 2 || first[1] === 0) return []
   return [`Most of the time went into ${first[0]}: ${readableDuration(first[1])}.`]

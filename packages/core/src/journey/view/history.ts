@@ -19,7 +19,7 @@ export interface HistoryStep {
   /** Members of the context that it wrote. */
   readonly wrote?: Data
   readonly removed?: readonly string[]
-  /** The context when it was left; absent where that cannot be told from what is kept. */
+  /** The context when it was left; absent where what is kept does not show it. */
   readonly context?: Data
   /** Not all that it wrote is kept. */
   readonly isCut?: true

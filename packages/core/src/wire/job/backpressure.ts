@@ -14,7 +14,7 @@ const fraction: Shape<number> = {
   },
 }
 
-/** Only none can be promised: nobody counts the bytes of a queue. */
+/** Only 0 (no bound) is accepted: the server does not count the bytes of a queue. */
 const noSize: Shape<number> = {
   json: { type: 'integer', enum: [0] },
   read(value, at) {
@@ -38,7 +38,7 @@ export const BACKPRESSURE_SHAPE = policy(
   ),
 )
 
-/** Null: as deep as it likes. */
+/** Null: the queue is not bounded. */
 export function readBound(value: unknown, at = 'backpressure'): Bound | null {
   if (value === undefined || value === null) return null
   const read = BACKPRESSURE_SHAPE.read(value, at)

@@ -104,7 +104,7 @@ function excusedFor(ending: LimitEnding, outages: readonly Outage[]): Pick<Failu
   return excusedMs === 0 ? {} : { excused_ms: excusedMs }
 }
 
-/** An attempt that ran out of time shows where its handler was, as far as the worker has told. */
+/** An attempt that ran out of time shows where its handler was, if the worker has reported it. */
 function stackAt({ hold }: Job, { kind }: LimitEnding): { readonly backtrace?: readonly string[] } {
   const isOutOfTime = kind === 'execution' || kind === 'total'
   return isOutOfTime && hold?.stack !== undefined ? { backtrace: hold.stack } : {}
@@ -240,10 +240,10 @@ export function foreseen(failure: Failure): Failure {
   return rest
 }
 
-/** Whether the worker stopped because the total was running out, in this failure or in the one it is told with. */
+/** Whether the worker stopped because the total was running out, in this failure or in the one it is recorded with. */
 export function isStoppedByTotal(text: Json): boolean {
   const { details, ...own } = JSON.parse(text) as Reported
-  // A retry that would not have fitted is told as the end of the total budget.
+  // A retry that would not have fitted is recorded as the end of the total budget.
   const reported = details?.predicted === true ? (details.last_error ?? own) : own
   return reported.soft_limit === 'total'
 }

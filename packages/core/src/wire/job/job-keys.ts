@@ -14,7 +14,7 @@ export function hasMeta({ body }: Job, wanted: Readonly<Record<string, string>>)
   })
 }
 
-/** An index holds no longer texts: longer ones are told apart by their beginning. */
+/** An index holds at most so many characters of a text. */
 const MAX_KEY = 200
 
 export const keyOf = (text: string): string => text.slice(0, MAX_KEY)

@@ -34,7 +34,7 @@ export function readTypePolicy(type: string, fields: Fields, now: Instant): Type
   }
 }
 
-/** A retention of less than a second would remove a job before anyone could see it. */
+/** A retention of less than a second would remove a job before a client could read it. */
 const DURATION_OF_SECONDS = {
   ...DURATION_SCHEMA,
   title: 'Retention',
@@ -70,7 +70,7 @@ function readRetention(value: unknown): KeptFor | null {
   }
 }
 
-/** Handlers may bound one attempt; the whole job's life belongs to whoever publishes it. */
+/** Handlers may bound one attempt; the whole job's life is bounded at publish. */
 const HANDLER_LIMITS: readonly LimitName[] = ['timeout', 'grace', 'heartbeat']
 
 /** The documented form of the limits a handler brings. */
@@ -92,7 +92,7 @@ export function readHandlerLimits(fields: Fields, at: string): AskedLimits {
   return readLimits(fields, '', `${at}.`)
 }
 
-/** What a queue can be told besides the limits of its jobs, key by key. */
+/** The settings of a queue besides the limits of its jobs, key by key. */
 const QUEUE_SETTINGS = {
   backpressure: BACKPRESSURE_SHAPE,
   retention: RETENTION_SHAPE,
@@ -140,7 +140,7 @@ export function queueTerms(config: Fields): LimiterTerms | null {
   return config['rate_limit'] === undefined ? null : QUEUE_RATE_LIMIT_SHAPE.read(config['rate_limit'], 'rate_limit')
 }
 
-/** A job spoke for the whole queue: so many starts a second. What else limits the queue stays. */
+/** A job set the rate of the whole queue. What else limits the queue stays. */
 export function withQueueRate(config: Fields, { rate }: LimiterTerms): Fields {
   const terms = queueTerms(config) ?? NO_TERMS
   return sameTerms(terms, { ...terms, rate }) ? config : { ...config, rate_limit: writeTerms({ ...terms, rate }) }
@@ -152,7 +152,7 @@ export const hasKeyedLimits = (config: Fields): boolean => config[KEYED] === tru
 export const withKeyedLimits = (config: Fields): Fields =>
   hasKeyedLimits(config) ? config : { ...config, [KEYED]: true }
 
-/** Null: as deep as it likes. */
+/** Null: the queue is not bounded. */
 export function queueBound(config: Fields): Bound | null {
   return readBound(config['backpressure'])
 }

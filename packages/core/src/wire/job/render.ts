@@ -23,7 +23,7 @@ import type { Checkpoint, Fragment, Hold, Job, Json, Progress } from '../../job/
 import { isTerminal } from '../../job/job.ts'
 import { membersOf } from '../json/json-text.ts'
 import { readLife } from './life.ts'
-import { speakerFor, type Limit, type Limits } from '../../job/limits.ts'
+import { askedSource, type Limit, type Limits } from '../../job/limits.ts'
 
 export interface LimitsView {
   readonly timeout_ms: number
@@ -111,12 +111,12 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
   const { endedBy, last } = endOf(job)
   const timeout = hold?.timeout ?? last.timeout ?? limits.timeout
   const onTimeout = hold?.onTimeout ?? limits.onTimeout
-  // Before a claim, what depends on the worker is left out unless somebody set it.
-  const grace = hold?.grace ?? last.grace ?? (speakerFor(limits.grace) === 'default' ? null : limits.grace)
+  // Before a claim, what depends on the worker is left out unless it was set.
+  const grace = hold?.grace ?? last.grace ?? (askedSource(limits.grace) === 'default' ? null : limits.grace)
   const heartbeat =
     hold !== null
       ? hold.heartbeat
-      : (last.heartbeat ?? (speakerFor(limits.heartbeat) === 'default' ? null : limits.heartbeat))
+      : (last.heartbeat ?? (askedSource(limits.heartbeat) === 'default' ? null : limits.heartbeat))
   const visibility = hold?.visibility ?? last.visibility ?? limits.visibility
   const at = (key: string, deadline: Instant | null): Record<string, string> =>
     deadline === null ? {} : { [key]: iso(deadline) }
@@ -157,7 +157,7 @@ export function limitsView(job: Job, life: Liveness = ROW_ALONE, answeredAt: Ins
 
 const TIMELESS = new WeakMap<Limits, Json>()
 
-/** While nobody holds a job and no clock of its own runs, its limits alone say it all, and equal ones are one record. */
+/** While a job is not held and no clock of its own runs, its limits alone say it all, and equal ones are one record. */
 function limitsText(job: Job, life: Liveness): Json {
   const { limits, hold, ceiling } = job
   const mayTellItsEnd = job.state === 'discarded' && job.error !== null
@@ -260,7 +260,7 @@ export function renderProgress(job: Job): Json {
 
 const MEMBERSHIP: ReadonlySet<string> = new Set(['workflow_id', 'workflow_step', 'x_workflow_path'])
 
-/** A job that was retried by hand is no step of a workflow any more, whatever was written into its body. */
+/** A job that was retried by hand is not a step of a workflow any more, whatever was written into its body. */
 function bodyOf({ body, owner, reenqueuedAt }: Job): Fragment {
   if (reenqueuedAt === null || owner !== null || !body.includes('"workflow_id"')) return body
   const kept = [...membersOf(`{${body}}`)].filter(([key]) => !MEMBERSHIP.has(key))

@@ -144,7 +144,7 @@ function readPeriod(value: unknown, at: string): Millis | null {
   if (value === undefined) return null
   const ms = typeof value === 'string' ? parseIsoDuration(value) : null
   if (ms === null || ms <= 0 || ms > MAX_DURATION_MS)
-    throw badPolicy(at, `${at} must be an ISO 8601 duration such as "PT1H", longer than nothing.`)
+    throw badPolicy(at, `${at} must be an ISO 8601 duration such as "PT1H", longer than 0.`)
   return ms
 }
 
@@ -199,7 +199,7 @@ function bounded(json: Json, at: string): string {
   if (json.length <= MAX_COMPARED) return canonical(json)
   throw new OjsError(
     'payload_too_large',
-    `${at} compares ${String(json.length)} signs of arguments; at most ${String(MAX_COMPARED)} can be compared.`,
+    `${at} compares ${String(json.length)} characters of arguments; at most ${String(MAX_COMPARED)} can be compared.`,
     {
       details: { field: 'unique', max_compared: MAX_COMPARED },
       hint: 'Name the fields that tell jobs apart in unique.args_keys, such as an id.',

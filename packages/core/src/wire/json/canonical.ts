@@ -48,7 +48,7 @@ function numberText(written: string): string {
 
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
-/** Nobody counts so far; such a number is what it was written as. */
+/** A number with a longer exponent keeps its spelling. */
 const MAX_POWER_DIGITS = 20
 
 /** A number as its significant digits and a power of ten, exactly. */

@@ -8,7 +8,7 @@ const MAX_WARNINGS = 20
 
 export function nearMissWarnings(misses: readonly NearMiss[]): readonly string[] {
   if (misses.length === 0) return NO_WARNINGS
-  const told = misses
+  const warnings = misses
     .slice(0, MAX_WARNINGS)
     .map(({ field, nearest, isOutweighed }) =>
       isOutweighed === true
@@ -16,8 +16,8 @@ export function nearMissWarnings(misses: readonly NearMiss[]): readonly string[]
         : `${isNotKnown(field)} and has no effect. ${didYouMean(nearest)}`,
     )
   if (misses.length > MAX_WARNINGS)
-    told.push(`${String(misses.length - MAX_WARNINGS)} more fields are not known either.`)
-  return told
+    warnings.push(`${String(misses.length - MAX_WARNINGS)} more fields are not known either.`)
+  return warnings
 }
 
 /** For servers that were started with `--strict`. */

@@ -96,7 +96,7 @@ export function nearestName(word: string, known: Vocabulary): string | null {
 
 /** The known name by its spelling, an alias or a unit. Null: the name is free; undefined: it may still hold slips. */
 function inOtherWords(snake: string, known: Vocabulary): string | null | undefined {
-  // Names that begin with x_ are free for everybody: only one that is a slip away from ours was meant to be ours.
+  // Names that begin with x_ are free for applications: only one that is a slip away from ours was meant to be ours.
   const isExtension = isExtensionName(snake)
   const spelled = bySpelling(snake, known) ?? (isExtension ? null : withoutUnit(snake, known))
   if (spelled === null) return undefined

@@ -177,7 +177,7 @@ export class Reader {
     }
     const request = this.#request(template, at)
     this.requests.set(number, request)
-    // What comes from the options of a list was told of there.
+    // Near misses in the options of a list were reported there.
     const own = request.nearMisses.filter(({ field }) => !isInherited(field, optionsIn(fields), defaults))
     this.nearMisses.push(...nearMissesInStep(fields, at), ...missesWithin(`${at}.`, own))
     this.steps.push({ ...step, type: request.type })
