@@ -67,7 +67,7 @@ test('a run from its start to its end', async () => {
   expect(id).toMatch(/^[0-9a-f-]{36}$/)
   expect((await journey('status', id)).stdout).toMatch(
     new RegExp(
-      `^leave 1\\.0\\.0 {2}${id}\nRUNNING at decide\n░+ 0 %\n9 min \\d+ s left of 10 min .*\nopen: .* submit ${id} decide`,
+      `^leave 1\\.0\\.0 {2}${id}\nRUNNING at decide\n[█░]+ \\d %\n9 min \\d+ s left of 10 min .*\nopen: .* submit ${id} decide`,
     ),
   )
   expect(await journey('result', id)).toMatchObject({ code: 5, stdout: expect.stringContaining('RUNNING at decide') })

@@ -61,13 +61,16 @@ describe.each(PACKAGES)('the package %s', (name) => {
   })
 
   test('brings the source with its source maps, which name files that are not in the package', () => {
+    const unpacked = temporaryDirectory()
+    execFileSync('tar', ['-xzf', tarball(name), '-C', unpacked, '--strip-components=1'])
     const maps = (packed.get(name)?.files ?? []).filter(({ path }) => path.endsWith('.js.map'))
     expect(maps.length).toBeGreaterThan(10)
-    for (const { path } of maps) {
-      const text = execFileSync('tar', ['-xzOf', tarball(name), `package/${path}`], { encoding: 'utf8' })
+    const incomplete = maps.filter(({ path }) => {
+      const text = readFileSync(join(unpacked, path), 'utf8')
       const { sources, sourcesContent } = JSON.parse(text) as { sources: string[]; sourcesContent?: string[] }
-      expect([path, sourcesContent?.length]).toEqual([path, sources.length])
-    }
+      return sourcesContent?.length !== sources.length
+    })
+    expect(incomplete).toEqual([])
   })
 })
 
