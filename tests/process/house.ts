@@ -96,6 +96,8 @@ export class House {
         .replaceAll(/"(request_id|computed_at|visibility_deadline)":"[^"]*"/g, '"$1":…')
         .replaceAll(/("next":\{"kind":"heartbeat","at":)"[^"]*"/g, '$1…')
         .replaceAll(/(next automatic transition at )\S+?Z/g, '$1…')
+        .replaceAll(/"next_steps":\[[^\]]*\]/g, (steps) => steps.replaceAll(/"(at|latest_at)":"[^"]*"/g, '"$1":…'))
+        .replaceAll(/"until":"[^"]*","renewable":true(,"credited_ms":\d+)?/g, '"until":…,"renewable":true')
       answers[path] = [status, same]
     }
     return answers

@@ -217,6 +217,8 @@ test('a list of many jobs looks at so many for a page, says how far, and goes on
   const none = (await many.get('/ojs/v1/jobs?type=rare')).body
   expect(none.jobs).toEqual([])
   expect(none.pagination).toMatchObject({ total: 0, total_is_lower_bound: true, has_more: true, x_looked_at: 10_000 })
+  // The oldest 100 of the first batch, and the job before them, were not looked at.
+  expect(none.pagination.x_looked_back_to).toBe(at(1))
   const found = (await many.get(`/ojs/v1/jobs?type=rare&cursor=${String(none.pagination.next_cursor)}`)).body
   expect(found.jobs).toMatchObject([{ id: rare }])
   expect(found.pagination).toMatchObject({ total: 1, total_is_lower_bound: true, has_more: false })

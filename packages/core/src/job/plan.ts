@@ -9,6 +9,8 @@ import type { Hold, Job } from './job.ts'
 import { shortHeartbeat, SOURCE_IN_WORDS, askedSource, type Limit, type LimitSettings } from './limits.ts'
 import { settleAtClaim, type AttemptLimits, type Claimant } from './settle.ts'
 import { limitsView, type LimitsView } from '../wire/job/render.ts'
+import { ROW_ALONE } from './liveness.ts'
+import { foresee } from './timeline/foresee.ts'
 import { backoffMs, DEFAULT_RETRY, TIMED_OUT, verdictOn, type Verdict } from './retry.ts'
 
 export interface Winner {
@@ -122,22 +124,29 @@ export function impossibilities(job: Job): string[] {
 }
 
 function plannedAttempts(job: Job, limits: AttemptLimits, now: Instant): PlannedAttempt[] {
-  const total = totalAt(job)
-  const firstStart = job.scheduledAt !== null && job.scheduledAt > now ? job.scheduledAt : now
+  const starts = foreseenStarts(job, now)
   const planned: PlannedAttempt[] = []
-  let startsAt = firstStart
-  let open = [total, ttlAt(job), expiryAt(job)].every((at) => at === null || firstStart < at)
+  let startsAt = job.scheduledAt !== null && job.scheduledAt > now ? job.scheduledAt : now
   const count = Math.min(Math.max(1, job.retry.maxAttempts), SHOWN_ATTEMPTS)
   for (let attempt = 1; attempt <= count; attempt += 1) {
     if (attempt > 1) {
       const hardAt = after(after(startsAt, limits.timeout.ms), limits.grace.ms)
-      open &&= verdictOnTimeout(job, limits, attempt - 1, startsAt, hardAt).kind === 'retry'
       startsAt = after(hardAt, backoffMs(job.retry, attempt - 1, middling))
-      open &&= total === null || startsAt < total
     }
-    planned.push({ attempt, starts_after_ms: elapsed(now, startsAt), fits: open })
+    planned.push({ attempt, starts_after_ms: elapsed(now, startsAt), fits: attempt <= starts })
   }
   return planned
+}
+
+/** Of an attempt: its start, the question to stop, its end, and the end of the backoff. */
+const STEPS_OF_ATTEMPT = 4
+
+/** How many attempts the rules of the server let begin. A job that waits to be activated is planned as if it were. */
+function foreseenStarts(job: Job, now: Instant): number {
+  const asked: Job = job.state === 'pending' ? { ...job, state: 'available' } : job
+  const most = SHOWN_ATTEMPTS * STEPS_OF_ATTEMPT + 1
+  const { steps } = foresee(asked, ROW_ALONE, now, { assume: 'living', most, chance: middling })
+  return steps.filter(({ kind }) => kind === 'start').length
 }
 
 /** What the server will decide when this attempt has timed out. */

@@ -122,10 +122,23 @@ function laneText(lane: Lane, { now, to, folds }: Timeline, axis: Axis, width: n
   const marks = [...lane.marks].sort((a, b) => RANK.indexOf(a.kind) - RANK.indexOf(b.kind))
   for (const mark of marks) cells[column(mark.at)] = glyphOf(mark)
   if (lane.edges.length > 0) cells[width - 1] = ['→', 'plain']
+  if (lane.kind === 'attempt') drawEnding(cells, lane, column)
   return painted(cells, ink)
 }
 
 const glyphOf = ({ kind, cutBy }: Mark): Cell => [MARKS[kind][0], cutBy === undefined ? MARKS[kind][1] : 'faint']
+
+/** How an attempt ended, and how late that was decided, where there is room behind it. */
+function drawEnding(cells: Cell[], { spans, marks }: Lane, column: (at: Instant) => number): void {
+  const ended = marks.find(({ kind }) => kind === 'ended')
+  if (ended === undefined) return
+  const late = spans.find(({ kind }) => kind === 'overshoot')?.overshootMs
+  const words = ` ${ended.text ?? ''}${late === undefined ? '' : ` +${lengthInWords(late)}`} `
+  const begin = Math.max(...marks.map(({ at }) => column(at))) + 1
+  const isFree = cells.slice(begin, begin + words.length).every(([glyph]) => glyph === ' ')
+  if (!isFree || begin + words.length > cells.length) return
+  cells.splice(begin, words.length, ...[...words].map((glyph): Cell => [glyph, 'plain']))
+}
 
 /** In the lane of the whole life a fold says how long it is. */
 function drawFold(cells: Cell[], begin: number, end: number, ms: number, { kind, spans }: Lane): void {

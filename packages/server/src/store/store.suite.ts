@@ -404,6 +404,27 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await store.tenantCounts('nobody')).toMatchObject({ available: 0, pending: 0 })
       })
 
+      test('count how many jobs are handed out before one of them, in either order, as far as they look', async () => {
+        const jobs = await saved(
+          admitted(),
+          admitted({ expiresAt: at(40) }),
+          admitted({ expiresAt: at(10) }),
+          admitted(),
+        )
+        const above = await savedOne(admitted({ priority: 5 }))
+        await savedOne(admitted({ queue: 'other', priority: 9 }))
+        const ahead = (order: 'fifo' | 'edf', look = 10): Promise<unknown[]> =>
+          Promise.all(
+            [...jobs, above].map(async (job) => {
+              const { total, isExact } = await store.ahead(job, order, look)
+              return isExact ? total : `${String(total)}+`
+            }),
+          )
+        expect(await ahead('fifo')).toEqual([1, 2, 3, 4, 0])
+        expect(await ahead('edf')).toEqual([3, 2, 1, 4, 0])
+        expect(await ahead('fifo', 2)).toEqual([1, 2, '3+', '3+', 0])
+      })
+
       test('show which waiting jobs have a deadline below a line that rises with their place', async () => {
         const [plain, late, early] = await saved(
           admitted(),

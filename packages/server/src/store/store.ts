@@ -170,6 +170,28 @@ export interface Claimable {
   readonly without: readonly string[]
 }
 
+/** Rows of a queue before one of its jobs, as `Reads.ahead` finds them: each is counted up to a bound. */
+export interface RowsAhead {
+  readonly above: number
+  /** Of its own priority: all that came earlier, and those among them that have no deadline. */
+  readonly earlier: number
+  readonly earlierUndated: number
+  /** Of its own priority: those whose deadline is nearer. */
+  readonly nearer: number
+}
+
+/** Above every deadline: all jobs that have one are nearer. */
+export const NO_DEADLINE = 9e15
+
+/** How many of them are handed out first. */
+export function countAhead(rows: RowsAhead, order: Claimable['order'], isDated: boolean, look: number): JobCount {
+  const { above, earlier, earlierUndated, nearer } = rows
+  const counted = order === 'fifo' ? [above, earlier] : isDated ? [above, nearer] : [above, nearer, earlier]
+  const isExact = counted.every((count) => count < look)
+  if (order === 'fifo') return { total: above + earlier, isExact }
+  return { total: above + nearer + (isDated ? 0 : earlierUndated), isExact }
+}
+
 /** Of jobs that have a deadline and jobs that have none, both in their order: by priority, and within one the dated first. */
 export function datedFirst(dated: readonly Job[], undated: readonly Job[], limit: number): Job[] {
   const merged: Job[] = []
@@ -351,6 +373,12 @@ export interface Reads {
   limited(key: string): Promise<{ available: number; active: number }>
   /** How many jobs a tenant has, by state. */
   tenantCounts(tenant: string): Promise<StateCounts>
+  /** How many available jobs of its queue are handed out before this one; looks at so many of each kind at most. */
+  ahead(
+    job: Pick<Job, 'queue' | 'priority' | 'seq' | 'wakeAt'>,
+    order: Claimable['order'],
+    look: number,
+  ): Promise<JobCount>
   /** The first available jobs of a queue whose deadline lies below a line, each with the number of jobs ahead of it. */
   outpaced(asked: Outpaced): Promise<{ readonly id: string; readonly ahead: number }[]>
   /**

@@ -54,6 +54,8 @@ export interface ForeseeOptions {
   readonly most?: number
   /** The job is kept from being handed out: no start is taken for granted. */
   readonly isHeld?: boolean
+  /** One future instead of all that the jitter of backoffs allows. */
+  readonly chance?: Random
 }
 
 export const MAX_FORESEEN_STEPS = 5
@@ -62,7 +64,7 @@ export function foresee(
   job: Job,
   life: Liveness,
   now: Instant,
-  { assume = 'silence', most = MAX_FORESEEN_STEPS, isHeld = false }: ForeseeOptions = {},
+  { assume = 'silence', most = MAX_FORESEEN_STEPS, isHeld = false, chance }: ForeseeOptions = {},
 ): Foresight {
   const steps: Foreseen[] = []
   const world = { life: assume === 'silence' ? life : ROW_ALONE, mayStart: assume === 'living' && !isHeld, from: life }
@@ -72,7 +74,8 @@ export function foresee(
     { job: vouchedFor, now },
   ]
   for (;;) {
-    const [first, other] = [stepFrom(soonest, world, SHORTEST), stepFrom(latest, world, LONGEST)]
+    const first = stepFrom(soonest, world, chance ?? SHORTEST)
+    const other = stepFrom(latest, world, chance ?? LONGEST)
     if (first === null) return { steps, ends: isTerminal(soonest.job.state) ? 'over' : 'waiting' }
     if (other === null || first.kind !== other.kind) return { steps, ends: 'jitter' }
     if (steps.length === most) return { steps, ends: 'more' }

@@ -10,8 +10,9 @@
  * workers fetch and live. A limit that lies far beyond everything else becomes a flag at the edge (`edges`) and does not
  * stretch the axis; long empty waits are folded (`folds`, see `axis.ts`).
  */
-import { instant, millis, type Instant, type Millis } from '../../time/clock.ts'
-import { after, elapsed } from '../../time/sums.ts'
+import { instant, iso, millis, type Instant, type Millis } from '../../time/clock.ts'
+import { after, before, earliest, elapsed } from '../../time/sums.ts'
+import { effectiveTotal } from '../deadlines.ts'
 import type { Liveness } from '../liveness.ts'
 import type { Failure } from '../../wire/job/failure.ts'
 import { isTerminal, type Job } from '../job.ts'
@@ -21,7 +22,7 @@ import { clocksOf, type ClockKind, type JobClock, type NamedLimit } from './cloc
 import { foldsOf } from './folds.ts'
 import { foresee, type Foresight } from './foresee.ts'
 import { foreseenAttempts, type ForeseenAttempt } from './foreseen-attempts.ts'
-import { attemptBounds, lifeSpans, type SpanKind } from './spans.ts'
+import { attemptBounds, lifeSpans, type LifeSpan, type SpanKind } from './spans.ts'
 import { headlineOf, sentenceOf } from './timeline-words.ts'
 
 // ---- What it is made from ----
@@ -144,10 +145,11 @@ export function timeline(input: TimelineInput, now: Instant): Timeline {
   const clocks = clocksOf(job, life, now)
   const next = foresee(job, life, now)
   const coming = foreseenAttempts(job, life, now, isHeld)
-  const attempts = attemptsOf(job)
+  const past: Past = { entries: readLife(job), spans: lifeSpans(job, now), failures: failuresOf(job) }
+  const attempts = attemptsOf(past)
   const drawn = [
-    lifeLane(input, clocks, coming, now),
-    ...attempts.slice(-SHOWN_ATTEMPTS).map((attempt) => attemptLane(input, attempt, clocks, now)),
+    lifeLane(input, past, clocks, coming, now),
+    ...attempts.slice(-SHOWN_ATTEMPTS).map((attempt) => attemptLane(input, past, attempt, clocks, now)),
     ...coming.attempts.slice(0, 1).map(comingLane),
     ...signsLane(input, clocks, now),
     ...reservationLane(clocks, now),
@@ -179,19 +181,29 @@ const endOf = ({ spans, marks }: Drawn): number => Math.max(...spans.map(({ to }
 const startOf = ({ spans, marks }: Drawn): number =>
   Math.min(...spans.map(({ from }) => from), ...marks.map(({ at }) => at))
 
-function lifeLane({ job }: TimelineInput, clocks: readonly JobClock[], coming: Coming, now: Instant): Drawn {
-  const failures = failuresOf(job)
-  const past = lifeSpans(job, now).flatMap((span) =>
-    pastSpans(span.kind, span.from, span.to ?? now, span.attempt, failures),
-  )
-  const last = readLife(job).at(-1)
+/** The recorded life, read once. */
+interface Past {
+  readonly entries: readonly LifeEntry[]
+  readonly spans: readonly LifeSpan[]
+  readonly failures: Failures
+}
+
+function lifeLane(
+  { job }: TimelineInput,
+  { entries, spans, failures }: Past,
+  clocks: readonly JobClock[],
+  coming: Coming,
+  now: Instant,
+): Drawn {
+  const lived = spans.flatMap(({ kind, from, to, attempt }) => pastSpans(kind, from, to ?? now, attempt, failures))
+  const last = entries.at(-1)
   const marks: Mark[] = [{ kind: 'created', at: job.createdAt, isFuture: false }]
   for (const clock of clocks) if (!OF_ATTEMPT.has(clock.kind)) marks.push(limitMark(clock, now))
   if (isTerminal(job.state) && last !== undefined) {
-    marks.push(...struckLimit(failures.get(last.at)))
+    marks.push(...struckLimits(job, failures.get(last.at)))
     marks.push({ kind: 'ended', at: last.at, isFuture: false, text: endingText(job, last, failures.get(last.at)) })
   }
-  return { kind: 'life', name: 'life', isForeseen: false, spans: [...past, ...coming.spans], marks: inOrder(marks) }
+  return { kind: 'life', name: 'life', isForeseen: false, spans: [...lived, ...coming.spans], marks: inOrder(marks) }
 }
 
 type Coming = ReturnType<typeof foreseenAttempts>
@@ -208,60 +220,38 @@ const OF_ATTEMPT: ReadonlySet<ClockKind> = new Set([
 interface PastAttempt {
   readonly entry: LifeEntry
   readonly end: LifeEntry | null
+  readonly spans: readonly LifeSpan[]
 }
 
-function attemptsOf(job: Job): PastAttempt[] {
-  const entries = readLife(job)
-  return entries.flatMap((entry, index) => (entry.to === 'active' ? [{ entry, end: entries[index + 1] ?? null }] : []))
+/** Attempts by their starts: numbers repeat after a retry by hand. */
+function attemptsOf({ entries, spans }: Past): PastAttempt[] {
+  const left = spans.filter(({ kind }) => kind === 'attempt' || kind === 'grace')
+  return entries.flatMap((entry, index) => {
+    if (entry.to !== 'active') return []
+    const own = left.splice(0, left[1]?.kind === 'grace' ? 2 : 1)
+    return [{ entry, end: entries[index + 1] ?? null, spans: own }]
+  })
 }
 
 function attemptLane(
   { job, signs }: TimelineInput,
-  { entry, end }: PastAttempt,
+  { entries, failures }: Past,
+  tried: PastAttempt,
   clocks: readonly JobClock[],
   now: Instant,
 ): Drawn {
-  const failures = failuresOf(job)
+  const { entry, end } = tried
   const attempt = entry.attempt ?? 0
-  const spans = lifeSpans(job, now)
-    .filter(
-      ({ kind, from, to }) =>
-        (kind === 'attempt' || kind === 'grace') && from >= entry.at && (to ?? now) <= (end?.at ?? now),
-    )
-    .filter((span) => span.attempt === attempt)
-    .flatMap(({ kind, from, to }) => pastSpans(kind, from, to ?? now, attempt, failures))
-  const marks: Mark[] = [
-    { kind: 'started', at: entry.at, isFuture: false, text: entry.worker ?? 'an unnamed worker' },
-    ...(end === null
-      ? clocks.filter(({ kind }) => ATTEMPT_LIMITS.has(kind)).map((clock) => limitMark(clock, now))
-      : []),
-  ]
-  const future: TimelineSpan[] = []
+  const grace = tried.spans.find(({ kind }) => kind === 'grace')
+  const past = tried.spans.flatMap(({ kind, from, to }) => pastSpans(kind, from, to ?? now, attempt, failures))
+  const marks: Mark[] = [{ kind: 'started', at: entry.at, isFuture: false, text: entry.worker ?? 'an unnamed worker' }]
+  if (grace !== undefined) marks.push(askedMark(entry, grace.from))
   if (end === null) {
-    const soft = clocks.find(({ kind }) => kind === 'soft_deadline')
-    const hard = clocks.find(({ kind }) => kind === 'hard_deadline')
-    const total = clocks.find(({ kind }) => kind === 'total')
-    const endsAt = earliestOf(hard?.until, total?.until)
-    if (soft !== undefined) future.push(ahead('attempt', now, soft.until, attempt))
-    if (endsAt !== null)
-      future.push(
-        ahead(
-          soft === undefined && isInGrace(spans) ? 'grace' : soft === undefined ? 'attempt' : 'grace',
-          soft?.until ?? now,
-          endsAt,
-          attempt,
-        ),
-      )
+    marks.push(...clocks.filter(({ kind }) => ATTEMPT_LIMITS.has(kind)).map((clock) => limitMark(clock, now)))
   } else {
-    if (end.soft !== undefined) marks.push(askedMark(entry, end.soft))
-    const failure = failures.get(end.at)
-    marks.push(...struckLimit(failure))
-    marks.push({ kind: 'ended', at: end.at, isFuture: false, text: endingText(job, end, failure) })
-    marks.push(...lateMarks(signs, end, nextStart(job, end)))
-  }
-  if (end === null) {
-    const softPast = spans.find(({ kind }) => kind === 'grace')
-    if (softPast !== undefined) marks.push(askedMark(entry, softPast.from))
+    marks.push(...struckLimits(job, failures.get(end.at)))
+    marks.push({ kind: 'ended', at: end.at, isFuture: false, text: endingText(job, end, failures.get(end.at)) })
+    marks.push(...lateMarks(signs, end, nextStart(entries, end)))
   }
   return {
     kind: 'attempt',
@@ -269,19 +259,23 @@ function attemptLane(
     attempt,
     worker: entry.worker ?? null,
     isForeseen: false,
-    spans: [...spans, ...future.filter(({ from, to }) => to > from)],
+    spans: [...past, ...(end === null ? restOf(attempt, grace !== undefined, clocks, now) : [])],
     marks: inOrder(marks),
   }
 }
 
-const ATTEMPT_LIMITS: ReadonlySet<ClockKind> = new Set(['soft_deadline', 'hard_deadline'])
-const isInGrace = (spans: readonly TimelineSpan[]): boolean => spans.some(({ kind }) => kind === 'grace')
-
-function earliestOf(a: Instant | undefined, b: Instant | undefined): Instant | null {
-  if (a === undefined) return b ?? null
-  return b === undefined || a <= b ? a : b
+/** What is left of the attempt that runs, if it uses all of its time. */
+function restOf(attempt: number, isInGrace: boolean, clocks: readonly JobClock[], now: Instant): TimelineSpan[] {
+  const until = (of: ClockKind): Instant | null => clocks.find(({ kind }) => kind === of)?.until ?? null
+  const [soft, end] = [until('soft_deadline'), earliest(until('hard_deadline'), until('total'))]
+  const spans = [
+    ...(soft === null ? [] : [ahead('attempt', now, soft, attempt)]),
+    ...(end === null ? [] : [ahead(isInGrace || soft !== null ? 'grace' : 'attempt', soft ?? now, end, attempt)]),
+  ]
+  return spans.filter(({ from, to }) => to > from)
 }
 
+const ATTEMPT_LIMITS: ReadonlySet<ClockKind> = new Set(['soft_deadline', 'hard_deadline'])
 function askedMark(entry: LifeEntry, at: Instant): Mark {
   const { timeout } = attemptBounds(entry)
   const limit =
@@ -303,8 +297,8 @@ function lateMarks(signs: Signs | null, { at: endedAt }: LifeEntry, nextAt: Inst
     }))
 }
 
-function nextStart(job: Job, end: LifeEntry): Instant | null {
-  return readLife(job).find(({ to, at }) => to === 'active' && at >= end.at)?.at ?? null
+function nextStart(entries: readonly LifeEntry[], end: LifeEntry): Instant | null {
+  return entries.slice(entries.indexOf(end)).find(({ to }) => to === 'active')?.at ?? null
 }
 
 function comingLane({ attempt, spans, marks }: ForeseenAttempt): Drawn {
@@ -370,11 +364,11 @@ function pastSpans(
   from: Instant,
   to: Instant,
   attempt: number | undefined,
-  failures: ReadonlyMap<number, Failure>,
+  failures: Failures,
 ): TimelineSpan[] {
   const of = attempt === undefined ? {} : { attempt }
   const whole: TimelineSpan = { kind, from, to, isFuture: false, ...of }
-  const failure = failures.get(to)
+  const failure = failures.get(to)?.find(({ deadline }) => deadline !== undefined)
   if (failure?.deadline === undefined) return [whole]
   const deadline = instant(Math.max(from, Date.parse(failure.deadline)))
   if (deadline >= to) return [whole]
@@ -390,10 +384,31 @@ function pastSpans(
   return deadline > from ? [{ ...whole, to: deadline }, late] : [late]
 }
 
-/** The failures that are kept, by the instant at which they were decided. */
-function failuresOf(job: Job): ReadonlyMap<number, Failure> {
-  const failures = JSON.parse(`[${job.errors}]`) as Failure[]
-  return new Map(failures.map((failure) => [Date.parse(failure.occurred_at), failure]))
+/** What an ending by a limit tells. */
+type Ended = Pick<
+  Failure,
+  'type' | 'timeout_kind' | 'limit_ms' | 'source' | 'deadline' | 'overshoot_ms' | 'downtime_ms'
+>
+type Failures = ReadonlyMap<number, readonly Ended[]>
+
+/** The failures that are kept, by the instant at which they were decided; one instant may bring two. */
+function failuresOf(job: Job): Failures {
+  const failures = new Map<number, Ended[]>()
+  const add = (at: number, failure: Ended): void => void failures.set(at, [...(failures.get(at) ?? []), failure])
+  for (const failure of JSON.parse(`[${job.errors}]`) as Failure[]) add(Date.parse(failure.occurred_at), failure)
+  // A workflow's deadline cancels, which is not a failure of the job.
+  const last = readLife(job).at(-1)
+  const total = effectiveTotal(job)
+  if (last?.late !== undefined && total !== null)
+    add(last.at, {
+      type: 'workflow_timeout',
+      limit_ms: total.ms,
+      source: total.source,
+      deadline: iso(before(last.at, last.late.lateMs)),
+      overshoot_ms: last.late.overshootMs,
+      downtime_ms: last.late.downtimeMs,
+    })
+  return failures
 }
 
 function limitMark(clock: JobClock, now: Instant): Mark {
@@ -415,29 +430,25 @@ const STRUCK: Readonly<Record<string, readonly [MarkKind, string]>> = {
   worker_death: ['worker_death', 'worker_timeout'],
   visibility_timeout: ['visibility', 'visibility_timeout'],
   expired: ['expires_at', 'expires_at'],
+  workflow_timeout: ['total', 'workflow_timeout'],
 }
 
-/** The deadline at which a limit ended it. */
-function struckLimit(failure: Failure | undefined): Mark[] {
-  if (failure?.deadline === undefined || failure.source === undefined) return []
-  const struck = STRUCK[failure.timeout_kind ?? failure.type]
-  if (struck === undefined) return []
-  const [kind, limit] = struck
-  const length = failure.limit_ms === undefined ? {} : { limitMs: millis(failure.limit_ms) }
-  return [
-    {
-      kind,
-      at: instant(Date.parse(failure.deadline)),
-      isFuture: false,
-      limit: { limit, ...length, source: failure.source },
-    },
-  ]
+/** The deadlines at which limits ended it. One that had passed before the job came is drawn at its beginning. */
+function struckLimits(job: Job, failures: readonly Ended[] = []): Mark[] {
+  return failures.flatMap((failure): Mark[] => {
+    const struck = STRUCK[failure.timeout_kind ?? failure.type]
+    if (failure.deadline === undefined || failure.source === undefined || struck === undefined) return []
+    const [kind, limit] = struck
+    const length = failure.limit_ms === undefined ? {} : { limitMs: millis(failure.limit_ms) }
+    const at = instant(Math.max(job.createdAt, Date.parse(failure.deadline)))
+    return [{ kind, at, isFuture: false, limit: { limit, ...length, source: failure.source } }]
+  })
 }
 
-function endingText(job: Job, { to, why }: LifeEntry, failure: Failure | undefined): string {
+function endingText(job: Job, { to, why }: LifeEntry, failures: readonly Ended[] = []): string {
   if (to === 'completed') return 'completed'
   if (to === 'cancelled') return `cancelled (${why ?? job.cancelReason ?? 'no reason recorded'})`
-  const what = failure?.type ?? why ?? to
+  const what = failures.at(-1)?.type ?? why ?? to
   return isTerminal(to) ? `discarded (${what})` : what
 }
 

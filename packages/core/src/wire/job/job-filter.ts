@@ -4,7 +4,7 @@ import { isUuidV7 } from '../../ids.ts'
 import { TIMEOUT_KINDS } from '../../job/failures.ts'
 import { ANY_JOB, orderOf, type Between, type JobCursor, type JobFilter } from '../../job/job-filter.ts'
 import { JOB_STATES } from '../../job/job.ts'
-import type { Instant } from '../../time/clock.ts'
+import { instant, type Instant } from '../../time/clock.ts'
 import { parseMoment } from '../../time/durations.ts'
 import { TIMESTAMP_SCHEMA } from '../time-schemas.ts'
 import { canonical } from '../json/canonical.ts'
@@ -160,6 +160,12 @@ const TIMED = /^(\d{1,15})\.(.+)$/
 export function cursorOf(text: string): JobCursor {
   const [, at, id] = TIMED.exec(text) ?? []
   return at === undefined || id === undefined ? { id: text, at: null } : { id, at: Number(at) as Instant }
+}
+
+/** How far back a list has come: the time by which it is ordered, or that of the id (UUIDv7). */
+export function cursorTime(text: string): Instant {
+  const { id, at } = cursorOf(text)
+  return at ?? instant(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16))
 }
 
 /** Refuses a cursor of another list. */

@@ -63,7 +63,7 @@ async function atOnce(engine: Engine, asked: Exchange): Promise<Exchanged> {
     ['ack', done.acks],
     ['nack', done.nacks],
   ] as const) {
-    for (const outcome of outcomes) if (!outcome.ok) engine.noteRefusal(name, outcome.error)
+    for (const outcome of outcomes) if (!outcome.ok) engine.noteRefusal(name, outcome.error, asked.workerId)
   }
   // A worker that is not running must not be given jobs by a poll it left open.
   if (done.beat !== null && done.beat.state !== 'running') engine.polls.dismissFetches(asked.workerId)

@@ -9,7 +9,7 @@ import {
   settleAgain,
   type AskedLimits,
   type Job,
-  type Speakers,
+  type LimitSources,
 } from '@curfew/core'
 import type { Command } from '../kernel/corridor.ts'
 import type { Engine } from '../kernel/engine.ts'
@@ -51,7 +51,7 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
 }
 
 /** Who speaks for the limits of a job that is settled anew: what was published, then today's policies and defaults. */
-export async function speakersToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<Speakers> {
+export async function speakersToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<LimitSources> {
   await unit.load({ types: [job.type], queues: [job.queue] })
   const [type, queue] = [unit.type(job.type), unit.queue(job.queue)]
   return {

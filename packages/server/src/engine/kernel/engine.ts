@@ -46,6 +46,7 @@ import { reportRun, type Trace } from '../journeys/report.ts'
 import { Journeys } from '../journeys/journeys.ts'
 import { LongDocs } from './long-docs.ts'
 import type { Meters } from '../metrics/meters.ts'
+import { RecentSigns } from '../metrics/recent-signs.ts'
 import { callsNobody, type Send } from '../outgoing.ts'
 import { changeOf } from './changes.ts'
 import { Polls } from '../jobs/polls.ts'
@@ -161,6 +162,7 @@ export class Engine {
   readonly checkers: Checkers
   readonly #closing = new AbortController()
   readonly meters: Meters
+  readonly recentSigns = new RecentSigns()
   readonly log: Log
   readonly send: Send
   readonly secrets: Secrets
@@ -346,9 +348,9 @@ export class Engine {
     return this.#corridor.runAhead(command, this.#noting(command, onRefusal))
   }
 
-  #noting({ name }: Command<unknown>, onRefusal?: OnRefusal): OnRefusal {
+  #noting({ name, by }: Command<unknown>, onRefusal?: OnRefusal): OnRefusal {
     return (error) => {
-      this.noteRefusal(name, error)
+      this.noteRefusal(name, error, by ?? null)
       onRefusal?.(error)
     }
   }
@@ -595,11 +597,13 @@ export class Engine {
   }
 
   /** Counts late reports, and logs what broke. */
-  noteRefusal(command: string, error: unknown): void {
+  noteRefusal(command: string, error: unknown, by: string | null = null): void {
     if (error instanceof OjsError) {
       const reason = error.details['reason']
-      if (error.code === 'conflict' && typeof reason === 'string' && this.meters.late(command, reason))
-        this.series.late(this.clock.now())
+      if (error.code !== 'conflict' || typeof reason !== 'string') return
+      if (this.meters.late(command, reason)) this.series.late(this.clock.now())
+      const jobId = error.details['job_id']
+      if (typeof jobId === 'string') this.recentSigns.late(jobId, { at: this.now(), verb: command, workerId: by })
       return
     }
     this.log.error({ command, err: error }, 'a command broke; it changed nothing')

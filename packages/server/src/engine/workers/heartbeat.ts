@@ -112,6 +112,11 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
         extendAnonymous(unit, report, jobs)
         wakeInTime(unit, worker, jobs)
         keepStacks(unit, worker, report)
+        const { beat: heard } = worker
+        if (heard !== null)
+          unit.afterwards(() => {
+            engine.recentSigns.beat(heard)
+          })
       }
       if (worker.state === 'quiet' && before.state === 'running')
         unit.emit(workerEvent('worker.quiet', worker.id, unit.now))

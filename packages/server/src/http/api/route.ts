@@ -1,5 +1,14 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
-import { OjsError, readTenantHeader, type EnqueueMemory, type Fields, type JsonSchema, type Shape } from '@curfew/core'
+import {
+  cursorTime,
+  iso,
+  OjsError,
+  readTenantHeader,
+  type EnqueueMemory,
+  type Fields,
+  type JsonSchema,
+  type Shape,
+} from '@curfew/core'
 import type { Caller } from '../../engine/access/caller.ts'
 import type { Engine } from '../../engine/kernel/engine.ts'
 import { MAX_LOOKED_AT } from '../../engine/jobs/job-list.ts'
@@ -148,6 +157,8 @@ export function listPaginationOf(paging: Paging, { total, isExact }: JobCount, {
     // What is left is known by the cursor alone.
     has_more: next !== null,
     ...(isExact ? {} : { total_is_lower_bound: true }),
-    ...(next !== null && jobs.length < paging.limit ? { x_looked_at: MAX_LOOKED_AT } : {}),
+    ...(next !== null && jobs.length < paging.limit
+      ? { x_looked_at: MAX_LOOKED_AT, x_looked_back_to: iso(cursorTime(next)) }
+      : {}),
   }
 }

@@ -1,7 +1,8 @@
 /** The record of one job with everything its clocks depend on, for the board and `curfew explain`. */
-import { writeBoardJob, type BoardJob } from '@curfew/core'
+import { queueOrder, writeBoardJob, type BoardJob } from '@curfew/core'
 import { findJob } from './job-routes.ts'
 import { whatHolds } from './rate-limit-routes.ts'
+import { MAX_COUNTED } from '../../store/store.ts'
 import type { Call, Route } from '../api/route.ts'
 
 export const BOARD_JOB_ROUTES: readonly Route[] = [
@@ -18,19 +19,23 @@ async function boardJob(call: Call): Promise<BoardJob> {
   const { engine } = call
   const { job, life } = await findJob(call)
   const heldBy = await whatHolds(engine, job)
-  const { queue, checkpoint } = await engine.read(async (reads) => ({
-    queue: await reads.queue(job.queue),
-    checkpoint: job.checkpointSeq === 0 ? null : await reads.checkpoint(job.id),
-  }))
+  const { queue, checkpoint, ahead } = await engine.read(async (reads) => {
+    const found = await reads.queue(job.queue)
+    return {
+      queue: found,
+      checkpoint: job.checkpointSeq === 0 ? null : await reads.checkpoint(job.id),
+      ahead: job.state === 'available' ? await reads.ahead(job, queueOrder(found?.config ?? {}), MAX_COUNTED) : null,
+    }
+  })
   return {
     now: engine.now(),
     job,
     life,
-    signs: null,
+    signs: engine.recentSigns.of(job.id, engine.upAt),
     checkpointAt: checkpoint?.createdAt ?? null,
     queue: queue === null ? null : { name: queue.name, pausedAt: queue.pausedAt, drainingAt: queue.drainingAt },
     isHeld: heldBy !== null,
-    place: null,
+    place: ahead === null ? null : { ahead: ahead.total, isExact: ahead.isExact },
     heldBy,
   }
 }

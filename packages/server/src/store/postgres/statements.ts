@@ -645,6 +645,32 @@ ORDER BY ahead
 LIMIT $5`,
 )
 
+export const ROWS_AHEAD = statement(
+  'rows_ahead',
+  `
+-- Counts the available jobs of a queue before one of them: of higher priority, and of its own the earlier ones, those of
+-- them without a deadline, and those with a nearer deadline. Each count reads so many entries of its index at most.
+WITH earlier AS (
+  SELECT wake_at
+  FROM jobs
+  WHERE state = 'available' AND queue = $1 AND priority = $2 AND seq < $3
+  LIMIT $5
+)
+SELECT
+  (SELECT count(*) FROM (
+    SELECT 1 FROM jobs WHERE state = 'available' AND queue = $1 AND priority > $2 LIMIT $5
+  ) above),
+  (SELECT count(*) FROM earlier),
+  (SELECT count(*) FROM earlier WHERE wake_at IS NULL),
+  (SELECT count(*) FROM (
+    SELECT 1
+    FROM jobs
+    WHERE state = 'available' AND wake_at IS NOT NULL AND queue = $1 AND priority = $2
+      AND (wake_at, seq) < ($4::bigint, $3::bigint)
+    LIMIT $5
+  ) nearer)`,
+)
+
 export const OUTWAITED = statement(
   'outwaited',
   `

@@ -11,9 +11,10 @@
  */
 import { JOB_STATES, type Checkpoint, type Doc, type DocName, type Host, type Instant } from '@curfew/core'
 import type { Job, JobFilter, JobState, Owner, Random, TypePolicy, Worker } from '@curfew/core'
-import { StoreUnavailable } from '../store.ts'
+import { countAhead, NO_DEADLINE, StoreUnavailable } from '../store.ts'
 import type {
   Batch,
+  Claimable,
   Closing,
   DeadLetterFilter,
   Ended,
@@ -245,6 +246,17 @@ export class PostgresStore implements Store {
     const counts = noJobs()
     for (const [state, n] of rows) counts[state] = n
     return counts
+  }
+
+  async ahead(
+    { queue, priority, seq, wakeAt }: Pick<Job, 'queue' | 'priority' | 'seq' | 'wakeAt'>,
+    order: Claimable['order'],
+    look: number,
+  ): Promise<JobCount> {
+    const asked = [exact(queue), priority, seq, wakeAt ?? NO_DEADLINE, look]
+    const { rows } = await this.#read<readonly [number, number, number, number]>(sql.ROWS_AHEAD, asked)
+    const [above = 0, earlier = 0, earlierUndated = 0, nearer = 0] = rows[0] ?? []
+    return countAhead({ above, earlier, earlierUndated, nearer }, order, wakeAt !== null, look)
   }
 
   async outpaced({ queue, order, from, gapMs, look, limit }: Outpaced): Promise<{ id: string; ahead: number }[]> {

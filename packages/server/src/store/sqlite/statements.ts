@@ -127,6 +127,30 @@ export const OUTPACED_BY_DEADLINE = `
 -- The same where those with a deadline come before those without, the nearest first.
 ${outpaced('priority DESC, wake_at IS NULL, wake_at, seq')}`
 
+export const ROWS_AHEAD = `
+-- Counts the available jobs of a queue before one of them: of higher priority, and of its own the earlier ones, those of
+-- them without a deadline, and those with a nearer deadline. Each count reads so many entries of its index at most.
+WITH earlier AS (
+  SELECT wake_at
+  FROM jobs INDEXED BY jobs_claim
+  WHERE state = 'available' AND queue = @queue AND priority = @priority AND seq < @seq
+  LIMIT +@look
+)
+SELECT
+  (SELECT count(*) FROM (
+    SELECT 1 FROM jobs INDEXED BY jobs_claim
+    WHERE state = 'available' AND queue = @queue AND priority > @priority
+    LIMIT +@look
+  )),
+  (SELECT count(*) FROM earlier),
+  (SELECT count(*) FROM earlier WHERE wake_at IS NULL),
+  (SELECT count(*) FROM (
+    SELECT 1 FROM jobs INDEXED BY jobs_deadline
+    WHERE state = 'available' AND wake_at IS NOT NULL AND queue = @queue AND priority = @priority
+      AND (wake_at, seq) < (@wakeAt, @seq)
+    LIMIT +@look
+  ))`
+
 export const OUTWAITED = `
 -- Finds which of the jobs that are woken first are woken before the moment they wait for.
 SELECT ${WHOLE_JOB}
@@ -767,6 +791,7 @@ export function prepare(db: Database) {
     findClaimableOfTenant: jobs<[Wanted & OfTenant]>(FIND_CLAIMABLE_OF_TENANT),
     outpaced: rows<readonly [id: string, ahead: number]>(OUTPACED),
     outpacedByDeadline: rows<readonly [id: string, ahead: number]>(OUTPACED_BY_DEADLINE),
+    rowsAhead: rows<readonly [above: number, earlier: number, earlierUndated: number, nearer: number]>(ROWS_AHEAD),
     outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(OUTWAITED),
     wakes: valueBy<Waking>(WAKES),
     wakingJobs: jobs<[Waking]>(WAKING_JOBS),

@@ -12,8 +12,9 @@
 import type { Database as Connection } from 'better-sqlite3'
 import { earliest, type Checkpoint, type Doc, type DocName, type Instant, type Job, type JobState } from '@curfew/core'
 import type { JobFilter, Owner, TypePolicy, Worker } from '@curfew/core'
-import { NO_CHANGES, StoreUnavailable } from '../store.ts'
+import { countAhead, NO_CHANGES, NO_DEADLINE, StoreUnavailable } from '../store.ts'
 import type {
+  Claimable,
   Batch,
   Closing,
   DeadLetterFilter,
@@ -160,6 +161,18 @@ export class SqliteStore implements Store {
       const counts = noJobs()
       for (const [state, n] of tenantCounts.all(tenant)) counts[state] = n
       return counts
+    })
+  }
+
+  ahead(
+    { queue, priority, seq, wakeAt }: Pick<Job, 'queue' | 'priority' | 'seq' | 'wakeAt'>,
+    order: Claimable['order'],
+    look: number,
+  ): Promise<JobCount> {
+    const asked = { queue, priority, seq, wakeAt: wakeAt ?? NO_DEADLINE, look }
+    return this.#read(({ rowsAhead }) => {
+      const [above = 0, earlier = 0, earlierUndated = 0, nearer = 0] = rowsAhead.all(asked)[0] ?? []
+      return countAhead({ above, earlier, earlierUndated, nearer }, order, wakeAt !== null, look)
     })
   }
 
