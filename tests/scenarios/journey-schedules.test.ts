@@ -193,7 +193,7 @@ describe('a definition is refused', () => {
   }
 
   test.each([
-    ['an entry that is not there', states({ start: 'gone' }), /no state in spec.states/],
+    ['an entry that is not there', states({ start: 'gone' }), /not a state in spec.states/],
     ['an interval that is none', states({ interval: 'daily' }), /interval must be an ISO 8601 duration/],
     ['an interval below a second', states({ interval: 'PT0.5S' }), /at least one second/],
     ['no runs', states({ maxRuns: 0 }), /whole number of at least 1/],
