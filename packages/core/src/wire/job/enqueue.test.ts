@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { at, drained, NOON } from '../../builders.suite.ts'
 import { iso } from '../../time/clock.ts'
 import { readBatch } from './enqueue-many.ts'
+import { EnqueueMemory } from './enqueue-terms.ts'
 import { readEnqueue, type EnqueueRequest } from './enqueue.ts'
 import { withoutExpiry, withSchedule } from './given.ts'
 import { overrideGiven, patchGiven } from './patch.ts'
@@ -513,18 +514,16 @@ describe('requests that say the same', () => {
     tenant: fc.constantFrom(null, 'acme'),
   })
 
-  test('are read as if nobody had said it before', () => {
-    let reads = 0
+  test('are read from memory as they are read without one', () => {
+    const memory = new EnqueueMemory()
     fc.assert(
       fc.property(fc.array(someRequest, { minLength: 2, maxLength: 12 }), (requests) => {
         for (const { terms, options, args, meta, id, now, tenant } of requests) {
           const said = { type: 'email.send', args, meta, id, options, ...terms }
-          const result = (body: object): unknown => {
-            const source = JSON.stringify(body)
-            return outcomeOf(() => readEnqueue(source, JSON.parse(source), now, tenant))
-          }
-          // A field that is null says nothing, but nobody has said it before.
-          expect(result(said)).toEqual(result({ ...said, [`x_read_${String((reads += 1))}`]: null }))
+          const source = JSON.stringify(said)
+          const result = (known: EnqueueMemory | null): unknown =>
+            outcomeOf(() => readEnqueue(source, JSON.parse(source), now, tenant, false, known))
+          expect(result(memory)).toEqual(result(null))
         }
       }),
       { numRuns: 300 },
@@ -533,8 +532,9 @@ describe('requests that say the same', () => {
 
   test('of a moment to come mean one that is as far away each time', () => {
     const source = JSON.stringify({ type: 'email.send', args: [], scheduled_at: '+PT5M', expires_at: '+PT9M' })
+    const memory = new EnqueueMemory()
     for (const now of [NOON, at('12:00:01'), at('12:01:30')]) {
-      const { scheduled, expires } = readEnqueue(source, JSON.parse(source), now)
+      const { scheduled, expires } = readEnqueue(source, JSON.parse(source), now, null, false, memory)
       expect([scheduled?.at, expires?.at]).toEqual([now + 300_000, now + 540_000])
     }
   })
@@ -547,15 +547,25 @@ describe('requests that say the same', () => {
       return process.memoryUsage().heapUsed
     }
     const large = 'x'.repeat(200_000)
+    const memory = new EnqueueMemory()
     const before = heap()
     for (let n = 0; n < 100; n += 1) {
       // Through bytes, as requests come: else the large text would be one.
       const source = Buffer.from(
         `{"type":"a","tags":["a tag of ${String(n)} and more"],"args":["${large}"]}`,
       ).toString()
-      readEnqueue(source, JSON.parse(source), NOON)
+      readEnqueue(source, JSON.parse(source), NOON, null, false, memory)
     }
     expect(heap() - before).toBeLessThan(5_000_000)
+  })
+
+  test('are read once by a memory, and by no other', () => {
+    const source = JSON.stringify({ type: 'email.send', args: [], timeout: 5 })
+    const terms = (memory: EnqueueMemory): unknown =>
+      readEnqueue(source, JSON.parse(source), NOON, null, false, memory).asked
+    const [one, other] = [new EnqueueMemory(), new EnqueueMemory()]
+    expect(terms(one)).toBe(terms(one))
+    expect(terms(other)).not.toBe(terms(one))
   })
 
   function outcomeOf(read: () => unknown): unknown {
