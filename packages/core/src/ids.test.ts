@@ -47,7 +47,7 @@ describe('job ids', () => {
     '019539a4b68c7def80001a2b3c4d5e6f',
     '019539a4-b68c-7def-8000-1a2b3c4d5e6f\n',
     '',
-  ])('%j is no job id', (id) => {
+  ])('%j is not a job id', (id) => {
     expect(isUuidV7(id)).toBe(false)
   })
 })
@@ -64,7 +64,7 @@ describe('event ids', () => {
   })
 
   test.each(['', 'evt_', 'evt_1', '019539a4-b68c-7def-8000-1a2b3c4d5e6f', 'evt_019539A4-B68C-7DEF-8000-1A2B3C4D5E6F'])(
-    '%j is no event id',
+    '%j is not an event id',
     (id) => {
       expect(sequenceOfEventId(id)).toBeNull()
     },

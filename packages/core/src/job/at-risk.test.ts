@@ -69,7 +69,7 @@ describe('in line', () => {
     expect(riskInLine(aJob(), 0, null, NONE, NOON)).toBeNull()
   })
 
-  test('is told with the figures it was made of', () => {
+  test('shows the figures it was made of', () => {
     const risk = riskInLine(job, 19, 1_000, NONE, NOON)
     expect(risk === null ? null : riskView(risk)).toEqual({
       job_id: job.id,

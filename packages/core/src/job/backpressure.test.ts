@@ -25,7 +25,7 @@ describe('reading a bound', () => {
     ['no object', 5, 'backpressure'],
     ['a negative depth', { max_depth: -1 }, 'backpressure.max_depth'],
     ['a fraction of a job', { max_depth: 1.5 }, 'backpressure.max_depth'],
-    ['a size, which nobody would keep to', { max_size_bytes: 1024 }, 'backpressure.max_size_bytes'],
+    ['a size, which the server does not count', { max_size_bytes: 1024 }, 'backpressure.max_size_bytes'],
     ['an unknown strategy', { strategy: 'drop_newest' }, 'backpressure.strategy'],
     ['a threshold above one', { warning_threshold: 80 }, 'backpressure.warning_threshold'],
     ['a threshold below zero', { warning_threshold: -0.1 }, 'backpressure.warning_threshold'],
@@ -55,7 +55,7 @@ test('there is room up to the bound and not beyond; a bound that was lowered is 
   expect([0, 9, 10, 11, 15].map((depth) => excess(bound(), depth))).toEqual([0, 0, 1, 2, 6])
 })
 
-test('the line is crossed once on the way up, and pressure is told from it on', () => {
+test('the line is crossed once on the way up, and pressure is reported from then on', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 200 }), fc.double({ min: 0, max: 1, noNaN: true }), (maxDepth, threshold) => {
       const read = readBound({ max_depth: maxDepth, warning_threshold: threshold })

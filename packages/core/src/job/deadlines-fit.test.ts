@@ -36,13 +36,13 @@ describe('whether another attempt fits into the total', () => {
     expect(fitsTotal(job, later(at('12:01'), 1), ms(10_000))).toBe(false)
   })
 
-  test('a timeout nobody chose counts as nothing, but the attempt must begin before the total ends', () => {
+  test('a default timeout counts as nothing, but the attempt must begin before the total ends', () => {
     const short = activeJob({ totalMs: 60_000 })
     expect(fitsTotal(short, at('12:00:50'), ms(9_999))).toBe(true)
     expect(fitsTotal(short, at('12:00:50'), ms(10_000))).toBe(false)
   })
 
-  test("a default timeout that a cap held down is still nobody's choice", () => {
+  test('a default timeout that a cap held down is still a default', () => {
     const limits = published({ total: seconds(60) }, settingsWith({ timeout: seconds(20) }))
     expect(fitsTotal(activeJob({ limits }), at('12:00:50'), ms(9_999))).toBe(true)
   })

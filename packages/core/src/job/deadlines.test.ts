@@ -236,14 +236,14 @@ describe('due means now >= deadline', () => {
 describe('who is judged by death', () => {
   const silent = livenessOf(aWorker({ lastSeenAt: NOON }))
 
-  test('a job whose heartbeat_timeout somebody chose is left to that clock, however dead its worker', () => {
+  test('a job whose heartbeat_timeout was set is judged by that clock alone, even if its worker is dead', () => {
     const job = activeJob({ heartbeatMs: 120_000 })
     expect(deathEndsIt(job)).toBe(false)
     expectFires(job, at('12:02'), 'stalled', silent)
     expect(deathEndsIt(activeJob({ handler: { heartbeat: seconds(120) } }))).toBe(false)
   })
 
-  test("a default heartbeat that a cap held down is still nobody's choice: death ends the job", () => {
+  test('a default heartbeat that a cap held down is still a default: death ends the job', () => {
     const limits = published({}, settingsWith({ heartbeat: seconds(45) }))
     expectFires(activeJob({ limits }), at('12:00:30'), 'worker_death', silent)
   })
@@ -306,7 +306,7 @@ describe('a total from outside', () => {
     expect(totalAt(aJob({}))).toBeNull()
   })
 
-  test('the total that binds is told with the source that won', () => {
+  test('the total that binds has the source that won', () => {
     const ceiling = { at: at('12:05'), source: 'workflow' } as const
     expect(effectiveTotal(aJob({ ceiling, totalMs: 60_000 }))).toEqual({
       ms: 60_000,
@@ -394,7 +394,7 @@ describe('beats', () => {
     expect(stallAt(spoke, beaten)).toBe(at('12:00:18'))
   })
 
-  test('nobody judges an attempt by its heartbeats where no limit is enforced', () => {
+  test('an attempt is not judged by its heartbeats where no limit is enforced', () => {
     expect(stallAt(activeJob({ known: false }), ROW_ALONE)).toBeNull()
     expect(stallAt(aJob(), ROW_ALONE)).toBeNull()
   })

@@ -124,7 +124,7 @@ describe('the spans of a life', () => {
     expect(spans(0, at('12:00:09.999'))).toEqual(begun)
   })
 
-  test('after the first start the TTL is no limit any more; the total is, also one handed down', () => {
+  test('after the first start the TTL is not a limit any more; the total is, also one handed down', () => {
     const back = (traits: Parameters<typeof retryableJob>[0]): unknown =>
       told(release(retryableJob({ ttlMs: 60_000, ...traits }), moment(at('12:00:02'))).job).spans.at(-1)
     expect(back({})).toEqual({ kind: 'waiting', from: clock('12:00:02') })
@@ -201,7 +201,7 @@ describe('the endings', () => {
 })
 
 describe('in words', () => {
-  test('a life is told line by line, ending with how it ended', () => {
+  test('a life is shown line by line, ending with how it ended', () => {
     expect(told(twoAttempts()).text.split('\n')).toEqual([
       `${clock('12:00:00')}  enqueued`,
       `${clock('12:00:10')}  attempt 1 started by "w1", may run 30 s (job)`,
@@ -220,7 +220,7 @@ describe('in words', () => {
     )
   })
 
-  test('what an earlier version recorded is told as far as it goes', () => {
+  test('what an earlier version recorded is shown as far as it goes', () => {
     const job = left(expire(aJob({ totalMs: 60_000 }), ROW_ALONE, moment(at('12:01:00.004'))))
     const { limit_ms: _limit, elapsed_ms: _elapsed, late_ms: _late, downtime_ms: _downtime, ...old } = errorOf(job)
     const text = JSON.stringify(old)
@@ -231,7 +231,7 @@ describe('in words', () => {
     expect(told({ ...cancelled, cancelReason: null }).text).toContain('Ended cancelled: the reason was not recorded.')
   })
 
-  test('a total that was foreseen is told as that, with what came before it', () => {
+  test('a total that was foreseen is shown as that, with what came before it', () => {
     const limits = { timeoutMs: 10_000, totalMs: 15_000 }
     const last = (job: Job): unknown => told(job).text.split('\n').at(-1)
     const foreseen =
@@ -246,7 +246,7 @@ describe('in words', () => {
     expect(text.length).toBeLessThan(600)
   })
 
-  test('an attempt in its grace is told as that, with the end of the grace', () => {
+  test('an attempt in its grace is shown as that, with the end of the grace', () => {
     const now = (traits: Parameters<typeof activeJob>[0]): unknown =>
       told(activeJob({ timeoutMs: 10_000, graceMs: 10_000, ...traits }), at('12:00:12'))
         .text.split('\n')

@@ -70,7 +70,7 @@ describe('who speaks for a limit at enqueue', () => {
     })
   })
 
-  test('with nobody speaking the defaults of the specification hold: 1800 s, 30 s, 60 s, no total, no TTL, retry', () => {
+  test('without any settings the defaults of the specification hold: 1800 s, 30 s, 60 s, no total, no TTL, retry', () => {
     expect(settle({})).toEqual({
       timeout: { ms: minutes(30), source: 'default' },
       grace: { ms: seconds(30), source: 'default' },
@@ -96,7 +96,7 @@ describe('equal sources', () => {
     queue: fc.option(asked),
   })
 
-  test('get one record, which nobody can change, and nobody else gets it', () => {
+  test('get one frozen record, which other sources do not get', () => {
     const server = settingsWith({})
     fc.assert(
       fc.property(sources, (said) => {
@@ -243,12 +243,12 @@ describe('what depends on the worker', () => {
     expect(settleAtClaim(published({}), unknown, DEFAULT_LIMITS).grace).toEqual({ ms: 0, source: 'default' })
   })
 
-  test('a grace somebody chose is always honoured', () => {
+  test('a grace that was set is always honoured', () => {
     expect(settleAtClaim(published({ grace: seconds(5) }), unknown, DEFAULT_LIMITS).grace.ms).toBe(5000)
     expect(settleAtClaim(settle({ type: { grace: seconds(6) } }), unknown, DEFAULT_LIMITS).grace.ms).toBe(6000)
   })
 
-  test('an unknown worker is judged by heartbeats only where somebody chose the limit, or the server insists', () => {
+  test('an unknown worker is judged by heartbeats only where the limit was set, or the server is configured so', () => {
     expect(settleAtClaim(published({}), unknown, DEFAULT_LIMITS).heartbeat).toBeNull()
     expect(settleAtClaim(published({ heartbeat: seconds(5) }), unknown, DEFAULT_LIMITS).heartbeat?.ms).toBe(5000)
     expect(settleAtClaim(published({}), unknown, { ...DEFAULT_LIMITS, judgeUnknownWorkers: true }).heartbeat?.ms).toBe(
@@ -295,7 +295,7 @@ describe('always', () => {
   })
   const claimant = fc.record({ handler: fc.option(some), known: fc.boolean(), fetchVisibilityMs: fc.option(length) })
 
-  test('no effective limit exceeds any cap, whoever asked for it', () => {
+  test('no effective limit exceeds any cap, whatever its source', () => {
     fc.assert(
       fc.property(sources, claimant, (who, by) => {
         const limits = settleAtEnqueue(who)

@@ -56,7 +56,7 @@ describe('what happens next', () => {
     expect(nextFor(reserved, ROW_ALONE, at('12:00:08'))).toMatchObject({ kind: 'total', then: 'discard' })
   })
 
-  test('silence is told with the clock of the worker', () => {
+  test('silence is shown with the clock of the worker', () => {
     const job = activeJob({ graceMs: HOUR, visibilityMs: 20_000 })
     expect(nextFor(job, livenessOf(null), NOON)).toMatchObject({
       kind: 'visibility',

@@ -177,7 +177,7 @@ describe('order and limiter of a queue', () => {
     expect(config['order']).toBe('edf')
   })
 
-  test('that a queue has jobs with limiters of their own is noted once, and nobody can send it', () => {
+  test('that a queue has jobs with limiters of their own is noted once, and cannot be sent by a client', () => {
     const noted = withKeyedLimits({})
     expect([hasKeyedLimits({}), hasKeyedLimits(noted)]).toEqual([false, true])
     expect(withKeyedLimits(noted)).toBe(noted)

@@ -291,7 +291,7 @@ describe('reading a retry policy', () => {
       expect(() => readRetryPolicy({ non_retryable_errors: refused })).toThrow(bounds)
   })
 
-  test.each([[[]], ['x'], [3], [true]])('%j is no policy', (value) => {
+  test.each([[[]], ['x'], [3], [true]])('%j is not a policy', (value) => {
     expect(refusal(value)).toEqual({ code: 'validation_error', field: 'retry' })
   })
 

@@ -107,7 +107,7 @@ describe('what is compared', () => {
 
   test.each([
     ['the first argument lacks it', '[{"a":1}]'],
-    ['the first argument is no object', '["user"]'],
+    ['the first argument is not an object', '["user"]'],
     ['there is no argument', '[]'],
     ['it is only inherited', '[{}]'],
   ])('a field that is not there cannot be chosen: %s', (_, args) => {

@@ -119,7 +119,7 @@ describe('the headers of a call', () => {
     })
   })
 
-  test('JSON is said of a body that is no string', () => {
+  test('a body that is not a string is sent as JSON', () => {
     expect(prepared({ body: { literal: '{"a":1}' } }).headers).toEqual({
       'Content-Type': 'application/json',
     })

@@ -55,7 +55,7 @@ describe('what is missing', () => {
     expect(fault(() => interpolate(text, context, 'text')).code).toBe('RUNTIME_MISSING_VALUE')
   })
 
-  test('is told by its path, without data', () => {
+  test('is named by its path, without data', () => {
     expect(fault(() => interpolate('${context.a.secret}', { a: 'hidden' }, 'text')).message).toBe(
       'there is no value for ${context.a.secret}',
     )

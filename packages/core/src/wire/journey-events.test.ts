@@ -31,7 +31,7 @@ test.each([
   ['RuntimeError', 'journey.failed'],
   ['Timeout', 'journey.timeout'],
   ['Cancel', 'journey.cancelled'],
-] as const)('an ending by %s is told as %s', (kind, type) => {
+] as const)('an ending by %s emits %s', (kind, type) => {
   expect(journeyEnded(anEndedRun(kind, 1_000))).toMatchObject({ type, data: { termination_kind: kind } })
 })
 

@@ -86,7 +86,7 @@ describe('single values', () => {
     expect(() => text({ pattern: /^a$/i })).toThrow('flags')
   })
 
-  test('either is told apart by the form of the value', () => {
+  test('either chooses by the form of the value', () => {
     const shape = either(text({ pattern: /^P/ }), whole(1), (value) => typeof value === 'string')
     expect(shape.read('PT1S', 'x')).toBe('PT1S')
     expect(shape.read(3, 'x')).toBe(3)
@@ -123,7 +123,7 @@ describe('objects', () => {
     expect(refusal(strict, { toString: 1 }, '')).toMatchObject({ field: 'toString' })
   })
 
-  test.each([[[]], ['a'], [1], [null], [undefined], [true]])('%j is no object', (value) => {
+  test.each([[[]], ['a'], [1], [null], [undefined], [true]])('%j is not an object', (value) => {
     expect(refusal(shape, value, '').message).toBe('The body must be an object.')
   })
 

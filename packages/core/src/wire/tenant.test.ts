@@ -19,7 +19,7 @@ describe('the header', () => {
     expect(() => readTenantHeader(value)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
   })
 
-  test('without it a call speaks for nobody', () => {
+  test('without it a call has no tenant', () => {
     expect(readTenantHeader(undefined)).toBeNull()
   })
 })

@@ -89,7 +89,7 @@ describe('a retry by hand', () => {
     })
   })
 
-  test('of a cancelled job is told as enqueued only', () => {
+  test('of a cancelled job emits job.enqueued only', () => {
     const step = again(cancelledJob())
     expect(step.job).toMatchObject({ state: 'available', cancelledAt: null, cancelReason: null })
     expect(typesOf(step)).toEqual(['job.enqueued'])

@@ -32,7 +32,7 @@ test('being put off extends no limit: a TTL that ends before ends it', () => {
   expect(left(expire(step.job, ROW_ALONE, moment(at('12:05:30')))).state).toBe('discarded')
 })
 
-test('a job that is dropped is discarded with the reason, and is no dead letter', () => {
+test('a job that is dropped is discarded with the reason, and is not a dead letter', () => {
   const job = aJob({ retry: { onExhaustion: 'dead_letter' } })
   const step = drop(job, 'push', moment(now))
   expect(step.job).toMatchObject({

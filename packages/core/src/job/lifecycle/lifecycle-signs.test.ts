@@ -52,7 +52,7 @@ describe('a sign of life', () => {
     expect(signOfLife(rearmed, now).wakeAt).toBe(at('12:00:06'))
   })
 
-  test('means nothing for a job nobody holds', () => {
+  test('means nothing for a job without a reservation', () => {
     const waiting = aJob()
     expect(signOfLife(waiting, now)).toBe(waiting)
   })
@@ -123,7 +123,7 @@ describe('progress', () => {
     expect([stallAt(job, ROW_ALONE), visibilityAt(job, ROW_ALONE)]).toEqual([at('12:00:15'), at('12:00:25')])
   })
 
-  test('is told at most once a second, but every report is kept', () => {
+  test('emits at most one event a second, but every report is kept', () => {
     const first = report(activeJob(), 0.1)
     const second = report(first.job, 0.2, later(now, 999))
     const third = report(second.job, 0.3, later(now, 1000))

@@ -213,7 +213,7 @@ describe('a timeout the worker reports', () => {
     })
   })
 
-  test('is told and counted once, without being measured', () => {
+  test('is reported and counted once, without being measured', () => {
     expect(typesOf(step)).toEqual(['job.timeout', 'job.failed', 'job.retrying'])
     expect(step.expired).toEqual([{ kind: 'execution', overshootMs: null }])
     expect(step.notice).toBeUndefined()
@@ -342,7 +342,7 @@ describe('a total timeout', () => {
     expect(step?.expired).toEqual([{ kind: 'total', overshootMs: 0 }])
   })
 
-  test('that strikes in the middle of an attempt is one entry, and the worker is told', () => {
+  test('that strikes in the middle of an attempt is one entry, and the worker gets a notice', () => {
     const step = due(activeJob(traits), moment(at('12:01')))
     expect(errorsOf(left(step))).toHaveLength(1)
     expect(typesOf(step)).toEqual(['job.total_timeout', 'job.failed', 'job.discarded', 'dead_letter.added'])
@@ -500,7 +500,7 @@ describe('the end of a wait', () => {
     expect(left(retried)).toMatchObject({ state: 'available', enqueuedAt: at('12:00:02'), nextRetryAt: null })
   })
 
-  test('a finished job leaves without a word, a dead letter is told as pruned', () => {
+  test('a finished job is purged without an event, a dead letter with dead_letter.pruned', () => {
     const gone = cancel(aJob(), moment(NOON), { reason: 'request' }).job
     expect(due(gone, moment(gone.purgeAt ?? NOON))).toEqual({ before: gone, job: null, events: [] })
     const letter = fail(activeJob({ retry: { ...dead, maxAttempts: 1 } }), boom, moment(NOON)).job

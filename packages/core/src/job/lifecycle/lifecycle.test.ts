@@ -73,7 +73,7 @@ describe('a new job', () => {
     expect(aJob({ scheduledAt: at('11:00') }).state).toBe('available')
   })
 
-  test('may wait as pending, whatever its schedule, and tells nobody', () => {
+  test('may wait as pending, whatever its schedule, and emits no event', () => {
     const step = admitted({ pending: true, scheduledAt: at('13:00') })
     expect(step.job).toMatchObject({ state: 'pending', enqueuedAt: null })
     expect(step.events).toEqual([])
@@ -485,7 +485,7 @@ describe('cancel', () => {
     expect(dataOf(step, 'job.cancelled')).toMatchObject({ cancelled_by: 'ops', reason: 'bulk' })
   })
 
-  test('tells the worker that holds the job, and nobody else', () => {
+  test('sends a notice to the worker that holds the job, and to no other', () => {
     const notice = { workerId: 'w1', notice: { jobId: aJob().id, lease: 1, reason: 'cancelled', at: now } }
     expect(cancel(activeJob(), later5, { reason: 'request' }).notice).toEqual(notice)
     expect(cancel(activeJob({ workerId: null }), later5, { reason: 'request' }).notice).toBeUndefined()
@@ -564,7 +564,7 @@ describe('what is refused', () => {
     expect(staleReason(activeJob(), {}, true)).toBe('not_owner')
   })
 
-  test('an anonymous reservation belongs to whoever speaks for it', () => {
+  test('a reservation without the id of a worker may be reported on by any worker', () => {
     expect(staleReason(activeJob({ workerId: null }), { workerId: 'w1' })).toBeNull()
     expect(staleReason(activeJob({ workerId: null }), { workerId: 'w1', lease: 9 })).toBe('stale_attempt')
   })
@@ -606,7 +606,7 @@ describe('what is refused', () => {
     expect(staleError(job, 'not_owner', { attempt: 7 }).message).toMatch(/^The job is held by another worker/)
   })
 
-  test('nobody has closed an attempt that time has ended', () => {
+  test('an attempt that time has ended has no closing report', () => {
     const lapsed = expire(activeJob({ visibilityMs: 1000 }), ROW_ALONE, later5)?.job
     expect(lapsed).toMatchObject({ state: 'available', closedBy: null })
   })

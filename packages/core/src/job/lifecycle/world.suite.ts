@@ -191,7 +191,7 @@ export class World {
           must('nothing starts with an empty budget', limit === null || this.now < limit, limit)
         }
         if (known) spoken()
-        // Within one millisecond nobody can tell a beat before the claim from one after it, so none is kept here.
+        // Within one millisecond a beat before the claim looks like one after it, so none is kept here.
         if (this.worker.beat?.at === this.now) this.worker = { ...this.worker, beat: null }
         return this.apply(start(job, claim, at))
       }
@@ -279,7 +279,7 @@ export class World {
   apply({ before, job, events, notice }: Transition): void {
     for (const { type, at, subject, queue } of events) {
       must(
-        'an event is told when it happens, about this job',
+        'an event has the time of its cause, and is about this job',
         at === this.now && subject === before?.id && queue === 'default',
         type,
       )

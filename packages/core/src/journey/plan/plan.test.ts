@@ -141,7 +141,7 @@ describe('choices and loops', () => {
     end,
   }
 
-  test('a choice goes where it is told, visit by visit, and else to its default', async () => {
+  test('a choice goes where it is assumed to go, visit by visit, and else to its default', async () => {
     const definition = await read(looping)
     const made = plan(definition, { a: seconds(2) }, { good: ['a', 'a', 'end'] })
     expect(made.visits.filter(({ path }) => path === 'a')).toHaveLength(3)
@@ -149,7 +149,7 @@ describe('choices and loops', () => {
     expect(plan(definition, { a: seconds(2) }).end).toMatchObject({ kind: 'Timeout', path: 'a', afterMs: 10_000 })
   })
 
-  test('a loop in which no time passes is told, not followed for ever', async () => {
+  test('a loop in which no time passes is reported, not followed for ever', async () => {
     const made = plan(await read(looping))
     expect(made.end.kind).toBe('Loop')
     expect(made.wouldTakeMs).toBeNull()
@@ -227,7 +227,7 @@ test('without a budget of its own a run has the platform’s, and says so', asyn
   })
 })
 
-test('what is assumed of nothing is a mistake that is told', async () => {
+test('an assumption about a state that does not exist is reported', async () => {
   const definition = await read({
     a: call('good'),
     good: { type: 'choice', choices: [{ when: { predicate: expr('true') }, next: 'end' }], default: 'a' },

@@ -58,7 +58,7 @@ export interface JourneyPlan {
   readonly notOnTheWay: readonly string[]
 }
 
-const NOBODYS = { id: '', context: {}, tags: [], attributes: {}, parent: null, inheritedAt: null }
+const NO_CALLER = { id: '', context: {}, tags: [], attributes: {}, parent: null, inheritedAt: null }
 
 /** `startedAt` is when the run would begin: timers that name an instant need it. */
 export function planJourney(
@@ -67,7 +67,7 @@ export function planJourney(
   assumptions: Assumptions,
   startedAt: Instant,
 ): JourneyPlan {
-  const run = beginRun({ ...NOBODYS, definition, startedAt }, limits)
+  const run = beginRun({ ...NO_CALLER, definition, startedAt }, limits)
   const { visits, end } = new PlanWalk(definition, assumptions, startedAt, run.limitMs).whole()
   const free = new PlanWalk(definition, assumptions, startedAt, MAX_DURATION_MS).whole()
   const seen = new Set(visits.map(({ path }) => path))

@@ -100,7 +100,7 @@ describe('a call by the name of an operation', () => {
     expect(messages[0]).toContain('before the path')
   })
 
-  test('a document in a file is for those who have files', async () => {
+  test('a document in a file needs a reader of files', async () => {
     const apis = { users: { openApiRef: 'users.yaml' } }
     expect((await read({ operationRef: 'users.ping' }, apis)).errors).toMatchObject([
       { code: 'HTTP-1', path: '/spec/apis/users/openApiRef' },

@@ -113,7 +113,7 @@ describe('one of everything', () => {
       }
   })
 
-  test('a key that nobody knows is an error, wherever keys are ours', async () => {
+  test('an unknown key is an error, wherever keys are ours', async () => {
     const open =
       /\/(schema|definitions|mappers|outcomes|states|subjourneys|headers|query|body|retry|args|steps|headersToContext|queryToContext|fromPayload|task|attributes)$/
     for (const place of paths(WHOLE).filter((path) => path.length > 0)) {

@@ -56,7 +56,7 @@ test('one look tells what looking at each frame tells', () => {
   )
 })
 
-test('what nobody does is handed on, whoever does the rest', () => {
+test('work without a server is handed on, whichever server does the rest', () => {
   fc.assert(
     fc.property(frame, fc.constantFrom(null, 'server-1', 'server-2'), (root, from) => {
       const handed = surveyOf(handedOn(root, from, 'server-3'))

@@ -311,7 +311,7 @@ function check({ run, walks, events, now }: World): void {
   for (const visit of run.trail) expect(isDue(run.deadlineAt, visit.from)).toBe(false)
   for (const walked of walks)
     if (walked.jobs.length + walked.calls.length > 0) expect(isDue(run.deadlineAt, walked.run.updatedAt)).toBe(false)
-  // Nobody sees it running past its deadline, and something always wakes it by then.
+  // It is never shown running past its deadline, and something always wakes it by then.
   if (run.phase === 'RUNNING') {
     expect(now).toBeLessThan(run.deadlineAt)
     expect(RUN.wakeAt(run)).toBeLessThanOrEqual(run.deadlineAt)

@@ -75,7 +75,7 @@ test('a limit that is just what the run has left is not clamped', () => {
   expect(states[0]).not.toHaveProperty('clampedBy')
 })
 
-test('a deadline that passed while the server was down is told with its downtime', () => {
+test('a deadline that passed while the server was down is shown with its downtime', () => {
   const run = aRun({ trail: [aVisit('load', 'task', 0, null)] })
   const ended = expireRun(run, later(37_005), instant(later(37_000)))?.run
   if (ended === undefined) throw new Error('the run goes on')

@@ -143,7 +143,7 @@ describe('what a definition shows of its data', () => {
   })
 
   test.each([[{}], [{ hint: 'text' }], [{ hint: [1] }], [{ hint: null }]])(
-    'is nothing where it is no object: %j',
+    'is nothing where it is not an object: %j',
     (context) => {
       expect(project({ phase: 'RUNNING' }, STATUS_MEMBERS, context, shown)).toEqual({ phase: 'RUNNING' })
     },

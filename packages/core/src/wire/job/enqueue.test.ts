@@ -120,7 +120,7 @@ describe('what must be there', () => {
     expect(refusal(() => job(fields))).toEqual({ code: 'validation_error', field })
   })
 
-  test.each([[[]], ['a'], [1], [null]])('%j is no enqueue request', (body) => {
+  test.each([[[]], ['a'], [1], [null]])('%j is not an enqueue request', (body) => {
     expect(refusal(() => readEnqueue(JSON.stringify(body), body, NOON)).code).toBe('invalid_request')
   })
 

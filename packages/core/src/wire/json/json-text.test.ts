@@ -132,7 +132,7 @@ describe('how deep a body is nested', () => {
     )
   })
 
-  test('text that is no JSON is measured without running away', () => {
+  test('text that is not JSON is measured without running away', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom('[', '"', '\\', '}', 'x') }),

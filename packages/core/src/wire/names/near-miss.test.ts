@@ -102,7 +102,7 @@ describe('a field of an enqueue', () => {
     ])
   })
 
-  test('that is known, in whatever dialect, is no near miss', () => {
+  test('that is known, in whatever dialect, is not a near miss', () => {
     expect(
       read({
         id: '0192f0c1-1111-7000-8000-000000000000',
@@ -145,7 +145,7 @@ describe('a field of an enqueue', () => {
     expect(read({ totalTimeout: null, options: { ttl: null } }).nearMisses).toEqual([])
   })
 
-  test('max_attempts has no effect beside retry, and is told of when it says something else', () => {
+  test('max_attempts has no effect beside retry, and is warned of when it says something else', () => {
     const miss = [{ field: 'max_attempts', nearest: 'retry.max_attempts' }]
     expect(read({ max_attempts: 5 }).nearMisses).toEqual(miss)
     expect(read({ max_attempts: 5, retry: { max_attempts: 4 } }).nearMisses).toEqual(miss)

@@ -112,7 +112,7 @@ const REFUSED: [string, unknown, string, string][] = [
   ['a list that is none', { type: 'group', jobs: { a: 1 } }, 'invalid_request', 'jobs'],
   ['the wrong list', { type: 'chain', jobs: one }, 'invalid_request', 'jobs'],
   ['an empty list inside', { type: 'chain', steps: [{ type: 'group', jobs: [] }] }, 'invalid_request', 'steps[0].jobs'],
-  ['an entry that is no object', { type: 'chain', steps: [job('a'), 7] }, 'invalid_request', 'steps[1]'],
+  ['an entry that is not an object', { type: 'chain', steps: [job('a'), 7] }, 'invalid_request', 'steps[1]'],
   ['a batch without callbacks', { type: 'batch', jobs: one }, 'invalid_request', 'callbacks'],
   ['a batch with no callback', { type: 'batch', jobs: one, callbacks: {} }, 'invalid_request', 'callbacks'],
   [
@@ -165,7 +165,7 @@ const REFUSED: [string, unknown, string, string][] = [
     'steps[1].depends_on',
   ],
   [
-    'a dependency that is no name',
+    'a dependency that is not a name',
     { steps: [job('a', { id: 'x', depends_on: [1] })] },
     'invalid_request',
     'steps[0].depends_on',
@@ -214,7 +214,7 @@ const REFUSED: [string, unknown, string, string][] = [
     'steps[0].unique',
   ],
   [
-    'inheriting from nobody',
+    'inheriting without a parent',
     { type: 'chain', steps: one, x_inherit_deadline: true },
     'validation_error',
     'x_inherit_deadline',
@@ -246,7 +246,7 @@ const REFUSED: [string, unknown, string, string][] = [
     'callbacks.on_success.retry',
   ],
   ['a bad default', { type: 'chain', steps: one, options: { timeout: -1 } }, 'validation_error', 'steps[0].timeout'],
-  ['an id that is no UUIDv7', { type: 'chain', steps: one, id: 'wf_1' }, 'invalid_request', 'id'],
+  ['an id that is not a UUIDv7', { type: 'chain', steps: one, id: 'wf_1' }, 'invalid_request', 'id'],
   ['a name that is none', { type: 'chain', steps: one, name: 7 }, 'invalid_request', 'name'],
   ['too large a meta', { type: 'chain', steps: one, meta: { a: 'x'.repeat(70_000) } }, 'payload_too_large', 'meta'],
 ]
