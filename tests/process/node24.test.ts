@@ -50,7 +50,7 @@ describe.skipIf(executable === null)('on Node 24', () => {
     await before.stop()
     const after = await ServerProcess.start({ executable: node24, data: before.data })
     const { body: fetched } = await after.post('/ojs/v1/workers/fetch', { queues: ['default'], worker_id: 'worker-1' })
-    expect(fetched.jobs.map(({ id }: { id: string }) => id)).toEqual([body.id ?? body.job.id])
+    expect(fetched).toMatchObject({ jobs: [{ id: String(body.id ?? body.job.id) }] })
     await after.stop()
   })
 

@@ -225,7 +225,7 @@ describe('a file that is not right is refused by its line:', () => {
       'line 5: event 1 is out of order',
     ],
     ['the same job twice', () => changed(3, () => lines[1] ?? ''), 'lines 2 to 7: '],
-    ['a file that was cut at a line', () => lines.slice(0, 4).join('\n') + '\n', 'line 5: the last line is missing'],
+    ['a file that was cut at a line', () => lines.slice(0, 4).join('\n') + '\n', 'line 5: the end record is missing'],
     ['a file that was cut within a line', () => lines.join('\n').slice(0, -4), 'line 7: not valid JSON'],
     [
       'a missing record',

@@ -1,26 +1,26 @@
 /**
- * The SQLite driver: the one built into Node where it has all we use (22.16 and newer, 24 and newer), better-sqlite3 elsewhere.
+ * The SQLite driver: the one built into Node where it has all we use (22.16 and newer, 24 and newer), better-sqlite3
+ * elsewhere.
  *
  * Neither is measurably faster (docs/adr/0058); the built-in one needs no native module and therefore no compiler. The
  * rest of the store is written for the interface of better-sqlite3, of which `BuiltInDatabase` implements the part in use.
  *
  * Differences that are levelled here: names of errors, rows as arrays or single values, pragmas, lists of parameters, and
- * parameters that a statement does not name. One stays: the built-in driver binds every number as a floating-point value. Columns of type INTEGER
- * store it as an integer.
+ * parameters that a statement does not name. One stays: the built-in driver binds every number as a floating-point value,
+ * which columns of type INTEGER store as an integer.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
 
-type Row = unknown
 type Rows = 'objects' | 'arrays' | 'values'
 
 /** What we use of `node:sqlite`, which the types of Node 20 do not have. */
 interface NodeStatement {
   run(...params: unknown[]): { changes: number; lastInsertRowid: number | bigint }
-  get(...params: unknown[]): Row | undefined
-  all(...params: unknown[]): Row[]
-  iterate(...params: unknown[]): Iterable<Row>
+  get(...params: unknown[]): unknown
+  all(...params: unknown[]): unknown[]
+  iterate(...params: unknown[]): Iterable<unknown>
   columns(): { name: string }[]
   setReturnArrays(enabled: boolean): void
   setAllowUnknownNamedParameters(enabled: boolean): void
@@ -52,8 +52,9 @@ function findBuiltIn(): NodeSqlite | null {
   return withoutExperimentalWarning(() => process.getBuiltinModule('node:sqlite') as NodeSqlite)
 }
 
-/** Node 22 and 24 warn on stderr that the module is experimental. Everything we use of it is covered by our tests. */
+/** Node 22 warns on stderr that the module is experimental. What we use of it is covered by the tests of the store. */
 function withoutExperimentalWarning<T>(load: () => T): T {
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- put back as it was, never called here
   const emit = process.emitWarning
   process.emitWarning = () => {}
   try {
@@ -136,28 +137,28 @@ class BuiltInStatement {
     }
   }
 
-  get(...params: unknown[]): Row | undefined {
+  get(...params: unknown[]): unknown {
     try {
       const row = this.#statement.get(...spread(params))
-      return this.#rows === 'values' && row !== undefined ? (row as Row[])[0] : row
+      return this.#rows === 'values' && row !== undefined ? (row as unknown[])[0] : row
     } catch (error) {
       throw named(error)
     }
   }
 
-  all(...params: unknown[]): Row[] {
+  all(...params: unknown[]): unknown[] {
     try {
       const rows = this.#statement.all(...spread(params))
-      return this.#rows === 'values' ? (rows as Row[][]).map(([value]) => value) : rows
+      return this.#rows === 'values' ? (rows as unknown[][]).map(([value]) => value) : rows
     } catch (error) {
       throw named(error)
     }
   }
 
-  *iterate(...params: unknown[]): Generator<Row> {
+  *iterate(...params: unknown[]): Generator<unknown> {
     try {
       for (const row of this.#statement.iterate(...spread(params)))
-        yield this.#rows === 'values' ? (row as Row[])[0] : row
+        yield this.#rows === 'values' ? (row as unknown[])[0] : row
     } catch (error) {
       throw named(error)
     }
