@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { activeJob, aJob, at, beating, JOB_ID, livenessOf, NOON } from '../builders.suite.ts'
+import { aBeat, activeJob, aJob, at, beating, JOB_ID, livenessOf, NOON } from '../builders.suite.ts'
 import { ROW_ALONE } from '../job/liveness.ts'
 import { timeline } from '../job/timeline/timeline.ts'
 import { readBoardJob, writeBoardJob, type BoardJob } from './board-job.ts'
@@ -37,7 +37,7 @@ test('of its worker only what concerns the job is written, however much that wor
     ...worker,
     handlers: Object.fromEntries(others.map((name) => [name, {}])),
     beat: {
-      ...worker.beat!,
+      ...aBeat(at('12:00:01')),
       jobs: new Set([JOB_ID, ...others]),
       proofs: new Set([JOB_ID, ...others]),
       leases: Object.fromEntries([JOB_ID, ...others].map((id) => [id, 1])),

@@ -50,7 +50,7 @@ const always = (holds: (lived: Lived) => void): void =>
     fc.property(lived, (one) => {
       if (one !== null) holds(one)
     }),
-    { numRuns: 150 },
+    { numRuns: 100 },
   )
 
 /** Cheaper than `expect`, and asked ten thousand times. */
