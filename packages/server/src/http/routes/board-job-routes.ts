@@ -3,6 +3,7 @@ import { queueOrder, writeBoardJob, type BoardJob } from '@curfew/core'
 import { findJob } from './job-routes.ts'
 import { whatHolds } from './rate-limit-routes.ts'
 import { MAX_COUNTED } from '../../store/store.ts'
+import { JSON_MEDIA } from '../api/message.ts'
 import type { Call, Route } from '../api/route.ts'
 
 export const BOARD_JOB_ROUTES: readonly Route[] = [
@@ -11,7 +12,7 @@ export const BOARD_JOB_ROUTES: readonly Route[] = [
     path: '/api/v1/board/jobs/:id',
     tag: 'board',
     summary: 'A job as it is stored, with its worker, the outages, its place in the queue and what holds it back',
-    handle: async (call) => ({ body: writeBoardJob(await boardJob(call)) }),
+    handle: async (call) => ({ media: JSON_MEDIA, body: writeBoardJob(await boardJob(call)) }),
   },
 ]
 
