@@ -82,3 +82,17 @@ test('the same seed gives the same chance, always in [0, 1)', () => {
   expect(Array.from({ length: 100 }, other)).not.toEqual(first)
   expect(first.every((chance) => chance >= 0 && chance < 1)).toBe(true)
 })
+
+test('an instant is written as itself, whichever instants were written before it', () => {
+  const start = Date.UTC(2026, 0, 2, 3, 4, 5)
+  const steps = [0, 1, 127, 128, 129, 256, 0, 128, 2 ** 32, 0, -start, -start - 128, -start - 1, 0]
+  for (const step of steps) expect(iso(instant(start + step))).toBe(new Date(start + step).toISOString())
+})
+
+test('what is no instant is not written, also after an instant was', () => {
+  expect(iso(instant(0))).toBe('1970-01-01T00:00:00.000Z')
+  expect(() => iso(instant(NaN))).toThrow('Invalid time value')
+  expect(() => iso(instant(8.64e15 + 1))).toThrow('Invalid time value')
+  expect(() => iso(instant(8.64e15 + 1))).toThrow('Invalid time value')
+  expect(iso(instant(0))).toBe('1970-01-01T00:00:00.000Z')
+})

@@ -26,15 +26,18 @@ export const days = (d: number): Millis => hours(d * 24)
 
 /** RFC 3339, UTC, millisecond precision: how the server writes an instant. */
 export function iso(at: Instant): string {
-  // Most instants of one transaction are the same: the last text is worth remembering.
-  if (at !== lastWritten.at) {
-    lastWritten.text = new Date(at).toISOString()
-    lastWritten.at = at
+  // The instants of one transaction are few, and each is written many times: their texts are worth remembering.
+  const slot = at & (REMEMBERED - 1)
+  if (written.at[slot] !== at) {
+    written.text[slot] = new Date(at).toISOString()
+    written.at[slot] = at
   }
-  return lastWritten.text
+  return written.text[slot] ?? ''
 }
 
-const lastWritten = { at: -1, text: '' }
+/** A power of two. Instants less than this many milliseconds apart do not displace one another. */
+const REMEMBERED = 128
+const written = { at: new Array<number>(REMEMBERED).fill(NaN), text: new Array<string>(REMEMBERED).fill('') }
 
 export interface Clock {
   now(): Instant
