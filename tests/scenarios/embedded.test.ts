@@ -226,6 +226,16 @@ test('a socket may be opened in front of it, on loopback or with a token', async
   expect((await fetch(open.address.replace('0.0.0.0', '127.0.0.1') + '/ojs/v1/jobs')).status).toBe(401)
 })
 
+test('a stored token lets it be reached by others, as one that was given does', async () => {
+  const server = await opened()
+  const headers = { 'content-type': 'application/json' }
+  const body = JSON.stringify({ name: 'root', roles: ['admin'] })
+  const { signal } = new AbortController()
+  expect((await server.handler({ method: 'POST', url: '/api/v1/tokens', headers, body, signal })).status).toBe(201)
+  const { address } = await server.listen({ host: '0.0.0.0' })
+  expect((await fetch(address.replace('0.0.0.0', '127.0.0.1') + '/ojs/v1/jobs')).status).toBe(401)
+})
+
 test('closing answers who waits, ends the sockets, and may be done twice', async () => {
   const server = await opened()
   const { address } = await server.listen()

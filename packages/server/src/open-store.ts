@@ -28,6 +28,12 @@ export function nameOf(place: Place): string {
   return place.kind === 'file' ? place.file : hidePassword(place.url)
 }
 
+/** Whether there may be stored tokens: not in a file that is still to be made. */
+export function mayHoldTokens(settings: Settings): boolean {
+  const place = placeOf(settings)
+  return place.kind === 'database' || (place.kind === 'file' && existsSync(place.file))
+}
+
 /**
  * `mustExist`: a file that is not there is not made. (A database is never made, only what belongs into it.)
  * `hasClock`: the engine brings a clock of its own.

@@ -180,8 +180,8 @@ function textOf(settings: Settings, key: string): string | null {
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/
 
-/** Who reaches a server without a token can run jobs. */
-function mayListen(host: string, hasToken: boolean): void {
+/** A server that other machines reach needs a token: its callers can run jobs. */
+export function mayListen(host: string, hasToken: boolean): void {
   // Node would listen on every address.
   if (host === '') throw new SettingsError('The host is empty; leave it out or name an address such as 127.0.0.1.')
   if (LOOPBACK.test(host) || hasToken) return

@@ -1,8 +1,8 @@
 /** `curfew serve`: opens the server, says where it listens, and stops in order. */
 import type { Logger } from 'pino'
-import { nameOf, placeOf } from '../open-store.ts'
+import { mayHoldTokens, nameOf, placeOf } from '../open-store.ts'
 import { secretsInEnvironment } from '../secrets.ts'
-import { serverOn } from '../server.ts'
+import { mayListen, serverOn } from '../server.ts'
 import type { Settings } from '../settings.ts'
 
 export interface Serving {
@@ -12,6 +12,8 @@ export interface Serving {
 
 export async function serve(settings: Settings, log: Logger): Promise<Serving> {
   const at = { host: String(settings['host']), port: Number(settings['port']) }
+  // A start that is refused makes no data file.
+  mayListen(at.host, (settings['token'] ?? null) !== null || mayHoldTokens(settings))
   const server = await serverOn(settings, { log, secrets: secretsInEnvironment(process.env) })
   const { address } = await server.listen(at).catch(async (error: unknown) => {
     await server.close()

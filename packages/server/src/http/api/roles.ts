@@ -16,7 +16,6 @@ const PRODUCE_OR_OPERATE = ['produce', 'operate'] as const
 export const ROLES_OF: Readonly<Record<string, readonly Role[]>> = {
   // Everyone with a token.
   'GET /openapi.json': ROLES,
-  'GET /api/v1/session': ROLES,
   'POST /api/v1/session': ROLES,
   'DELETE /api/v1/session': ROLES,
 
