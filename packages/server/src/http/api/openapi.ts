@@ -74,14 +74,11 @@ function operation(route: Route, path: string, method: string, aliasOf: string |
   }
 }
 
-/** Which roles may call it: one is enough. `{}`: also without a token, while the server has none. */
+/** Which roles may call it: one is enough. How a caller proves its roles is the same for all operations (`security`). */
 function access(route: Route): Member {
   if (route.open === true) return { security: [{}] }
   const roles = rolesOf(route)
-  return {
-    security: [{}, ...roles.flatMap((role) => [{ token: [role] }, { session: [role] }])],
-    'x-roles': roles.includes('admin') ? roles : [...roles, 'admin'],
-  }
+  return { 'x-roles': roles.includes('admin') ? roles : [...roles, 'admin'] }
 }
 
 export function operationId(method: string, path: string): string {
@@ -166,7 +163,7 @@ function success(description: string, body: JsonSchema | null, described: Descri
 function usualRefusals({ method, path, open, body }: Route): number[] {
   return [
     400,
-    ...(open === true ? [] : [401, 403, 429]),
+    ...(open === true ? [] : [401, 403]),
     ...(/\/[:*]/.test(path) || body !== undefined ? [404] : []),
     ...(method === 'GET' ? [] : [409]),
     ...(body === undefined ? [] : [413]),
