@@ -79,7 +79,7 @@ test('every route that is not a GET is named in the table, and the table names n
   expect(Object.keys(ROLES_OF).filter((way) => !ways.has(way))).toEqual([])
 })
 
-test('what nobody thought of is closed', () => {
+test('a route that the table does not name is closed', () => {
   expect(rolesOf({ method: 'POST', path: '/ojs/v1/brand-new' })).toEqual(['admin'])
   expect(rolesOf({ method: 'GET', path: '/ojs/v1/brand-new' })).toEqual(['read'])
 })
@@ -94,7 +94,7 @@ test('paths that only a fault of a client leads to ask for the same roles', asyn
     }
 })
 
-test('a path that is not there is told to callers with a token only', async () => {
+test('only callers with a token learn that a path does not exist', async () => {
   for (const role of ROLES) expect(await outcome('GET', '/nowhere', tokens.get(role) ?? null)).toBe('in')
   expect(await outcome('GET', '/nowhere', null)).toBe(401)
 })

@@ -60,7 +60,7 @@ test.each([
   await expect(refused).rejects.toBeInstanceOf(SettingsError)
 })
 
-test('what the server refuses is told as it says it', async () => {
+test('a refusal of the server is printed in its own words', async () => {
   await expect(token('revoke', 'nope')).rejects.toThrow(/not_found/)
   await expect(token('create', 'a b', '--role', 'read')).rejects.toThrow(/name must be the name of a token/)
   await expect(token('rotate', 'ci', '--token', 'wrong')).rejects.toThrow(/not the right one/)

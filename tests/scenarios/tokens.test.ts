@@ -1,4 +1,4 @@
-/** Tokens by name: made, used, rotated, revoked; and what is written down of those who use them. */
+/** Tokens by name: made, used, rotated, revoked; and the audit of what operators change with them. */
 import { expect, test } from 'vitest'
 import { TestServer, type Reply } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
@@ -141,7 +141,7 @@ test('the first token of an open server must be an administrator, and closes it'
   expect([status, (await server.get('/ojs/v1/queues')).status]).toEqual([201, 401])
   const root = bearer(body['token'] as string)
   expect((await server.get('/ojs/v1/queues', root)).status).toBe(200)
-  // Nobody could make another one.
+  // No further token could be made.
   expect(codeOf(await server.call('DELETE', '/api/v1/tokens/root', undefined, root))).toEqual([409, 'conflict'])
   await server.call('POST', '/api/v1/tokens', { name: 'second', roles: ['admin'] }, root)
   expect((await server.call('DELETE', '/api/v1/tokens/root', undefined, root)).status).toBe(200)

@@ -243,7 +243,7 @@ export class Access {
     }
     this.#tokens = new Map(tokens.map((token) => [token.name, token]))
     this.#entries = entries
-    // The command line's token does not change: while others guess at it, those who have it must not be looked at again.
+    // The command line's token does not change: its holders must not be throttled while others guess at it.
     for (const [text, { entry }] of this.#known) if (entry !== this.#own) this.#known.delete(text)
     for (const [id, { ended }] of before) if (entries.get(id)?.ended !== ended) ended?.abort()
     this.#awaitEnd(now)

@@ -175,7 +175,7 @@ export function createApp(options: AppOptions): Handler {
   const callerOf = (request: HttpRequest, match: Match<Served>): Caller => {
     if (match.kind !== 'found') return admit(door, request, EVERY_ROLE, ROLES)
     const { open, bits, roles } = match.route
-    if (open === true && !door.access.isOpen) return NOBODY
+    if (open === true && !door.access.isOpen) return UNKNOWN_CALLER
     return admit(door, request, bits, roles)
   }
 
@@ -268,7 +268,7 @@ async function endingWith(ended: AbortSignal, answering: Answer | Promise<Answer
 }
 
 /** Of a route that is open; what it brings is not looked at. */
-const NOBODY: Caller = { ...ANYONE, roles: [], bits: 0 }
+const UNKNOWN_CALLER: Caller = { ...ANYONE, roles: [], bits: 0 }
 
 function finish({ status = 200, headers, body, media }: Answer, requestId: string, byDefault: string): HttpResponse {
   const common: Record<string, string> =
