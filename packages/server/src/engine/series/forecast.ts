@@ -22,14 +22,19 @@ export interface Forecasted {
   readonly isWhole: boolean
 }
 
-export async function forecast(engine: Engine, queue: string | null, minutes: number): Promise<Forecasted> {
+export async function forecast(
+  engine: Engine,
+  queue: string | null,
+  minutes: number,
+  maxLookedAt = MAX_LOOKED_AT,
+): Promise<Forecasted> {
   await engine.settled()
   const now = engine.now()
   const end = after(now, millis(minutes * 60_000))
   const made = new Forecast(now, minutes)
   const seen = new Set<string>()
   let [from, skip, examined, isWhole] = [now, 0, 0, false]
-  while (examined < MAX_LOOKED_AT && !isWhole) {
+  while (examined < maxLookedAt && !isWhole) {
     const asked = { from, until: end, skip, look: A_TURN }
     const { wakes, jobs } = await engine.look((reads) => reads.waking(asked))
     examined += wakes.length

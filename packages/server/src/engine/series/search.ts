@@ -35,6 +35,7 @@ export async function searchJobs(
   { filter, idPrefix, source }: Search,
   cursor: string | null,
   limit: number,
+  maxExamined = MAX_EXAMINED,
 ): Promise<Found> {
   const isById = orderOf(filter) === 'id'
   const isCompared = source !== null || (idPrefix !== '' && !isById)
@@ -60,7 +61,7 @@ export async function searchJobs(
     if (next === null) return { jobs: found, examined, ...END }
     const place = cursorOf(next)
     if (isById && idPrefix !== '' && place.id < idPrefix) return { jobs: found, examined, ...END }
-    if (examined >= MAX_EXAMINED) return { jobs: found, examined, until: place.at ?? timeOf(place.id), next }
+    if (examined >= maxExamined) return { jobs: found, examined, until: place.at ?? timeOf(place.id), next }
     await nextTurn(engine.host)
   }
 }

@@ -793,7 +793,7 @@ export function prepare(db: Database) {
     outpacedByDeadline: rows<readonly [id: string, ahead: number]>(OUTPACED_BY_DEADLINE),
     rowsAhead: rows<readonly [above: number, earlier: number, earlierUndated: number, nearer: number]>(ROWS_AHEAD),
     outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(OUTWAITED),
-    wakes: valueBy<Waking>(WAKES),
+    wakes: value<Instant>(WAKES),
     wakingJobs: jobs<[Waking]>(WAKING_JOBS),
     tenantCounts: rows<readonly [state: JobState, n: number]>(TENANT_COUNTS),
     findDeadlined: jobs<[Wanted]>(FIND_DEADLINED),

@@ -190,7 +190,7 @@ export class SqliteStore implements Store {
 
   waking(asked: Waking): Promise<Woken> {
     return this.#read(({ wakes, wakingJobs }, { texts }) => ({
-      wakes: wakes.all(asked) as Instant[],
+      wakes: wakes.all(asked),
       jobs: wakingJobs.all(asked).map((row) => toJob(row, texts)),
     }))
   }
