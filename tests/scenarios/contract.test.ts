@@ -56,6 +56,8 @@ const RULES: readonly RegExp[] = [
   /0 is allowed only with listen/,
   /Two steps have the id|There is no step/,
   /cursor must be a next_cursor from an earlier answer to the same filter/,
+  /is not counted by/,
+  /from is further back than the series is kept|(from|to) must not lie in the future|to must not be before from/,
 ]
 
 let server: TestServer

@@ -173,7 +173,6 @@ test('types beyond the bound are counted together', async () => {
 })
 
 test.each([
-  ['', 'metric'],
   ['metric=speed', 'metric'],
   ['metric=waits&by=kind', 'by'],
   ['metric=waits&source=publish', 'source'],

@@ -38,7 +38,7 @@ async function search(call: Call): Promise<Answer> {
   const cursor = read.cursor === undefined ? null : readCursor(read.cursor, filter)
   const asked = { filter, idPrefix: read.id_prefix ?? '', source: read.source ?? null }
   if (cursor !== null && asked.idPrefix !== '' && !isBelow(cursor, asked.idPrefix))
-    throw badField('cursor', 'cursor must be a next_cursor from an earlier answer to the same search.')
+    throw badField('cursor', 'cursor must be a next_cursor from an earlier answer to the same filter.')
   const { jobs, examined, until, next } = await searchJobs(call.engine, asked, cursor, read.limit ?? 50)
   return {
     body: JSON.stringify({

@@ -101,8 +101,7 @@ async function series(call: Call): Promise<Answer> {
 
 function questionOf(call: Call, now: Instant): SeriesQuestion {
   const read = queryOf(call, SERIES_QUERY)
-  const { metric } = read
-  if (metric === undefined) throw badField('metric', `metric is required: one of ${METRICS.join(', ')}.`)
+  const { metric = 'throughput' } = read
   const groups: readonly SeriesBy[] = SERIES_METRICS[metric]
   const by = read.by ?? (metric === 'throughput' && read.outcome === undefined ? 'outcome' : null)
   for (const name of GROUPS)
