@@ -16,6 +16,7 @@ import {
   fold,
   FOLDED,
   MAX_PAIRS,
+  OjsError,
   pairKey,
   RESOLUTIONS,
   slotAt,
@@ -176,7 +177,8 @@ export class SeriesKeeper {
       this.#dropPast()
     } catch (error) {
       for (const { slot } of unsaved) slot.isSaved = false
-      this.#engine.log.warn({ err: error }, 'series were not saved; trying again')
+      // A store that cannot serve has been logged already.
+      if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'series were not saved; trying again')
       this.#arm(RETRY_MS)
     }
   }
