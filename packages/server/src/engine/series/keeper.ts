@@ -46,7 +46,7 @@ interface Kept extends Slot {
   isSaved: boolean
 }
 
-type Parts = Pick<Engine, 'host' | 'run' | 'log' | 'store' | 'now'> & { readonly journeys: { readonly server: string } }
+type Parts = Pick<Engine, 'host' | 'run' | 'look' | 'log' | 'now'> & { readonly journeys: { readonly server: string } }
 
 export class SeriesKeeper {
   readonly #engine: Parts
@@ -205,7 +205,7 @@ export class SeriesKeeper {
       const end = slotPrefix(before(this.#engine.now(), keptMs))
       let after: string | null = null
       for (let found = 0; found < MAX_REMOVED; found += A_LOOK) {
-        const page: Doc[] = await this.#engine.store.docs(kind.kind, '', after, A_LOOK)
+        const page: Doc[] = await this.#engine.look((reads) => reads.docs(kind.kind, '', after, A_LOOK))
         for (const { id } of page) if (id < end) old.push({ kind, id })
         const last: string | undefined = page.at(-1)?.id
         if (page.length < A_LOOK || last === undefined || last >= end) break
