@@ -110,6 +110,8 @@ export class SeriesKeeper {
 
   /** Everything was removed from the store. */
   forget(): void {
+    this.#timer?.cancel()
+    this.#timer = null
     this.#fresh = {}
     this.#freshPairs = 0
     this.#freshFrom = null
