@@ -15,7 +15,9 @@ import {
   type Stopwatch,
 } from '@curfew/core'
 import { noApiKeys, type ApiKeys } from '../packages/server/src/engine/api-keys.ts'
-import { Engine, manualClock, type EngineSettings } from '../packages/server/src/engine/kernel/engine.ts'
+import { Engine } from '../packages/server/src/engine/engine.ts'
+import { manualClock } from '../packages/server/src/engine/kernel/kernel.ts'
+import type { EngineSettings } from '../packages/server/src/engine/kernel/context.ts'
 import { Meters } from '../packages/server/src/engine/metrics/meters.ts'
 import type { Send } from '../packages/server/src/engine/outgoing.ts'
 import { openExpressions } from '../packages/server/src/expressions/open-expressions.ts'

@@ -13,18 +13,18 @@ import {
   type Job,
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
-import { decideEach, needsOf, type Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import { decideEach, needsOf, type Command } from '../kernel/command.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import { enqueue } from '../jobs/enqueue.ts'
 import type { Laid, Unit } from '../kernel/unit.ts'
 
 /** No transaction takes more: others want their turn. */
 const MOST_AT_ONCE = 100
 
-export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> {
+export async function admitFromInbox(context: JobsContext, unit: Unit): Promise<void> {
   const laid = await unit.lookIntoInbox(MOST_AT_ONCE, LARGEST_BODY)
   if (laid.length === 0) return
-  const parts = laid.map((entry) => admission(engine, entry, unit.now))
+  const parts = laid.map((entry) => admission(context, entry, unit.now))
   await unit.load(needsOf(parts))
   const outcomes = await decideEach(unit, parts)
   for (const [index, { id }] of laid.entries()) {
@@ -34,7 +34,7 @@ export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> 
 }
 
 /** Null: its job is there already. */
-function admission(engine: Engine, entry: Laid, now: Instant): Command<Job | null> {
+function admission(context: JobsContext, entry: Laid, now: Instant): Command<Job | null> {
   const request = requestIn(entry, now)
   if (request instanceof OjsError) {
     return {
@@ -44,7 +44,7 @@ function admission(engine: Engine, entry: Laid, now: Instant): Command<Job | nul
       },
     }
   }
-  const command = enqueue(engine, request, {}, 'inbox')
+  const command = enqueue(context, request, {}, 'inbox')
   return {
     name: 'inbox',
     needs: command.needs ?? {},

@@ -4,7 +4,7 @@
  *
  *   draining?   the queue takes no more jobs (422)
  *   unique?     a job for the same work: refused (409), kept instead, or replaced        core/job/unique.ts
- *   bounded?    no room: refused (429), waited for (`rooms.ts`), or made                 core/job/backpressure.ts
+ *   bounded?    no room: refused (429), waited for (`capacity-waiters.ts`), or made                 core/job/backpressure.ts
  *
  * Only requests pass here. What has begun is not refused half-way: the later steps of a workflow, retries, and what an
  * application has committed to the inbox.

@@ -29,7 +29,7 @@ import {
   type Timer,
 } from '@curfew/core'
 import { proofOf, withoutSecrets } from './call-auth.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
 import { MOST_REDIRECTS, redirected } from './redirects.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer } from '../outgoing.ts'
 
@@ -52,7 +52,7 @@ export interface CallTerms {
 }
 
 /** What the engine has to offer to a call. */
-export type Caller = Pick<Engine, 'send' | 'host' | 'now' | 'timerAt' | 'random' | 'secrets'>
+export type Caller = Pick<JourneysContext, 'send' | 'host' | 'now' | 'timerAt' | 'random' | 'secrets'>
 
 export const LARGEST_ANSWER = 1_048_576
 /** Node timers above 2^31-1 ms fire at once. */

@@ -3,7 +3,7 @@
  * answer has, checks what every call must have, and turns refusals into answers. No rules live here.
  */
 import { OjsError, uuidV7 } from '@curfew/core'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
 import { API_ROUTES } from '../routes/api-routes.ts'
 import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'

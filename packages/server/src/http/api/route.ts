@@ -1,6 +1,6 @@
 /** What a route is: a method and a path, the shapes of what it takes, words for the documentation, and its handler. */
 import { OjsError, readTenantHeader, type Fields, type JsonSchema, type Shape } from '@curfew/core'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { MAX_LOOKED_AT } from '../../engine/jobs/job-list.ts'
 import type { JobCount, JobPage } from '../../store/store.ts'
 import type { Answer, HttpRequest } from './message.ts'

@@ -23,9 +23,9 @@ import {
   type WorkflowStep,
 } from '@curfew/core'
 import { cancelWorkflow, createWorkflow } from '../../engine/workflows/workflow.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { inPieces, nextTurn } from '../../engine/kernel/turns.ts'
-import { whenThereIsRoom } from '../../engine/queues/rooms.ts'
+import { whenThereIsRoom } from '../../engine/queues/capacity-waiters.ts'
 import type { Reads } from '../../store/store.ts'
 import { CURSOR, patienceOf } from './job-routes.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'

@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import type { Host, Timer } from '@curfew/core'
-import type { Log } from '../../engine/kernel/engine.ts'
+import type { Log } from '../../engine/kernel/context.ts'
 import type { Handler } from '../api/app.ts'
 import { FastLane, KEEP_ALIVE_MS } from './fast-lane.ts'
 import { FirstByte } from './first-byte.ts'
