@@ -40,7 +40,8 @@ function reachedFrom(file: string): string[] {
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     if (reached.has(path)) continue
     reached.add(path)
-    for (const [, to = ''] of readFileSync(path, 'utf8').matchAll(RELATIVE_IMPORT)) open.push(resolve(dirname(path), to))
+    for (const [, to = ''] of readFileSync(path, 'utf8').matchAll(RELATIVE_IMPORT))
+      open.push(resolve(dirname(path), to))
   }
   return [...reached]
 }

@@ -220,7 +220,13 @@ async function admitted(
 }
 
 /** A template that cannot be read any more is refused like everything else that cannot be. */
-function firing(context: JobsContext, cron: Cron, scheduledAt: Instant, now: Instant, cancels: readonly Job[]): Command<Job> {
+function firing(
+  context: JobsContext,
+  cron: Cron,
+  scheduledAt: Instant,
+  now: Instant,
+  cancels: readonly Job[],
+): Command<Job> {
   try {
     return admissionOf(context, cron, scheduledAt, now, false, cancels)
   } catch (error) {

@@ -82,7 +82,11 @@ export class Definitions {
   }
 }
 
-export function definitionOf(context: DefinitionsContext, name: string, version: string | null): Promise<Deployed | null> {
+export function definitionOf(
+  context: DefinitionsContext,
+  name: string,
+  version: string | null,
+): Promise<Deployed | null> {
   return context.definitions.of(name, version)
 }
 

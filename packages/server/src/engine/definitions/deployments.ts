@@ -189,7 +189,11 @@ export async function deployedName(context: DefinitionsContext, name: string): P
   return find(context, DEFINITION, name)
 }
 
-export async function deployedVersion(context: DefinitionsContext, name: string, version: string): Promise<DeployedVersion | null> {
+export async function deployedVersion(
+  context: DefinitionsContext,
+  name: string,
+  version: string,
+): Promise<DeployedVersion | null> {
   return find(context, DEFINITION_VERSION, versionId(name, version))
 }
 

@@ -26,7 +26,12 @@ export function retryDead(context: Context, jobId: string, how: ByHand): Command
   return { name: 'retry', needs: { jobs: [jobId] }, run: (unit) => retryOne(context, unit, jobId, how) }
 }
 
-async function retryOne(context: Context, unit: Unit, jobId: string, { onlyDead, override = {} }: ByHand): Promise<Job> {
+async function retryOne(
+  context: Context,
+  unit: Unit,
+  jobId: string,
+  { onlyDead, override = {} }: ByHand,
+): Promise<Job> {
   const job = unit.job(jobId)
   if (job === null || (onlyDead && !job.deadLetter)) throw notFound(onlyDead ? 'dead letter' : 'job', jobId)
   const { asked, given, priority } = overrideGiven(withoutExpiry(job.given), override, unit.now)

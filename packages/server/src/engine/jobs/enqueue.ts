@@ -49,7 +49,7 @@ import type { Queue } from '../../store/store.ts'
 import type { JobsContext } from './context.ts'
 import { isLimited, limitedBy, limitersOf } from '../queues/limiters.ts'
 import { queueFor } from '../queues/queue.ts'
-import { tellOfRefusal } from '../queues/capacity-waiters.ts'
+import { noteFullQueue } from '../queues/capacity-waiters.ts'
 import { isUnchecked, misfits, refuseForBench, validate } from '../schemas/schemas.ts'
 import type { Fingerprint, Needs, Unit } from '../kernel/unit.ts'
 
@@ -116,7 +116,7 @@ export async function enqueueEach(
     size: parts.length,
     run: (unit) => decideEach(unit, parts),
   })
-  for (const outcome of outcomes) if (!outcome.ok) tellOfRefusal(context, outcome.error)
+  for (const outcome of outcomes) if (!outcome.ok) noteFullQueue(context, outcome.error)
   return outcomes
 }
 
@@ -128,14 +128,13 @@ export function plan(context: JobsContext, request: EnqueueRequest, more: Admiss
     needs: needsOf([request], [asked]),
     run: async (unit) => {
       const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
-      const { asked: meant, warnings } = resolve(context, unit, request, parent, more)
-      const { job } = admit(meant, unit.moment)
+      const { job } = admit(newJob(context, unit, request, parent, more), unit.moment)
       const planned = planFor(job, context.settings.limits, context.settings.heartbeatIntervalMs, unit.now)
       return {
         ...planned,
         warnings: [
           ...nearMissWarnings(request.nearMisses),
-          ...warnings,
+          ...parent.warnings,
           ...(await foreseen(unit, asked)),
           ...(await misfits(context, unit, request)),
           ...planned.warnings,
@@ -183,35 +182,36 @@ export async function enqueueAmong(
   return job
 }
 
-/** Waits for nothing, unless somebody has to be asked. */
+/**
+ * From a request to its job. Most requests need nothing but their queue and type, which are loaded: they are decided at once,
+ * without a promise. All others take the steps one after the other.
+ */
 function pass(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
   const { request } = asked
   if (context.settings.conformance) refuseForBench(request)
-  if (!isUnchecked(request, unit.type(request.type))) return passWhenValid(context, unit, asked, more)
-  return passUnchecked(context, unit, asked, more)
-}
-
-async function passWhenValid(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
-  const warnings = await validate(context, unit, asked.request)
-  return passUnchecked(context, unit, asked, warnings.length === 0 ? more : { ...more, warnings })
-}
-
-function passUnchecked(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
-  const { request } = asked
-  if (!isFree(asked, unit.queue(request.queue))) return passWhenAsked(context, unit, asked, more)
+  const isPlain = isUnchecked(request, unit.type(request.type)) && isFree(asked, unit.queue(request.queue))
+  if (!isPlain) return passInSteps(context, unit, asked, more)
   const job = admitJob(context, unit, request, more)
-  return job instanceof Promise ? job.then(plainly) : plainly(job)
+  return job instanceof Promise ? job.then(admitted) : admitted(job)
 }
 
-const plainly = (job: Job): Enqueued => ({ job, deduplicated: false, pressure: null })
+const admitted = (job: Job): Enqueued => ({ job, deduplicated: false, pressure: null })
 
-async function passWhenAsked(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+async function passInSteps(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+  // 1. The arguments fit their schema.
+  const isChecked = !isUnchecked(asked.request, unit.type(asked.request.type))
+  const warnings = isChecked ? await validate(context, unit, asked.request) : []
+  const given = warnings.length === 0 ? more : { ...more, warnings }
+  if (isFree(asked, unit.queue(asked.request.queue)))
+    return admitted(await admitJob(context, unit, asked.request, given))
+  // 2. No job does the same work, and the queue has capacity; or others make way.
   const passage = await passageFor(unit, asked)
   if (passage.kind === 'keep') return { job: passage.existing, deduplicated: true, pressure: null }
   const { request, bound } = passage
   const id = request.id ?? uuidV7(unit.now, context.random)
   clearTheWay(unit, id, passage)
-  const job = await admitJob(context, unit, request, { ...more, id, fingerprint: asked.fingerprint })
+  // 3. The job comes into being.
+  const job = await admitJob(context, unit, request, { ...given, id, fingerprint: asked.fingerprint })
   return { job, deduplicated: false, pressure: pressureAfter(unit, request.queue, bound) }
 }
 
@@ -236,7 +236,7 @@ const NOTHING_MORE: Admission = {}
 /**
  * The one way in which a job comes into being, be it by request, by a workflow or by the clock. Its queue and type must
  * have been loaded (`needsOf`). Whether it may come is not asked here (`admission.ts`): what has begun is not refused
- * half-way. Waits for nothing, unless there is a parent to be looked at.
+ * half-way. Gives a promise only where a parent or a limiter has to be loaded, or the job is due at once.
  */
 export function admitJob(
   context: JobsContext,
@@ -245,20 +245,30 @@ export function admitJob(
   more: Admission = NOTHING_MORE,
 ): Job | Promise<Job> {
   const docs = limitersOf([request])
-  if (docs.length > 0 && unit.misses({ docs }))
-    return unit.load({ docs }).then(() => admitJob(context, unit, request, more))
-  if (request.parent === null) return admitUnder(context, unit, request, NO_PARENT, more)
-  return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(context, unit, request, parent, more))
+  const isLoaded = request.parent === null && (docs.length === 0 || !unit.misses({ docs }))
+  return isLoaded ? admitUnder(context, unit, request, NO_PARENT, more) : admitWhenLoaded(context, unit, request, more)
+}
+
+async function admitWhenLoaded(
+  context: JobsContext,
+  unit: Unit,
+  request: EnqueueRequest,
+  more: Admission,
+): Promise<Job> {
+  const docs = limitersOf([request])
+  if (docs.length > 0) await unit.load({ docs })
+  const above = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
+  return admitUnder(context, unit, request, above, more)
 }
 
 function admitUnder(
   context: JobsContext,
   unit: Unit,
   request: EnqueueRequest,
-  parent: Above,
+  above: Above,
   more: Admission,
 ): Job | Promise<Job> {
-  const { asked, warnings } = resolve(context, unit, request, parent, more)
+  const asked = newJob(context, unit, request, above, more)
   if (request.id !== null && unit.job(asked.id) !== null) throw idTaken(asked.id)
   const known = unit.queue(asked.queue)
   const queue = queueFor(unit, asked.queue)
@@ -267,26 +277,29 @@ function admitUnder(
   if (isLimited(limited)) context.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
   const { limits, heartbeatIntervalMs } = context.settings
-  const told = [
+  const warnings = [
     ...nearMissWarnings(request.nearMisses),
     ...(more.warnings ?? []),
-    ...warnings,
+    ...above.warnings,
     ...warningsFor(step.job, limits, heartbeatIntervalMs),
   ]
   const job =
-    told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
+    warnings.length === 0
+      ? step.job
+      : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(warnings)}` }
   unit.apply(job === step.job ? step : { ...step, job })
   return isDue(job.wakeAt, unit.now) ? unit.settle(job).then((settled) => settled ?? job) : job
 }
 
-function resolve(
+/** What the request, the policies of its type and queue, and its parent make of a job. */
+function newJob(
   context: JobsContext,
   unit: Unit,
   request: EnqueueRequest,
-  { ceiling, warnings }: Above,
+  { ceiling }: Above,
   more: Admission,
-): { asked: NewJob; warnings: readonly string[] } {
-  const asked: NewJob = {
+): NewJob {
+  return {
     id: request.id ?? more.id ?? uuidV7(unit.now, context.random),
     type: request.type,
     queue: request.queue,
@@ -307,7 +320,6 @@ function resolve(
     given: request.given,
     pending: request.pending,
   }
-  return { asked, warnings }
 }
 
 /** By queue, as it was found: of jobs that come together, most ask for what the one before has asked for. */

@@ -55,7 +55,11 @@ export interface Handed {
 }
 
 /** `gone` is aborted when the asker hangs up. */
-export async function fetchJobs(context: JobsContext, request: FetchRequest, gone: AbortSignal): Promise<readonly Handed[]> {
+export async function fetchJobs(
+  context: JobsContext,
+  request: FetchRequest,
+  gone: AbortSignal,
+): Promise<readonly Handed[]> {
   if (request.waitMs === 0 || context.closing.aborted) return claimAtOnce(context, request)
   const look: Look = ({ stays }) => withoutOrders(claim(context, request, stays))
   return (await waitFor(context, { ...request, listenSeq: null }, look, gone)).handed

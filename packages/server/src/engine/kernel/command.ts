@@ -121,4 +121,3 @@ function refused(unit: Unit, error: unknown): Outcome<never> {
   unit.revert()
   return { ok: false, error }
 }
-

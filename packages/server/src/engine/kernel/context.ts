@@ -3,16 +3,7 @@
  * so with the context of its feature (`JobsContext`, `JourneysContext`, …), which extends this one. No command knows the
  * engine, which puts all features together (`engine.ts`).
  */
-import type {
-  Host,
-  Instant,
-  LimitSettings,
-  Millis,
-  NewEvent,
-  Random,
-  Retention,
-  Timer,
-} from '@curfew/core'
+import type { Host, Instant, LimitSettings, Millis, NewEvent, Random, Retention, Timer } from '@curfew/core'
 import type { Reads, StateChange, Store, StoredEvent } from '../../store/store.ts'
 import type { Ahead, Command, OnRefusal } from './command.ts'
 import type { LongDocs } from './long-docs.ts'

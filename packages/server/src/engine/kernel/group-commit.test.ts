@@ -93,8 +93,7 @@ function openGroupCommit(): Opened {
     deadLetterMax: 10,
     longDocs: new LongDocs(turns.host),
     wake: { isPolling: () => false, wakeDocs: async () => {}, follow: async () => {} },
-    serving: () =>
-      new PollServing(new Polls(), () => true),
+    serving: () => new PollServing(new Polls(), () => true),
     onBrokenLook: () => {},
     chore: () => null,
     onBrokenChore: () => {},

@@ -26,13 +26,7 @@ import {
   type Moment,
   type Millis,
 } from '@curfew/core'
-import {
-  RowsMoved,
-  StoreDamaged,
-  StoreUnavailable,
-  type Life,
-  type Store,
-} from '../../store/store.ts'
+import { RowsMoved, StoreDamaged, StoreUnavailable, type Life, type Store } from '../../store/store.ts'
 import { decideEach, needsOf, sizeOf, type Ahead, type Command, type OnRefusal, type Outcome } from './command.ts'
 import { ServingFailed, type Committed, type Serving } from './feature.ts'
 import type { LongDocs } from './long-docs.ts'

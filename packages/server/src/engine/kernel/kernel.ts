@@ -283,7 +283,11 @@ export class Kernel implements Context {
     const target = instant(clock.now() + byMs)
     await this.run({ name: 'settle', run: () => {} })
     await this.#caughtUp()
-    for (let next = this.#groupCommit.nextWakeAt; next !== null && next <= target; next = this.#groupCommit.nextWakeAt) {
+    for (
+      let next = this.#groupCommit.nextWakeAt;
+      next !== null && next <= target;
+      next = this.#groupCommit.nextWakeAt
+    ) {
       clock.set(instant(Math.max(next, clock.now())))
       await this.#groupCommit.settled()
       await this.#caughtUp()

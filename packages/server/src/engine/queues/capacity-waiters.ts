@@ -1,11 +1,11 @@
 /**
- * Requests that wait for room in a queue that is full (`block`). They wait here and not in the corridor: each try is a
- * command like any other, and between two tries nobody is held up. A commit by which jobs end wakes as many as there is
- * room for, oldest first. One that needs more room than there is passes its turn on to the next.
+ * Requests that wait for capacity in a queue that is full (`block`). They do not wait inside a transaction: each try is a
+ * command like any other, and blocks no other command. A commit that ends jobs wakes as many waiters as it freed places,
+ * oldest first. A waiter that needs more places than are free passes its turn on to the next one.
  */
-import { isTerminal, millis, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
+import { isTerminal, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
 import type { StateChange } from '../../store/store.ts'
-import type { Ahead, Command } from '../kernel/command.ts'
+import type { Command } from '../kernel/command.ts'
 import type { QueuesContext } from './context.ts'
 
 class Waiter {
@@ -127,26 +127,16 @@ export interface Patience {
   readonly gone: AbortSignal
 }
 
-export const NO_PATIENCE: Patience = { waitMs: millis(0), gone: new AbortController().signal }
+/** The name of one try: its refusal is not counted, because the request waits and is tried again. */
+const TRY = 'enqueue-try'
 
-/** Runs a command that enqueues; waits for room where the queue lets it. */
-export function whenThereIsRoom<T>(context: QueuesContext, command: Command<T>, patience: Patience): Promise<T> {
-  if (patience.waitMs > 0) return waitForRoom(context, command, patience)
-  return context.run(command, (error) => {
-    if (error instanceof OjsError) tellOfRefusal(context, error)
-  })
-}
-
-/** As `whenThereIsRoom`, for those who prepare their answer while the disk is written. */
-export function aheadWhenThereIsRoom<T>(context: QueuesContext, command: Command<T>, patience: Patience): Promise<Ahead<T>> {
-  if (patience.waitMs > 0)
-    return waitForRoom(context, command, patience).then((value) => ({ value, durable: Promise.resolve() }))
-  return context.runAhead(command, (error) => {
-    if (error instanceof OjsError) tellOfRefusal(context, error)
-  })
-}
-
-async function waitForRoom<T>(context: QueuesContext, command: Command<T>, patience: Patience): Promise<T> {
+/** Runs a command that enqueues; while its queue is full, and lets requests wait, it is tried again as jobs end. */
+export async function waitForCapacity<T>(
+  context: QueuesContext,
+  enqueue: Command<T>,
+  patience: Patience,
+): Promise<T> {
+  const command: Command<T> = { ...enqueue, name: TRY }
   const ending = endOf(context, patience)
   let waiter: Waiter | null = null
   try {
@@ -159,7 +149,7 @@ async function waitForRoom<T>(context: QueuesContext, command: Command<T>, patie
         // If it was its turn, there is not enough room for it, but perhaps for the next.
         if (waiter !== null) context.capacityWaiters.passOn(waiter)
         if (!full.waits || ending.isOver()) {
-          tellOfRefusal(context, error as OjsError)
+          noteFullQueue(context, error as OjsError)
           throw error
         }
         if (waiter === null || waiter.queue !== full.queue) {
@@ -221,7 +211,7 @@ function endOf(context: QueuesContext, { waitMs, gone }: Patience): Ending {
 }
 
 /** Counts every refusal, and tells of them at most once a second and queue. */
-export function tellOfRefusal(context: QueuesContext, error: OjsError): void {
+export function noteFullQueue(context: QueuesContext, error: OjsError): void {
   if (error.code !== 'QUEUE_FULL') return
   const { queue, depth, bound } = error.details
   const name = String(queue)

@@ -151,7 +151,11 @@ export interface SchemasContext {
  * Warnings, if the arguments are to be accepted; throws the refusal otherwise. A job that names its schema is held to it
  * (OJS core §5.2). One that does not is held to its type's policy, by the version it names, or the newest.
  */
-export async function validate({ checkers }: SchemasContext, unit: Unit, request: EnqueueRequest): Promise<readonly string[]> {
+export async function validate(
+  { checkers }: SchemasContext,
+  unit: Unit,
+  request: EnqueueRequest,
+): Promise<readonly string[]> {
   const { type } = request
   const mode = modeOf(unit.type(type))
   const named = request.schema === null ? null : await unit.seeDoc(SCHEMA_URI, request.schema)
@@ -177,7 +181,11 @@ export async function validate({ checkers }: SchemasContext, unit: Unit, request
 }
 
 /** The same, in words. */
-export async function misfits(context: SchemasContext, unit: Unit, request: EnqueueRequest): Promise<readonly string[]> {
+export async function misfits(
+  context: SchemasContext,
+  unit: Unit,
+  request: EnqueueRequest,
+): Promise<readonly string[]> {
   if (isUnchecked(request, unit.type(request.type))) return []
   try {
     return await validate(context, unit, request)

@@ -113,7 +113,9 @@ function onWebhook(id: string, change: (unit: Unit, webhook: Webhook) => Webhook
   }
 }
 
-const termsOf = ({ settings }: WebhooksContext): { allowInsecure: boolean } => ({ allowInsecure: settings.allowPrivateNetwork })
+const termsOf = ({ settings }: WebhooksContext): { allowInsecure: boolean } => ({
+  allowInsecure: settings.allowPrivateNetwork,
+})
 
 /** As Standard Webhooks have them: 32 bytes. */
 function newSecret(random: Random): string {

@@ -25,7 +25,7 @@ import {
 import { cancelWorkflow, createWorkflow } from '../../engine/workflows/workflow.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { inPieces, nextTurn } from '../../engine/kernel/turns.ts'
-import { whenThereIsRoom } from '../../engine/queues/capacity-waiters.ts'
+import { waitForCapacity } from '../../engine/queues/capacity-waiters.ts'
 import type { Reads } from '../../store/store.ts'
 import { CURSOR, patienceOf } from './job-routes.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'
@@ -83,7 +83,10 @@ async function create(call: Call): Promise<Answer> {
   const reading = readWorkflow(call.text, call.json, engine.now(), tenant, engine.settings.strict)
   const read = inPieces(engine.host, reading)
   const command = createWorkflow(engine, read instanceof Promise ? await read : read, tenant)
-  const { tree, warnings } = await whenThereIsRoom(engine, command, patienceOf(call))
+  const patience = patienceOf(call)
+  const { tree, warnings } = await (patience === null
+    ? engine.run(command)
+    : waitForCapacity(engine, command, patience))
   const told = warnings.length === 0 ? '' : `"x_warnings":${JSON.stringify(warnings)}`
   return {
     status: 201,
