@@ -29,6 +29,7 @@ import {
   type Timer,
 } from '@curfew/core'
 import { proofOf, withoutSecrets } from './call-auth.ts'
+import { until } from '../kernel/until.ts'
 import type { JourneysContext } from './context.ts'
 import { MOST_REDIRECTS, redirected } from './redirects.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer } from '../outgoing.ts'
@@ -169,18 +170,8 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-function rest(caller: Caller, restMs: Millis, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      timer.cancel()
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = caller.host.setTimer(Math.min(restMs, LONGEST_TIMER_MS), done)
-    signal.addEventListener('abort', done, { once: true })
-    if (signal.aborted) done()
-  })
-}
+const rest = (caller: Caller, restMs: Millis, signal: AbortSignal): Promise<void> =>
+  until(caller.host, { signals: [signal], ms: Math.min(restMs, LONGEST_TIMER_MS) })
 
 /** Not before the engine's clock says so: a timer may be early by part of a millisecond. */
 function alarmAt(caller: Caller, at: Instant, fire: () => void): Timer {

@@ -37,6 +37,7 @@ import { waitForCapacity, type Patience } from '../../engine/queues/capacity-wai
 import { pressureHeaders } from '../api/errors.ts'
 import { patch } from '../../engine/jobs/patch.ts'
 import { inPieces, inTurns } from '../../engine/kernel/turns.ts'
+import { until } from '../../engine/kernel/until.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { countSelected, selectJobs } from '../../engine/jobs/job-list.ts'
 import { jobAnswer } from '../shapes/job-view.ts'
@@ -300,27 +301,21 @@ async function result(call: Call): Promise<Answer> {
   }
 }
 
-/** Waits until the job is over, the time is up, the caller is gone or the server stops. */
-function ending(call: Call, id: string, look: () => Promise<Job | null>, timeoutMs: number): Promise<Job | null> {
+/** The job, once it is over, the time is up, the caller is gone or the server stops. */
+async function ending(call: Call, id: string, look: () => Promise<Job | null>, timeoutMs: number): Promise<Job | null> {
   const { engine, request } = call
-  const { signal } = request
-  return new Promise((resolve, reject) => {
-    const finish = (): void => {
-      timer.cancel()
-      forget()
-      signal.removeEventListener('abort', finish)
-      engine.closing.removeEventListener('abort', finish)
-      look().then(resolve, reject)
-    }
-    const timer = engine.host.setTimer(timeoutMs, finish)
-    const forget = engine.listen(({ changes }) => {
-      if (changes.some((change) => change.id === id && (change.to === null || isTerminal(change.to)))) finish()
-    })
-    signal.addEventListener('abort', finish, { once: true })
-    engine.closing.addEventListener('abort', finish, { once: true })
-    // It may have ended between the first look and the listening.
-    look().then((job) => {
-      if (job === null || isTerminal(job.state) || engine.closing.aborted) finish()
-    }, reject)
+  await until(engine.host, {
+    signals: [request.signal, engine.closing],
+    ms: timeoutMs,
+    listen: (end) => {
+      // It may have ended between the first look and the listening. A look that fails is repeated below, and refused there.
+      look().then((job) => {
+        if (job === null || isTerminal(job.state)) end()
+      }, end)
+      return engine.listen(({ changes }) => {
+        if (changes.some((change) => change.id === id && (change.to === null || isTerminal(change.to)))) end()
+      })
+    },
   })
+  return look()
 }
