@@ -30,7 +30,8 @@ import { calendar } from './calendar.ts'
 import { decideEach, type Command, type Outcome } from '../kernel/command.ts'
 import type { JobsContext } from '../jobs/context.ts'
 import { enqueue, laterWarnings } from '../jobs/enqueue.ts'
-import type { Needs, Unit } from '../kernel/unit.ts'
+import type { Needs } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** An entry as it is stored, and what of the request has no effect, or works against itself. */
 export interface Written {

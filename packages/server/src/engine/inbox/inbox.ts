@@ -16,7 +16,8 @@ import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
 import { decideEach, needsOf, type Command } from '../kernel/command.ts'
 import type { JobsContext } from '../jobs/context.ts'
 import { enqueue } from '../jobs/enqueue.ts'
-import type { Laid, Unit } from '../kernel/unit.ts'
+import type { Laid } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** No transaction takes more: others want their turn. */
 const MOST_AT_ONCE = 100

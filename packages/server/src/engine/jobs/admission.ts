@@ -30,7 +30,8 @@ import {
   type Pressure,
 } from '@curfew/core'
 import type { Queue } from '../../store/store.ts'
-import type { Fingerprint, Unit } from '../kernel/unit.ts'
+import type { Fingerprint } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** Who brings the request: somebody who can be told to come again, or an application whose transaction has committed. */
 export type Door = 'request' | 'inbox'

@@ -51,7 +51,8 @@ import { isLimited, limitedBy, limitersOf } from '../queues/limiters.ts'
 import { queueFor } from '../queues/queue.ts'
 import { noteFullQueue } from '../queues/capacity-waiters.ts'
 import { isUnchecked, misfits, refuseForBench, validate } from '../schemas/schemas.ts'
-import type { Fingerprint, Needs, Unit } from '../kernel/unit.ts'
+import type { Fingerprint, Needs } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** One request. `more`: what its job is given besides, such as the tenant it came from. */
 export function enqueue(

@@ -16,7 +16,8 @@ import {
 } from '@curfew/core'
 import type { Command } from '../kernel/command.ts'
 import type { Context } from '../kernel/context.ts'
-import type { Needs, Unit } from '../kernel/unit.ts'
+import type { Needs } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 import { touch } from '../workers/workers.ts'
 
 /** The job, if this report speaks for the attempt that is running. */

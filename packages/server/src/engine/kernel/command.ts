@@ -3,7 +3,8 @@
  * itself (transaction, clock, answers) is the business of `group-commit.ts`.
  */
 import { OjsError, type DocName } from '@curfew/core'
-import type { Fingerprint, Needs, Unit } from './unit.ts'
+import type { Fingerprint, Needs } from './needs.ts'
+import type { Unit } from './unit.ts'
 import { touchLoaded } from '../workers/workers.ts'
 
 export interface Command<T> {

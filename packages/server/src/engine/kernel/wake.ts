@@ -14,7 +14,8 @@ import {
   type DocName,
   type Worker,
 } from '@curfew/core'
-import type { Opened, Unit } from './unit.ts'
+import type { Unit } from './unit.ts'
+import type { Opened } from './unit-rows.ts'
 
 /** Each of workers, jobs and documents in one transaction: those of one instant are decided with one `now`, as far as they fit. */
 export const MOST_DUE = 1_000
