@@ -19,7 +19,7 @@ export interface Deployed {
   readonly source: unknown
 }
 
-const MOST_READ = 500
+const MAX_READ = 500
 /** Longer ones are read in a thread: thousands of states take a tenth of a second. */
 const LONG_BODY = 65_536
 
@@ -52,7 +52,7 @@ export class Definitions {
   /** It was deployed here, and need not be read again. */
   keep(deployed: Deployed): void {
     const [oldest] = this.#read.keys()
-    if (this.#read.size >= MOST_READ && oldest !== undefined) this.#read.delete(oldest)
+    if (this.#read.size >= MAX_READ && oldest !== undefined) this.#read.delete(oldest)
     this.#read.set(versionId(deployed.definition.name, deployed.definition.version), deployed)
   }
 

@@ -20,10 +20,10 @@ import type { Laid } from '../kernel/needs.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** No transaction takes more: others want their turn. */
-const MOST_AT_ONCE = 100
+const MAX_AT_ONCE = 100
 
 export async function admitFromInbox(context: JobsContext, unit: Unit): Promise<void> {
-  const laid = await unit.lookIntoInbox(MOST_AT_ONCE, LARGEST_BODY)
+  const laid = await unit.lookIntoInbox(MAX_AT_ONCE, LARGEST_BODY)
   if (laid.length === 0) return
   const parts = laid.map((entry) => admission(context, entry, unit.now))
   await unit.load(needsOf(parts))

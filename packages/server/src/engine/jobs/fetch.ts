@@ -168,13 +168,13 @@ const EMPTY = { handed: [], orders: null } as const
 const NOT_SERVED: Claimed = { handed: [], turnedAway: null, hasMore: false }
 const NOTHING_KNOWN: TurnedAway = { opensAt: null, awaitsEnd: false }
 /** So often a fetch that does not wait goes on behind jobs that limiters held back. */
-const MOST_TRIES = 20
+const MAX_TRIES = 20
 
 async function claimAtOnce(context: JobsContext, request: FetchRequest): Promise<readonly Handed[]> {
   for (let tries = 1; ; tries += 1) {
     const claimed = await context.run(claim(context, request))
     if (claimed === null) return []
-    if (claimed.handed.length > 0 || !claimed.hasMore || tries === MOST_TRIES) return claimed.handed
+    if (claimed.handed.length > 0 || !claimed.hasMore || tries === MAX_TRIES) return claimed.handed
   }
 }
 
@@ -232,7 +232,7 @@ export function claim(context: JobsContext, request: FetchRequest, stays = false
 export const QUEUES_PER_TURN = 100
 
 /** Behind jobs that wait for a spent limiter others may be free. So often one looks further, at so many jobs. */
-const MOST_ROUNDS = 20
+const MAX_ROUNDS = 20
 const JOBS_A_ROUND = 1_000
 
 /**
@@ -250,7 +250,7 @@ async function takeFrom(
   const room = isLimited(queue) ? await gate.enter(queue) : Infinity
   let left = Math.min(count, room)
   for (let rounds = 0; left > 0; rounds += 1) {
-    if (rounds === MOST_ROUNDS) return gate.hasMoved
+    if (rounds === MAX_ROUNDS) return gate.hasMoved
     const jobs = await unit.claimable({
       queue: queue.name,
       // Nobody else claims from a limited queue meanwhile: to look at more jobs than are taken is no harm there.

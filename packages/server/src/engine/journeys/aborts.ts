@@ -6,7 +6,7 @@ import type { JourneysContext } from './context.ts'
 import type { Turns } from './turns.ts'
 
 /** Calls are broken off after this time, whether or not the store could decide by then. */
-const LONGEST_WAIT_MS = 250
+const MAX_WAIT_MS = 250
 
 export class Aborts {
   readonly #context: JourneysContext
@@ -44,7 +44,7 @@ export class Aborts {
   async #settled(): Promise<void> {
     let stop = (): void => {}
     const late = new Promise<void>((resolve) => {
-      const timer = this.#context.host.setTimer(LONGEST_WAIT_MS, resolve)
+      const timer = this.#context.host.setTimer(MAX_WAIT_MS, resolve)
       stop = () => {
         timer.cancel()
       }

@@ -44,7 +44,7 @@ import { Turns } from './turns.ts'
 import { RunWatch } from './watch.ts'
 import { retryDelay } from '../kernel/retry-delay.ts'
 
-const MOST_TURNS = 10_000
+const MAX_TURNS = 10_000
 /** So many calls begin before others have a turn. */
 const CALLS_A_TURN = 4
 
@@ -299,7 +299,7 @@ export class Journeys {
   /** Answers once no run is being taken on; at the latest after a while, since some never rest. */
   async walked(): Promise<void> {
     const isWalking = (): boolean => [...this.#underway.values()].some((underway) => underway.isWalking)
-    for (let turns = 0; turns < MOST_TURNS && isWalking(); turns += 1)
+    for (let turns = 0; turns < MAX_TURNS && isWalking(); turns += 1)
       await new Promise<void>((resolve) => {
         this.#context.host.defer(resolve)
       })

@@ -110,11 +110,11 @@ const findIn =
   }
 
 /** Half of what a run may remember in all: it needs room for what it will learn. */
-const LARGEST_INPUT = 2_097_152
+const MAX_INPUT = 2_097_152
 
 /** What could not be kept is refused, rather than taken and then failed for. */
 function weigh(input: unknown): void {
-  if ((JSON.stringify(input) ?? '').length > LARGEST_INPUT)
+  if ((JSON.stringify(input) ?? '').length > MAX_INPUT)
     throw new OjsError('payload_too_large', 'The body is larger than the 2 MiB a run takes at once.')
 }
 
@@ -142,7 +142,7 @@ const FIRST_PAGE = 16
 const A_PAGE = 200
 const A_PAGE_CHARACTERS = 1_048_576
 /** Who looks for something rare goes on with the next page. */
-const MOST_SCANNED = 5_000
+const MAX_SCANNED = 5_000
 
 /** Newest first; calls of Apis are not journeys, and are not listed. `next`: where to go on, if there may be more. */
 export async function listRuns(
@@ -155,7 +155,7 @@ export async function listRuns(
     const runs: Run[] = []
     let from = after
     let size = FIRST_PAGE
-    for (let scanned = 0; scanned < MOST_SCANNED;) {
+    for (let scanned = 0; scanned < MAX_SCANNED;) {
       const page = await reads.docsBelow(RUN.kind, from, size)
       for (const [index, doc] of page.entries()) {
         from = doc.id

@@ -32,7 +32,7 @@ import { ServingFailed, type Committed, type Serving } from './feature.ts'
 import type { LongDocs } from './long-docs.ts'
 import { nextTurn } from './turns.ts'
 import { Unit } from './unit.ts'
-import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
+import { MAX_DUE, wakeStep, type WakePorts } from './wake.ts'
 import type { Judged } from './server-liveness.ts'
 
 interface Waiting {
@@ -74,14 +74,14 @@ export interface GroupCommitPorts {
 }
 
 /** No transaction takes more commands, or settles more due rows, than this: others want their turn. */
-const MOST_COMMANDS = 500
+const MAX_COMMANDS = 500
 /** For so many turns of the event loop a group gathers at most, and for so long: where turns are slow, few are enough. */
-const MOST_TURNS = 8
-const MOST_GATHERING_MS = 4
+const MAX_TURNS = 8
+const MAX_GATHERING_MS = 4
 /** How often a group is decided again because another server was faster. */
-const MOST_TRIES = 10
+const MAX_TRIES = 10
 /** How old the `now` of a group may be when it is saved; twice as old with each try, since perhaps it takes that long. */
-const MOST_AGE_MS = 1_000
+const MAX_AGE_MS = 1_000
 
 /** What was decided is of a time that is past: the process stood still, or the way to the database was blocked. */
 class Outdated extends Error {}
@@ -178,9 +178,9 @@ export class GroupCommit {
   /** Everybody who comes in this turn, and in the turns that follow as long as each of them brings somebody. */
   async #gather(): Promise<void> {
     const { host } = this.#ports
-    const endsAt = host.monotonicMs() + MOST_GATHERING_MS
+    const endsAt = host.monotonicMs() + MAX_GATHERING_MS
     let seen = 0
-    for (let turns = 0; turns < MOST_TURNS && seen < this.#waiting.length && seen < MOST_COMMANDS; turns += 1) {
+    for (let turns = 0; turns < MAX_TURNS && seen < this.#waiting.length && seen < MAX_COMMANDS; turns += 1) {
       if (turns > 0 && host.monotonicMs() >= endsAt) return
       seen = this.#waiting.length
       await this.#turn()
@@ -261,7 +261,7 @@ export class GroupCommit {
     let serves = true
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#served(group, chore, MOST_AGE_MS * 2 ** (tries - 1), serves)
+        return await this.#served(group, chore, MAX_AGE_MS * 2 ** (tries - 1), serves)
       } catch (error) {
         if (error instanceof ServingFailed) {
           this.#ports.onBrokenLook(error.cause)
@@ -269,7 +269,7 @@ export class GroupCommit {
           continue
         }
         if (!(error instanceof RowsMoved || error instanceof Outdated)) throw error
-        if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
+        if (tries === MAX_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
       }
     }
   }
@@ -316,7 +316,7 @@ export class GroupCommit {
     const { store, host, moment, judge, workerTimeoutMs, deadLetterMax, longDocs } = this.#ports
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs, host, longDocs)
-    const mostDue = this.#knowsNothingDue(at.now) ? 0 : MOST_DUE
+    const mostDue = this.#knowsNothingDue(at.now) ? 0 : MAX_DUE
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const needs = needsOf(group.map(({ command }) => command))
       const { life, ...due } = await unit.open(tx, needs, mostDue)
@@ -395,7 +395,7 @@ function fitting(waiting: readonly Waiting[]): number {
   let size = 0
   for (const [index, { command }] of waiting.entries()) {
     size += sizeOf(command)
-    if (size > MOST_COMMANDS) return Math.max(1, index)
+    if (size > MAX_COMMANDS) return Math.max(1, index)
   }
   return waiting.length
 }
@@ -405,7 +405,7 @@ const NOTHING: Command<void> = { name: 'settle', run: () => {} }
 /** The dead-letter list is bounded: the oldest make room. */
 async function trimDeadLetters(unit: Unit, keep: number): Promise<void> {
   unit.begin()
-  for (const job of await unit.deadLettersBeyond(keep, MOST_COMMANDS)) {
+  for (const job of await unit.deadLettersBeyond(keep, MAX_COMMANDS)) {
     unit.apply({ before: job, job: null, events: [jobEvent('dead_letter.pruned', job, unit.now)] })
   }
 }

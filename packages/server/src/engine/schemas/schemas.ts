@@ -126,13 +126,13 @@ export class Checkers {
     const made = compileAtCost(schema, { stopwatch: this.#stopwatch, account: this.#accounts.of(type) })
     if (made === null) return null
     const [oldest] = this.#made.keys()
-    if (this.#made.size >= MOST_CHECKERS && oldest !== undefined) this.#made.delete(oldest)
+    if (this.#made.size >= MAX_CHECKERS && oldest !== undefined) this.#made.delete(oldest)
     this.#made.set(id, made)
     return made
   }
 }
 
-const MOST_CHECKERS = 200
+const MAX_CHECKERS = 200
 
 /** Nobody has to look for a schema: the job names none, and its type does not ask for it. */
 export function isUnchecked({ schema }: EnqueueRequest, policy: TypePolicy | null): boolean {

@@ -48,11 +48,11 @@ export interface Delivery {
 }
 
 /** So many at once to one endpoint, from all servers together: a slow one must not take the place of all others. */
-const MOST_PER_ENDPOINT = 4
+const MAX_PER_ENDPOINT = 4
 
 export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRequest {
   const args = `[${JSON.stringify(webhook.id)},${renderEvent(event)}]`
-  const limit = { key: deliveryLimitKey(webhook.id), concurrency: MOST_PER_ENDPOINT }
+  const limit = { key: deliveryLimitKey(webhook.id), concurrency: MAX_PER_ENDPOINT }
   const timeoutMs = millis(webhook.timeoutMs + DELIVERY_MARGIN_MS)
   return {
     id: null,

@@ -18,7 +18,7 @@ import type { Command } from '../kernel/command.ts'
 import type { WebhooksContext } from './context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
-const MOST_AT_ONCE = 200
+const MAX_AT_ONCE = 200
 
 /** The secret is told once, and only if it was made here. */
 export interface Subscribed {
@@ -80,11 +80,11 @@ export async function unsubscribe(context: WebhooksContext, id: string): Promise
   let after: string | null = null
   for (let more = true; more;) {
     const place: string | null = after
-    const jobs: Job[] = await context.read((reads) => reads.owned({ kind: 'webhook', id }, place, MOST_AT_ONCE))
+    const jobs: Job[] = await context.read((reads) => reads.owned({ kind: 'webhook', id }, place, MAX_AT_ONCE))
     const open = jobs.filter(({ state }) => !isTerminal(state)).map((job) => job.id)
     if (open.length > 0) await context.run(cancelOpen(open))
     after = jobs.at(-1)?.id ?? null
-    more = jobs.length === MOST_AT_ONCE
+    more = jobs.length === MAX_AT_ONCE
   }
   return webhook
 }

@@ -42,14 +42,14 @@ import { retryDelay } from '../kernel/retry-delay.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** Deliveries under way at once, on one server. */
-const MOST_DELIVERIES = 32
+const MAX_DELIVERIES = 32
 /** Polls are woken; this is only how long one is kept. */
 const POLL_MS = 600_000
 const CHUNK = 200
 /** A cursor is written down at least every so many events, wanted or not. */
-const MOST_UNWRITTEN = 1_000
-const MOST_SUBSCRIPTIONS = 10_000
-const LONGEST_SHOWN = 1_000
+const MAX_UNWRITTEN = 1_000
+const MAX_SUBSCRIPTIONS = 10_000
+const MAX_SHOWN = 1_000
 
 export class Webhooks {
   readonly #context: WebhooksContext
@@ -152,7 +152,7 @@ export class Webhooks {
       const fresh = events.filter(({ sequence }) => sequence > place)
       const upTo = fresh.at(-1)?.sequence
       if (upTo === undefined) continue
-      if (fresh.some((event) => wants(webhook, event)) || upTo - webhook.cursor >= MOST_UNWRITTEN)
+      if (fresh.some((event) => wants(webhook, event)) || upTo - webhook.cursor >= MAX_UNWRITTEN)
         await this.#context.run(serve(this.#context, webhook.id, fresh))
       this.#looked.set(webhook.id, upTo)
     }
@@ -161,7 +161,7 @@ export class Webhooks {
 
   /** Those that are turned off want nothing, and hold nobody up. */
   async #subscriptions(): Promise<Webhook[]> {
-    const docs = await this.#context.store.docs(WEBHOOK.kind, '', null, MOST_SUBSCRIPTIONS)
+    const docs = await this.#context.store.docs(WEBHOOK.kind, '', null, MAX_SUBSCRIPTIONS)
     return docs.map((doc) => readDoc<Webhook>(doc)).filter(({ active }) => active)
   }
 
@@ -190,11 +190,11 @@ export class Webhooks {
   async #deliverAll(): Promise<void> {
     const { closing } = this.#context
     while (!closing.aborted) {
-      if (this.#underway.size >= MOST_DELIVERIES) {
+      if (this.#underway.size >= MAX_DELIVERIES) {
         await Promise.race(this.#underway)
         continue
       }
-      for (const job of await this.#claim(MOST_DELIVERIES - this.#underway.size)) {
+      for (const job of await this.#claim(MAX_DELIVERIES - this.#underway.size)) {
         const delivery: Promise<void> = this.#attempt(job).finally(() => this.#underway.delete(delivery))
         this.#underway.add(delivery)
       }
@@ -258,7 +258,7 @@ export class Webhooks {
     const details =
       answer === null
         ? { duration_ms: tookMs }
-        : { status: answer.status, duration_ms: tookMs, response: answer.body.slice(0, LONGEST_SHOWN) }
+        : { status: answer.status, duration_ms: tookMs, response: answer.body.slice(0, MAX_SHOWN) }
     const error = { type: 'webhook_failed', message: verdict.reason, retryable: verdict.kind === 'retry', details }
     await context.run(
       failDelivery(context, job, error, {
