@@ -29,4 +29,3 @@ export interface Laid {
   readonly id: string
   readonly body: string | null
 }
-

@@ -31,8 +31,10 @@ function closed(doc: OpenDoc | null): Doc | null {
   return { kind, id, version, wakeAt, body: text.body }
 }
 
-export const writtenOut = ({ before, after }: Change<OpenDoc>): DocChange => ({ before: closed(before), after: closed(after) })
+export const writtenOut = ({ before, after }: Change<OpenDoc>): DocChange => ({
+  before: closed(before),
+  after: closed(after),
+})
 
 /** Kinds have no space. */
 export const keyOf = ({ kind, id }: DocName): string => `${kind} ${id}`
-

@@ -133,7 +133,8 @@ export class Unit extends UnitRows {
     this.pending.push(this.pending.lists.events, transition.events)
     this.pending.push(this.transitions, [transition])
     if (job !== null && job.uniqueKey !== null) this.mark(job.uniqueKey, id)
-    if (before !== null && before.owner !== null && hasEnded(transition)) this.pending.push(this.#ended, [job ?? before])
+    if (before !== null && before.owner !== null && hasEnded(transition))
+      this.pending.push(this.#ended, [job ?? before])
     if (notice !== undefined) this.#notify(notice)
   }
 

@@ -131,11 +131,7 @@ export interface Patience {
 const TRY = 'enqueue-try'
 
 /** Runs a command that enqueues; while its queue is full, and lets requests wait, it is tried again as jobs end. */
-export async function waitForCapacity<T>(
-  context: QueuesContext,
-  enqueue: Command<T>,
-  patience: Patience,
-): Promise<T> {
+export async function waitForCapacity<T>(context: QueuesContext, enqueue: Command<T>, patience: Patience): Promise<T> {
   const command: Command<T> = { ...enqueue, name: TRY }
   const ending = endOf(context, patience)
   let waiter: Waiter | null = null
