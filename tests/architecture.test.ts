@@ -1,5 +1,6 @@
-/** The files that the documents about the code name are there. */
+/** The files that the documents about the code name are there, and commands do not reach the whole engine by their imports. */
 import { existsSync, readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
@@ -25,4 +26,37 @@ test.each(['ARCHITECTURE.md', 'docs/internals.md'])('every file that %s names is
 test('the paths of an enqueue, an ack, an expiry and a call of a journey can be followed from file to file', () => {
   const [, ack = '', time = '', call = ''] = readFileSync(`${root}/ARCHITECTURE.md`, 'utf8').split('\n## The path of ')
   for (const path of [ack, time, call]) expect(path.match(MENTION)?.length ?? 0).toBeGreaterThanOrEqual(5)
+})
+
+const RELATIVE_IMPORT = /^(?:import|export)\s[^'"]*?from\s+'(\.[^']+)'/gm
+
+/**
+ * How many files of the server a reader may have to open: the file itself, and every file of `packages/server/src` that it
+ * reaches over any number of relative imports. Imports of types count too: a reader follows them as any other.
+ */
+function reachedFrom(file: string): string[] {
+  const reached = new Set<string>()
+  const open = [resolve(root, 'packages/server/src', file)]
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    if (reached.has(path)) continue
+    reached.add(path)
+    for (const [, to = ''] of readFileSync(path, 'utf8').matchAll(RELATIVE_IMPORT))
+      open.push(resolve(dirname(path), to))
+  }
+  return [...reached]
+}
+
+test.each(['engine/jobs/reports.ts', 'engine/jobs/cancel.ts', 'engine/jobs/patch.ts'])(
+  'the commands in %s reach fewer than 20 files by imports',
+  (file) => {
+    const reached = reachedFrom(file)
+    expect(reached.some((path) => path.endsWith('/engine/kernel/command.ts'))).toBe(true)
+    expect(reached.length, reached.join('\n')).toBeLessThan(20)
+  },
+)
+
+test('commands do not import the engine that puts all features together', () => {
+  expect(reachedFrom('engine/engine.ts').length).toBeGreaterThan(60)
+  for (const file of ['engine/jobs/enqueue.ts', 'engine/jobs/fetch.ts', 'engine/journeys/runs.ts'])
+    expect(reachedFrom(file).filter((path) => path.endsWith('/engine/engine.ts'))).toEqual([])
 })

@@ -275,7 +275,7 @@ test('a request waits until there is room', async () => {
   expect((await waiting).status).toBe(201)
   expect((await waiting).body.job).toMatchObject({ args: ['waited'], state: 'available' })
   expect(await depth(server)).toBe(1)
-  expect(server.engine.rooms.size).toBe(0)
+  expect(server.engine.capacityWaiters.size).toBe(0)
   expect(await told(server, 'backpressure.rejected')).toEqual([])
 })
 
@@ -315,11 +315,11 @@ test('who hangs up is forgotten', async () => {
     signal: gone.signal,
   })
   await idle()
-  expect(server.engine.rooms.size).toBe(1)
+  expect(server.engine.capacityWaiters.size).toBe(1)
   const acked = server.ack(running.id)
   gone.abort()
   await Promise.all([acked, waiting])
-  expect(server.engine.rooms.size).toBe(0)
+  expect(server.engine.capacityWaiters.size).toBe(0)
   expect(await depth(server)).toBe(0)
 })
 

@@ -3,7 +3,7 @@
  * stops, and everything that still can must come to its end.
  */
 import { DEFAULT_LIMITS, millis, seconds, type LimitSettings } from '@curfew/core'
-import type { EngineSettings } from '../../packages/server/src/engine/kernel/engine.ts'
+import type { EngineSettings } from '../../packages/server/src/engine/kernel/context.ts'
 import { TEST_SETTINGS } from '../harness.ts'
 import { Moods, Storm, type Climate } from './actors/weather.ts'
 import { Operator } from './actors/operator.ts'

@@ -6,7 +6,8 @@
  * instant of the server's clock, and what was answered, if it lived to answer.
  */
 import { OjsError, type Host, type Timer } from '@curfew/core'
-import { Engine, type EngineSettings } from '../../packages/server/src/engine/kernel/engine.ts'
+import { Engine } from '../../packages/server/src/engine/engine.ts'
+import type { EngineSettings } from '../../packages/server/src/engine/kernel/context.ts'
 import { Meters } from '../../packages/server/src/engine/metrics/meters.ts'
 import { createApp, type Handler } from '../../packages/server/src/http/api/app.ts'
 import { StoreUnavailable } from '../../packages/server/src/store/store.ts'

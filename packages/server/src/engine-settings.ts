@@ -1,6 +1,6 @@
 /** The settings as the engine takes them. */
 import { millis, type LimitSettings, type Millis, type TimeoutMode } from '@curfew/core'
-import type { EngineSettings } from './engine/kernel/engine.ts'
+import type { EngineSettings } from './engine/kernel/context.ts'
 import type { ExpressionSettings } from './expressions/open-expressions.ts'
 import { readPlatformConfig } from './platform-config.ts'
 import type { Settings } from './settings.ts'

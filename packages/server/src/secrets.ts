@@ -5,7 +5,7 @@
 import { statSync } from 'node:fs'
 import type { Host } from '@curfew/core'
 import { SECRET_VARIABLES, secretVariable, type Secrets } from './engine/journeys/call-auth.ts'
-import type { Log } from './engine/kernel/engine.ts'
+import type { Log } from './engine/kernel/context.ts'
 import { readMapping } from './setting-file.ts'
 import { SettingsError } from './settings.ts'
 

@@ -6,7 +6,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import type { Host, Timer } from '@curfew/core'
-import type { Log } from './engine/kernel/engine.ts'
+import type { Log } from './engine/kernel/context.ts'
 import type { Certificate, KeyPair } from './http/transport/listen.ts'
 import { SettingsError } from './settings.ts'
 

@@ -2,7 +2,7 @@
  * The model's own reading of the limits: which length holds, and who said so. Written from the documents, not the product,
  * so that the two can disagree.
  */
-import type { EngineSettings } from '../../../packages/server/src/engine/kernel/engine.ts'
+import type { EngineSettings } from '../../../packages/server/src/engine/kernel/context.ts'
 import type { Fields } from '../calls.ts'
 
 const WIRE = {

@@ -5,7 +5,7 @@
  *
  * Beats wind up the clocks of the jobs they cover at once; the product derives that later from the worker's row.
  */
-import type { EngineSettings } from '../../../packages/server/src/engine/kernel/engine.ts'
+import type { EngineSettings } from '../../../packages/server/src/engine/kernel/context.ts'
 import type { Call, Fields } from '../calls.ts'
 import type { Answer } from '../server.ts'
 import type { Invariant } from '../violation.ts'

@@ -3,7 +3,7 @@
  * chance (how long a jittered backoff is) is looked up in what was saved, and must lie where the rules allow it.
  */
 import type { Job } from '@curfew/core'
-import type { EngineSettings } from '../../../packages/server/src/engine/kernel/engine.ts'
+import type { EngineSettings } from '../../../packages/server/src/engine/kernel/context.ts'
 import { insist, type Invariant } from '../violation.ts'
 import { backoffRange, fits, totalAt, type Due, type DueKind, type ModelJob } from './records.ts'
 

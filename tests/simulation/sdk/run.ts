@@ -3,7 +3,7 @@
  * must settle. Every promise is checked as it goes.
  */
 import { DEFAULT_LIMITS, millis, seconds } from '@curfew/core'
-import type { EngineSettings } from '../../../packages/server/src/engine/kernel/engine.ts'
+import type { EngineSettings } from '../../../packages/server/src/engine/kernel/context.ts'
 import type { MakeSession } from '../../../packages/sdk/src/worker/worker.ts'
 import { TEST_SETTINGS } from '../../harness.ts'
 import { Moods } from '../actors/weather.ts'

@@ -27,7 +27,7 @@ import {
   type TokenSecret,
   type TokenUse,
 } from '@curfew/core'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
 import { callerOf, type Caller, type Refused } from './caller.ts'
 import { digestsOf, hashOf, isSame, isSessionOf, readSession, secretIdIn, sessionText, type Digests } from './secret.ts'
 import { Guesses } from './guesses.ts'
@@ -70,7 +70,7 @@ export interface AccessOptions {
 }
 
 export class Access {
-  readonly #engine: Engine
+  readonly #context: Context
   readonly #own: Entry | null
   readonly #guesses: Guesses
   #tokens = new Map<string, Token>()
@@ -84,9 +84,9 @@ export class Access {
   #unfollow: () => void = () => {}
   #isClosed = false
 
-  constructor(engine: Engine, { token = null }: AccessOptions = {}) {
-    this.#engine = engine
-    this.#guesses = new Guesses(engine.host)
+  constructor(context: Context, { token = null }: AccessOptions = {}) {
+    this.#context = context
+    this.#guesses = new Guesses(context.host)
     this.#own =
       token === null
         ? null
@@ -100,9 +100,9 @@ export class Access {
           }
   }
 
-  static async open(engine: Engine, options: AccessOptions): Promise<Access> {
-    const access = new Access(engine, options)
-    access.#unfollow = engine.store.follow((news) => {
+  static async open(context: Context, options: AccessOptions): Promise<Access> {
+    const access = new Access(context, options)
+    access.#unfollow = context.store.follow((news) => {
       if (news === null || news.live.some(({ type }) => type === 'token.changed')) access.#reload()
     })
     try {
@@ -152,7 +152,7 @@ export class Access {
     const session = readSession(text)
     const entry = session === null ? null : this.#entryWith(session.secretId)
     if (session === null || entry === null || !isSessionOf(session, entry)) return { refused: 'session' }
-    if (isDue(session.endsAt, this.#engine.now())) return { refused: 'session' }
+    if (isDue(session.endsAt, this.#context.now())) return { refused: 'session' }
     return this.#admit(entry, text, 'session', session.endsAt)
   }
 
@@ -161,7 +161,7 @@ export class Access {
     const sent = tokenIn(header)
     const entry = sent === undefined ? null : this.#entryOf(sent)
     if (sent === undefined || entry === null || !('hash' in entry)) return null
-    const endsAt = sessionEndsAt(this.#engine.now(), entry.secret.endsAt)
+    const endsAt = sessionEndsAt(this.#context.now(), entry.secret.endsAt)
     return { text: sessionText(entry.secret.id, sent, entry.hash, endsAt), endsAt }
   }
 
@@ -173,7 +173,7 @@ export class Access {
   /** Reads all tokens. */
   load(): Promise<void> {
     const read = async (): Promise<void> => {
-      const docs = await this.#engine.look((reads) => reads.docs(TOKEN.kind, '', null, 2 * MAX_TOKENS))
+      const docs = await this.#context.look((reads) => reads.docs(TOKEN.kind, '', null, 2 * MAX_TOKENS))
       this.#take(docs.map((doc) => readDoc<Token>(doc)))
     }
     const loading = this.#loading.then(read)
@@ -193,7 +193,7 @@ export class Access {
   #recall(text: string): Caller | null {
     const known = this.#known.get(text)
     if (known === undefined) return null
-    if (known.endsAt !== null && isDue(known.endsAt, this.#engine.now())) {
+    if (known.endsAt !== null && isDue(known.endsAt, this.#context.now())) {
       this.#known.delete(text)
       return null
     }
@@ -204,7 +204,7 @@ export class Access {
   #admit(entry: Entry, text: string, via: 'bearer' | 'session', endsAt: Instant | null): Caller | Refused {
     const { token, secret, ended } = entry
     if (token.revokedAt !== null) return { refused: 'revoked', name: token.name }
-    if (isDue(secret.endsAt, this.#engine.now())) return { refused: 'rotated', name: token.name }
+    if (isDue(secret.endsAt, this.#context.now())) return { refused: 'rotated', name: token.name }
     const caller = callerOf(token, via, via === 'session' ? endsAt : null, ended?.signal ?? null)
     if (this.#known.size >= MAX_KNOWN) this.#known.clear()
     this.#known.set(text, { caller, entry, endsAt: earliest(endsAt, secret.endsAt) })
@@ -229,7 +229,7 @@ export class Access {
   }
 
   #take(tokens: readonly Token[]): void {
-    const now = this.#engine.now()
+    const now = this.#context.now()
     const before = this.#entries
     const entries = new Map<string, Entry>()
     for (const token of tokens) {
@@ -257,7 +257,7 @@ export class Access {
     for (const { secret } of this.#entries.values())
       if (!isDue(secret.endsAt, now)) next = earliest(next, secret.endsAt)
     if (next === null || this.#isClosed) return
-    this.#ending = this.#engine.timerAt(earliest(next, after(now, LONGEST_TIMER)) ?? next, () => {
+    this.#ending = this.#context.timerAt(earliest(next, after(now, LONGEST_TIMER)) ?? next, () => {
       this.#take(this.tokens)
     })
   }
@@ -266,9 +266,12 @@ export class Access {
     if (this.#isClosed) return
     this.load().catch((error: unknown) => {
       if (this.#isClosed) return
-      this.#engine.log.warn({ err: error }, 'tokens could not be read again; those read before stay in force meanwhile')
+      this.#context.log.warn(
+        { err: error },
+        'tokens could not be read again; those read before stay in force meanwhile',
+      )
       this.#retrying?.cancel()
-      this.#retrying = this.#engine.host.setTimer(RETRY_LOAD_MS, () => this.#reload(), ALWAYS_IDLE)
+      this.#retrying = this.#context.host.setTimer(RETRY_LOAD_MS, () => this.#reload(), ALWAYS_IDLE)
     })
   }
 
@@ -281,11 +284,11 @@ export class Access {
   }
 
   #noteUse(use: Use): void {
-    use.at = this.#engine.now()
+    use.at = this.#context.now()
     if (use.isUnwritten) return
     use.isUnwritten = true
     if (this.#noting !== null || this.#isClosed) return
-    this.#noting = this.#engine.host.setTimer(
+    this.#noting = this.#context.host.setTimer(
       NOTE_USE_EVERY_MS,
       () => {
         this.#noting = null
@@ -304,7 +307,7 @@ export class Access {
       use.isUnwritten = false
     }
     if (names.length === 0) return
-    await this.#engine.run({
+    await this.#context.run({
       name: 'token use',
       needs: { docs: names.map((id) => ({ kind: TOKEN_USE.kind, id })) },
       run: (unit) => {

@@ -11,8 +11,8 @@ import {
   type Instant,
   type OperatorAction,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { Engine } from '../engine.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 export type Noted = Omit<OperatorAction, 'at'>

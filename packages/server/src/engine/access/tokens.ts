@@ -16,7 +16,7 @@ import {
   type Token,
   type TokenUse,
 } from '@curfew/core'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
 import type { Unit } from '../kernel/unit.ts'
 import type { Access } from './access.ts'
 import { digestsOf, newToken } from './secret.ts'
@@ -33,7 +33,7 @@ interface Creation {
   readonly by: string | null
 }
 
-export async function create(engine: Engine, access: Access, { name, roles, by }: Creation): Promise<Issued> {
+export async function create(context: Context, access: Access, { name, roles, by }: Creation): Promise<Issued> {
   if (access.isOpen && !roles.includes('admin'))
     throw new OjsError(
       'conflict',
@@ -48,21 +48,21 @@ export async function create(engine: Engine, access: Access, { name, roles, by }
       hint: 'Use the name of a token that was revoked.',
     })
   const { text, secret } = newSecret()
-  const token = await change(engine, access, name, (before, now) =>
+  const token = await change(context, access, name, (before, now) =>
     createToken(before, { name, roles, secret, createdBy: by }, now),
   )
   return { token, text }
 }
 
-export async function rotate(engine: Engine, access: Access, name: string, overlapMs: number): Promise<Issued> {
+export async function rotate(context: Context, access: Access, name: string, overlapMs: number): Promise<Issued> {
   const { text, secret } = newSecret()
-  const token = await change(engine, access, name, (before, now) =>
+  const token = await change(context, access, name, (before, now) =>
     rotateToken(inForce(before, name), secret, millis(overlapMs), now),
   )
   return { token, text }
 }
 
-export async function revoke(engine: Engine, access: Access, name: string): Promise<Token> {
+export async function revoke(context: Context, access: Access, name: string): Promise<Token> {
   if (!access.hasCommandLineToken && access.hasRole('admin') && !access.hasRole('admin', name))
     throw new OjsError(
       'conflict',
@@ -72,13 +72,13 @@ export async function revoke(engine: Engine, access: Access, name: string): Prom
         hint: 'Create another one first, or start the server with --token.',
       },
     )
-  return change(engine, access, name, (before, now) => revokeToken(inForce(before, name), now))
+  return change(context, access, name, (before, now) => revokeToken(inForce(before, name), now))
 }
 
 /** Of all tokens, when each was last used on any server. */
-export async function lastUses(engine: Engine, access: Access): Promise<ReadonlyMap<string, Instant>> {
+export async function lastUses(context: Context, access: Access): Promise<ReadonlyMap<string, Instant>> {
   const uses = new Map<string, Instant>()
-  for (const doc of await engine.look((reads) => reads.docs(TOKEN_USE.kind, '', null, 2 * MAX_TOKENS)))
+  for (const doc of await context.look((reads) => reads.docs(TOKEN_USE.kind, '', null, 2 * MAX_TOKENS)))
     uses.set(doc.id, readDoc<TokenUse>(doc).usedAt)
   for (const { name } of access.tokens) {
     const here = access.usedAt(name)
@@ -107,12 +107,12 @@ function inForce(token: Token | null, name: string): Token {
 }
 
 async function change(
-  engine: Engine,
+  context: Context,
   access: Access,
   name: string,
   decide: (before: Token | null, now: Instant) => Token,
 ): Promise<Token> {
-  const token = await engine.run({
+  const token = await context.run({
     name: 'token',
     needs: { docs: [{ kind: TOKEN.kind, id: name }] },
     run: (unit: Unit) => {

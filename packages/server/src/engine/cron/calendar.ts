@@ -8,7 +8,7 @@ import type { Calendar } from '@curfew/core'
 type Find = (wall: number) => number | null
 
 /** Reading an expression costs more than searching with it. */
-const MOST_KEPT = 1_000
+const MAX_KEPT = 1_000
 const kept = new Map<string, Find>()
 
 export const calendar: Calendar = (fields) => {
@@ -16,7 +16,7 @@ export const calendar: Calendar = (fields) => {
   if (found !== undefined) return found
   const pattern = new Cron(fields, { mode: '6-part', utcOffset: 0, paused: true })
   const find: Find = (wall) => pattern.nextRun(new Date(wall))?.getTime() ?? null
-  if (kept.size >= MOST_KEPT) kept.clear()
+  if (kept.size >= MAX_KEPT) kept.clear()
   kept.set(fields, find)
   return find
 }

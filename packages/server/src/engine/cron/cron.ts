@@ -27,10 +27,11 @@ import {
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
 import { calendar } from './calendar.ts'
-import { decideEach, type Command, type Outcome } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import { decideEach, type Command, type Outcome } from '../kernel/command.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import { enqueue, laterWarnings } from '../jobs/enqueue.ts'
-import type { Needs, Unit } from '../kernel/unit.ts'
+import type { Needs } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** An entry as it is stored, and what of the request has no effect, or works against itself. */
 export interface Written {
@@ -38,7 +39,7 @@ export interface Written {
   readonly warnings: readonly string[]
 }
 
-export function registerCron(engine: Engine, asked: CronAsked): Command<Written & { readonly isNew: boolean }> {
+export function registerCron(context: JobsContext, asked: CronAsked): Command<Written & { readonly isNew: boolean }> {
   return {
     name: 'cron',
     needs: needsEntry(asked.name),
@@ -49,31 +50,31 @@ export function registerCron(engine: Engine, asked: CronAsked): Command<Written 
           details: { field: 'name' },
         })
       const cron = put(unit, before, registered(before, asked, calendar, unit.now))
-      const warnings = [...nearMissWarnings(asked.nearMisses), ...(await limitsWarnedOf(engine, unit, cron))]
+      const warnings = [...nearMissWarnings(asked.nearMisses), ...(await limitsWarnedOf(context, unit, cron))]
       return { cron, warnings, isNew: before === null }
     },
   }
 }
 
-export function patchCron(engine: Engine, name: string, text: string, sent: unknown): Command<Written> {
+export function patchCron(context: JobsContext, name: string, text: string, sent: unknown): Command<Written> {
   return {
     name: 'cron',
     needs: needsEntry(name),
     run: async (unit) => {
       const before = found(unit, name)
-      const asked = readPatch(before, text, sent, unit.now, engine.settings.strict)
+      const asked = readPatch(before, text, sent, unit.now, context.settings.strict)
       const cron = put(unit, before, registered(before, asked, calendar, unit.now))
       // A template that was kept is not read again: an entry can be switched off whatever it holds.
-      const ofLimits = cron.template === before.template ? [] : await limitsWarnedOf(engine, unit, cron)
+      const ofLimits = cron.template === before.template ? [] : await limitsWarnedOf(context, unit, cron)
       return { cron, warnings: [...nearMissWarnings(asked.nearMisses), ...ofLimits] }
     },
   }
 }
 
-async function limitsWarnedOf(engine: Engine, unit: Unit, cron: Cron): Promise<readonly string[]> {
+async function limitsWarnedOf(context: JobsContext, unit: Unit, cron: Cron): Promise<readonly string[]> {
   const needs = { queues: [cron.queue], types: [cron.type] }
   if (unit.misses(needs)) await unit.load(needs)
-  return laterWarnings(engine, unit, requestOf(cron, unit.now, unit.now, true))
+  return laterWarnings(context, unit, requestOf(cron, unit.now, unit.now, true))
 }
 
 /** Jobs it has fired go on. */
@@ -91,7 +92,7 @@ export function deleteCron(name: string): Command<Cron> {
 }
 
 /** A firing beside the schedule, by hand, whether the entry is on or off. Null: it waits for the one before it. */
-export function triggerCron(engine: Engine, name: string): Command<{ cron: Cron; job: Job | null }> {
+export function triggerCron(context: JobsContext, name: string): Command<{ cron: Cron; job: Job | null }> {
   return {
     name: 'cron',
     needs: needsEntry(name),
@@ -112,7 +113,7 @@ export function triggerCron(engine: Engine, name: string): Command<{ cron: Cron;
         unit.putDoc(CRON, name, waiting)
         return { cron: waiting, job: null }
       }
-      const admission = admissionOf(engine, cron, unit.now, unit.now, true, verdict.cancels)
+      const admission = admissionOf(context, cron, unit.now, unit.now, true, verdict.cancels)
       await unit.load(admission.needs ?? {})
       const job = await admission.run(unit)
       const after = fired(cron, unit.now)
@@ -124,38 +125,38 @@ export function triggerCron(engine: Engine, name: string): Command<{ cron: Cron;
 }
 
 /** Called when something of an entry is due: a firing, or a local time that the clocks skip. */
-export async function wakeCron(engine: Engine, unit: Unit, name: string): Promise<void> {
+export async function wakeCron(context: JobsContext, unit: Unit, name: string): Promise<void> {
   let cron = await unit.loadedDoc(CRON, name)
   if (cron === null) return
   const { gap } = cron
   if (gap !== null && isDue(gap.at, unit.now)) {
     unit.emit(cronSkipped(cron, 'dst_skip', gap.at, unit.now, { local_time: gap.local }))
-    cron = rearmed(engine, unit, cron, gap.at)
+    cron = rearmed(context, unit, cron, gap.at)
   }
   const { nextRunAt } = cron
   if (nextRunAt !== null && isDue(nextRunAt, unit.now)) {
     // Whatever was missed meanwhile is made up for by this one (OJS cron §7.3).
-    cron = rearmed(engine, unit, await tick(engine, unit, cron, nextRunAt), unit.now)
+    cron = rearmed(context, unit, await tick(context, unit, cron, nextRunAt), unit.now)
   }
   unit.putDoc(CRON, name, cron)
 }
 
 /** A firing that waits comes when the last of those before it has ended. */
-export async function followCron(engine: Engine, unit: Unit, ended: readonly Job[]): Promise<void> {
+export async function followCron(context: JobsContext, unit: Unit, ended: readonly Job[]): Promise<void> {
   const names = [...new Set(ended.map(({ owner }) => owner?.id ?? ''))]
   await unit.loadDocs(CRON, names)
   for (const name of names) {
     const cron = unit.doc(CRON, name)
     if (cron === null || cron.waitingAt === null) continue
     if ((await openJobs(unit, cron)).length > 0) continue
-    unit.putDoc(CRON, name, await fire(engine, unit, cron, cron.waitingAt, []))
+    unit.putDoc(CRON, name, await fire(context, unit, cron, cron.waitingAt, []))
   }
 }
 
 /** The entry after a tick, which is a firing, or waits for one, or is skipped. */
-async function tick(engine: Engine, unit: Unit, cron: Cron, scheduledAt: Instant): Promise<Cron> {
+async function tick(context: JobsContext, unit: Unit, cron: Cron, scheduledAt: Instant): Promise<Cron> {
   const verdict = overlapVerdict(cron, await openJobs(unit, cron))
-  if (verdict.kind === 'fire') return fire(engine, unit, cron, scheduledAt, verdict.cancels)
+  if (verdict.kind === 'fire') return fire(context, unit, cron, scheduledAt, verdict.cancels)
   if (verdict.kind === 'wait') return { ...cron, waitingAt: scheduledAt }
   const { reason, open } = verdict
   unit.emit(cronSkipped(cron, reason, scheduledAt, unit.now, { existing_job_id: open.id, active_job_id: open.id }))
@@ -163,20 +164,20 @@ async function tick(engine: Engine, unit: Unit, cron: Cron, scheduledAt: Instant
 }
 
 async function fire(
-  engine: Engine,
+  context: JobsContext,
   unit: Unit,
   cron: Cron,
   scheduledAt: Instant,
   cancels: readonly Job[],
 ): Promise<Cron> {
-  const outcome = await admitted(engine, unit, cron, scheduledAt, cancels)
+  const outcome = await admitted(context, unit, cron, scheduledAt, cancels)
   if (outcome.ok) {
     const after = fired(cron, unit.now)
     unit.emit(cronTriggered(after, outcome.value, scheduledAt, unit.now, false))
     return after
   }
   const { code, message, details } = outcome.error
-  engine.log.warn({ cron: cron.name, code }, 'a firing was skipped: its job could not be admitted')
+  context.log.warn({ cron: cron.name, code }, 'a firing was skipped: its job could not be admitted')
   const existing = details['existing_job_id']
   unit.emit(
     cronSkipped(cron, code.toLowerCase(), scheduledAt, unit.now, {
@@ -188,23 +189,23 @@ async function fire(
 }
 
 /** Firings that broke more than themselves, by engine: the last of each entry. */
-const broken = new WeakMap<Engine, Map<string, { readonly at: Instant; readonly error: OjsError }>>()
+const broken = new WeakMap<JobsContext, Map<string, { readonly at: Instant; readonly error: OjsError }>>()
 
 /**
  * A refusal is undone alone. What cannot be undone alone (it broke, or was refused when part of it was saved already)
  * takes the transaction with it; everything in it is then decided again, without this firing.
  */
 async function admitted(
-  engine: Engine,
+  context: JobsContext,
   unit: Unit,
   cron: Cron,
   scheduledAt: Instant,
   cancels: readonly Job[],
 ): Promise<Outcome<Job>> {
-  const known = broken.get(engine)?.get(cron.name)
+  const known = broken.get(context)?.get(cron.name)
   if (known?.at === scheduledAt) return { ok: false, error: known.error }
   try {
-    const [outcome] = await decideEach(unit, [firing(engine, cron, scheduledAt, unit.now, cancels)])
+    const [outcome] = await decideEach(unit, [firing(context, cron, scheduledAt, unit.now, cancels)])
     return outcome ?? { ok: false, error: new OjsError('internal_error', 'A firing has no outcome.') }
   } catch (error) {
     if (error instanceof RowsMoved || error instanceof StoreUnavailable) throw error
@@ -212,17 +213,23 @@ async function admitted(
       error instanceof OjsError
         ? error
         : new OjsError('internal_error', 'Something went wrong inside the server.', { cause: error })
-    if (refusal !== error) engine.log.error({ cron: cron.name, err: error }, 'a firing broke')
-    const noted = broken.get(engine) ?? new Map<string, { at: Instant; error: OjsError }>()
-    broken.set(engine, noted.set(cron.name, { at: scheduledAt, error: refusal }))
+    if (refusal !== error) context.log.error({ cron: cron.name, err: error }, 'a firing broke')
+    const noted = broken.get(context) ?? new Map<string, { at: Instant; error: OjsError }>()
+    broken.set(context, noted.set(cron.name, { at: scheduledAt, error: refusal }))
     throw new RowsMoved(`a firing of ${cron.name} could not be undone alone`, error)
   }
 }
 
 /** A template that cannot be read any more is refused like everything else that cannot be. */
-function firing(engine: Engine, cron: Cron, scheduledAt: Instant, now: Instant, cancels: readonly Job[]): Command<Job> {
+function firing(
+  context: JobsContext,
+  cron: Cron,
+  scheduledAt: Instant,
+  now: Instant,
+  cancels: readonly Job[],
+): Command<Job> {
   try {
-    return admissionOf(engine, cron, scheduledAt, now, false, cancels)
+    return admissionOf(context, cron, scheduledAt, now, false, cancels)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
     return {
@@ -235,7 +242,7 @@ function firing(engine: Engine, cron: Cron, scheduledAt: Instant, now: Instant, 
 }
 
 function admissionOf(
-  engine: Engine,
+  context: JobsContext,
   cron: Cron,
   scheduledAt: Instant,
   now: Instant,
@@ -243,7 +250,7 @@ function admissionOf(
   cancels: readonly Job[],
 ): Command<Job> {
   const request = requestOf(cron, scheduledAt, now, manual)
-  const admission = enqueue(engine, request, { owner: { kind: 'cron', id: cron.name, step: null } })
+  const admission = enqueue(context, request, { owner: { kind: 'cron', id: cron.name, step: null } })
   return {
     name: 'cron',
     needs: admission.needs ?? {},
@@ -259,11 +266,11 @@ function admissionOf(
 }
 
 /** A zone may leave the database, and an expression may be read more strictly one day: then nothing more comes. */
-function rearmed(engine: Engine, unit: Unit, cron: Cron, after: Instant): Cron {
+function rearmed(context: JobsContext, unit: Unit, cron: Cron, after: Instant): Cron {
   try {
     return armed(cron, calendar, after)
   } catch (error) {
-    engine.log.error({ cron: cron.name, err: error }, 'a schedule cannot be read any more; it fires no longer')
+    context.log.error({ cron: cron.name, err: error }, 'a schedule cannot be read any more; it fires no longer')
     unit.emit(cronSkipped(cron, 'invalid_schedule', after, unit.now))
     return { ...cron, nextRunAt: null, gap: null }
   }

@@ -12,25 +12,25 @@ import {
   type DeployedVersion,
 } from '@curfew/core'
 import { checksWith, trusting } from './verdict.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { DefinitionsContext } from './context.ts'
 
 export interface Deployed {
   readonly definition: Definition
   readonly source: unknown
 }
 
-const MOST_READ = 500
+const MAX_READ = 500
 /** Longer ones are read in a thread: thousands of states take a tenth of a second. */
 const LONG_BODY = 65_536
 
 /** Those that were read, by name and version; the oldest make room. */
 export class Definitions {
-  readonly #engine: Engine
+  readonly #context: DefinitionsContext
   readonly #read = new Map<string, Deployed>()
   readonly #reading = new Map<string, Promise<Deployed | null>>()
 
-  constructor(engine: Engine) {
-    this.#engine = engine
+  constructor(context: DefinitionsContext) {
+    this.#context = context
   }
 
   /** Version null: the one in force. */
@@ -52,13 +52,13 @@ export class Definitions {
   /** It was deployed here, and need not be read again. */
   keep(deployed: Deployed): void {
     const [oldest] = this.#read.keys()
-    if (this.#read.size >= MOST_READ && oldest !== undefined) this.#read.delete(oldest)
+    if (this.#read.size >= MAX_READ && oldest !== undefined) this.#read.delete(oldest)
     this.#read.set(versionId(deployed.definition.name, deployed.definition.version), deployed)
   }
 
   async #readAgain(id: string): Promise<Deployed | null> {
-    const { readBeside, settings } = this.#engine
-    const doc = await this.#engine.look((reads) => reads.doc(DEFINITION_VERSION.kind, id))
+    const { readBeside, settings } = this.#context
+    const doc = await this.#context.look((reads) => reads.doc(DEFINITION_VERSION.kind, id))
     if (doc === null) return null
     const { source } = readDoc<DeployedVersion>(doc)
     const definition =
@@ -77,15 +77,19 @@ export class Definitions {
   }
 
   async #inForce(name: string): Promise<string | null> {
-    const doc = await this.#engine.look((reads) => reads.doc(DEFINITION.kind, name))
+    const doc = await this.#context.look((reads) => reads.doc(DEFINITION.kind, name))
     return doc === null ? null : readDoc<DeployedName>(doc).version
   }
 }
 
-export function definitionOf(engine: Engine, name: string, version: string | null): Promise<Deployed | null> {
-  return engine.definitions.of(name, version)
+export function definitionOf(
+  context: DefinitionsContext,
+  name: string,
+  version: string | null,
+): Promise<Deployed | null> {
+  return context.definitions.of(name, version)
 }
 
 /** What the reader of definitions has to ask the server. */
-export const checksFor = ({ expressions, settings }: Engine): DefinitionChecks =>
+export const checksFor = ({ expressions, settings }: DefinitionsContext): DefinitionChecks =>
   checksWith(expressions, settings.limits.run)

@@ -21,15 +21,15 @@ import {
   type Diagnostic,
   type DocKind,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
+import type { Command } from '../kernel/command.ts'
 import type { Located, Pause } from './source.ts'
 import { alsoWrong, judge, type Verdict } from './verdict.ts'
 import { checksFor, definitionOf, type Deployed } from './definitions.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { DefinitionsContext } from './context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 const pauseOf =
-  ({ host }: Engine): Pause =>
+  ({ host }: DefinitionsContext): Pause =>
   () =>
     new Promise((resolve) => {
       host.defer(resolve)
@@ -38,10 +38,10 @@ const pauseOf =
 /** Longer texts would hold up everybody else. */
 const LONG_TEXT = 16_384
 
-function verdictOn(engine: Engine, text: string): Promise<Verdict> {
-  if (engine.judgeBeside !== null && text.length > LONG_TEXT)
-    return engine.judgeBeside(text, engine.settings.limits.run)
-  return judge(text, checksFor(engine), pauseOf(engine))
+function verdictOn(context: DefinitionsContext, text: string): Promise<Verdict> {
+  if (context.judgeBeside !== null && text.length > LONG_TEXT)
+    return context.judgeBeside(text, context.settings.limits.run)
+  return judge(text, checksFor(context), pauseOf(context))
 }
 
 export interface Deployment {
@@ -51,39 +51,39 @@ export interface Deployment {
   readonly warnings: readonly Located[]
 }
 
-export async function deploy(engine: Engine, name: string, text: string): Promise<Deployment> {
-  const judged = await verdictOn(engine, text)
-  const verdict = alsoWrong(judged, [...misnamed(judged.source, name), ...unconfigured(engine, judged.definition)])
+export async function deploy(context: DefinitionsContext, name: string, text: string): Promise<Deployment> {
+  const judged = await verdictOn(context, text)
+  const verdict = alsoWrong(judged, [...misnamed(judged.source, name), ...unconfigured(context, judged.definition)])
   const { definition, errors, warnings } = verdict
   if (definition === null)
     throw new OjsError('validation_error', `The definition has ${counted(errors.length)}.`, {
       details: { errors, warnings },
       hint: 'errors says what is wrong, and where.',
     })
-  const created = await engine.run(put(definition, verdict))
-  engine.definitions.keep({ definition, source: verdict.source })
+  const created = await context.run(put(definition, verdict))
+  context.definitions.keep({ definition, source: verdict.source })
   return { created, definition, warnings }
 }
 
 const counted = (errors: number): string => (errors === 1 ? 'an error' : `${String(errors)} errors`)
 
-export const effectiveSec = (engine: Engine, definition: Definition): number =>
-  effectiveBudgetMs(definition, engine.settings.limits.run) / 1000
+export const effectiveSec = (context: DefinitionsContext, definition: Definition): number =>
+  effectiveBudgetMs(definition, context.settings.limits.run) / 1000
 
 /** As `deploy`, without deploying. */
-export async function validate(engine: Engine, text: string): Promise<Verdict> {
-  const judged = await verdictOn(engine, text)
-  const verdict = alsoWrong(judged, unconfigured(engine, judged.definition))
+export async function validate(context: DefinitionsContext, text: string): Promise<Verdict> {
+  const judged = await verdictOn(context, text)
+  const verdict = alsoWrong(judged, unconfigured(context, judged.definition))
   const { definition } = verdict
   for (const path of definition === null ? [] : pathsOf(definition)) {
-    const holder = await find(engine, API_PATH, path)
+    const holder = await find(context, API_PATH, path)
     if (holder !== null && holder.name !== definition?.name) return alsoWrong(verdict, [taken(path, holder.name)])
   }
   return verdict
 }
 
 /** What it needs of the server's configuration, and is not there. */
-function unconfigured({ settings }: Engine, definition: Definition | null): readonly Diagnostic[] {
+function unconfigured({ settings }: DefinitionsContext, definition: Definition | null): readonly Diagnostic[] {
   return configProblems(definition?.config ?? {}, settings.platformConfig).map((message) => ({
     code: 'CONFIG-1',
     path: CONFIG_PATH,
@@ -185,31 +185,35 @@ async function holdPaths(
 // ---- Finding ----
 
 /** What is in force under this name. */
-export async function deployedName(engine: Engine, name: string): Promise<DeployedName | null> {
-  return find(engine, DEFINITION, name)
+export async function deployedName(context: DefinitionsContext, name: string): Promise<DeployedName | null> {
+  return find(context, DEFINITION, name)
 }
 
-export async function deployedVersion(engine: Engine, name: string, version: string): Promise<DeployedVersion | null> {
-  return find(engine, DEFINITION_VERSION, versionId(name, version))
+export async function deployedVersion(
+  context: DefinitionsContext,
+  name: string,
+  version: string,
+): Promise<DeployedVersion | null> {
+  return find(context, DEFINITION_VERSION, versionId(name, version))
 }
 
 /** The Api that answers at this path, below /api/v1. */
-export async function apiForPath(engine: Engine, path: string): Promise<Deployed | null> {
-  const holder = await find(engine, API_PATH, path)
-  return holder === null ? null : definitionOf(engine, holder.name, null)
+export async function apiForPath(context: DefinitionsContext, path: string): Promise<Deployed | null> {
+  const holder = await find(context, API_PATH, path)
+  return holder === null ? null : definitionOf(context, holder.name, null)
 }
 
 export async function listDefinitions(
-  engine: Engine,
+  context: DefinitionsContext,
   after: string | null,
   limit: number,
 ): Promise<{ readonly items: readonly DeployedName[]; readonly next: string | null }> {
-  const docs = await engine.read((reads) => reads.docs(DEFINITION.kind, '', after, limit + 1))
+  const docs = await context.read((reads) => reads.docs(DEFINITION.kind, '', after, limit + 1))
   const items = docs.slice(0, limit).map((doc) => readDoc<DeployedName>(doc))
   return { items, next: docs.length > limit ? (items.at(-1)?.name ?? null) : null }
 }
 
-async function find<T>(engine: Engine, { kind }: DocKind<T>, id: string): Promise<T | null> {
-  const doc = await engine.read((reads) => reads.doc(kind, id))
+async function find<T>(context: DefinitionsContext, { kind }: DocKind<T>, id: string): Promise<T | null> {
+  const doc = await context.read((reads) => reads.doc(kind, id))
   return doc === null ? null : readDoc<T>(doc)
 }

@@ -21,13 +21,13 @@ import {
   type YAMLMap,
 } from 'yaml'
 
-export const LARGEST_DEFINITION = 1_048_576
-const MOST_ALIASES = 100
-const MOST_PIECES = 400_000
+export const MAX_DEFINITION = 1_048_576
+const MAX_ALIASES = 100
+const MAX_PIECES = 400_000
 const PIECES_A_TURN = 4_000
 /** Levels of ours take up to two of the parser's, and there is one for the document. */
 const MAX_STACK = 2 * MAX_JSON_DEPTH + 8
-const MOST_TOLD = 100
+const MAX_TOLD = 100
 
 /** A diagnostic with its place in the text; lines and columns from 1. */
 export interface Located {
@@ -48,8 +48,7 @@ export type Pause = () => Promise<void>
 
 /** The text as JSON with places, or what is wrong with it. */
 export async function readSource(text: string, pause: Pause): Promise<Source | readonly Located[]> {
-  if (utf8Length(text) > LARGEST_DEFINITION)
-    return [atTop(`The text is larger than ${String(LARGEST_DEFINITION)} bytes.`)]
+  if (utf8Length(text) > MAX_DEFINITION) return [atTop(`The text is larger than ${String(MAX_DEFINITION)} bytes.`)]
   const parsed = await parse(text, pause)
   const starts = startsOfLines(text)
   if (typeof parsed === 'string') return [atTop(parsed)]
@@ -62,11 +61,11 @@ export async function readSource(text: string, pause: Pause): Promise<Source | r
   if (second !== undefined)
     return [located(second.range[0], 'There must be one document in the text; a second begins here.')]
   const slips = [...document.errors, ...document.warnings]
-  if (slips.length > 0) return slips.slice(0, MOST_TOLD).map(({ pos, message }) => located(pos[0], sentence(message)))
+  if (slips.length > 0) return slips.slice(0, MAX_TOLD).map(({ pos, message }) => located(pos[0], sentence(message)))
   const plain = new Plain(document)
   const value = plain.valueOf(document.contents, 1, '')
   if (plain.slips.length > 0)
-    return plain.slips.slice(0, MOST_TOLD).map(({ node, message, path }) => located(offsetOf(node), message, path))
+    return plain.slips.slice(0, MAX_TOLD).map(({ node, message, path }) => located(offsetOf(node), message, path))
   return {
     value,
     locate: ({ code, path, message, on }) => {
@@ -107,7 +106,7 @@ async function parse(text: string, pause: Pause): Promise<Document.Parsed[] | st
     for (const token of parser.next(piece)) tokens.push(token)
     if (parser.stack.length > MAX_STACK) return TOO_DEEP
     pieces += 1
-    if (pieces > MOST_PIECES) return `The text is made of more than ${String(MOST_PIECES)} pieces.`
+    if (pieces > MAX_PIECES) return `The text is made of more than ${String(MAX_PIECES)} pieces.`
     if (pieces % PIECES_A_TURN === 0) await pause()
   }
   for (const token of parser.end()) tokens.push(token)
@@ -153,16 +152,16 @@ class Plain {
 
   valueOf(node: unknown, depth: number, path: string): unknown {
     this.#size += 1
-    const isSpent = this.#size > LARGEST_DEFINITION
-    if (isSpent || this.slips.length >= MOST_TOLD) {
+    const isSpent = this.#size > MAX_DEFINITION
+    if (isSpent || this.slips.length >= MAX_TOLD) {
       if (isSpent && this.slips.length === 0)
         this.#slip(node, 'The text becomes too large when its aliases are followed.', path)
       return null
     }
     if (isAlias(node)) {
       this.#aliases += 1
-      if (this.#aliases > MOST_ALIASES)
-        return this.#slip(node, `There are more than ${String(MOST_ALIASES)} aliases.`, path)
+      if (this.#aliases > MAX_ALIASES)
+        return this.#slip(node, `There are more than ${String(MAX_ALIASES)} aliases.`, path)
       const target = node.resolve(this.#document)
       if (target === undefined) return this.#slip(node, `There is no anchor &${node.source} before this.`, path)
       return this.valueOf(target, depth, path)

@@ -14,19 +14,20 @@ import {
   type Job,
 } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
-import { decideEach, needsOf, type Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import { decideEach, needsOf, type Command } from '../kernel/command.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import { enqueue } from '../jobs/enqueue.ts'
-import type { Laid, Unit } from '../kernel/unit.ts'
+import type { Laid } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** No transaction takes more: others want their turn. */
-const MOST_AT_ONCE = 100
+const MAX_AT_ONCE = 100
 
-export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> {
-  const laid = await unit.lookIntoInbox(MOST_AT_ONCE, MAX_BODY_BYTES)
+export async function admitFromInbox(context: JobsContext, unit: Unit): Promise<void> {
+  const laid = await unit.lookIntoInbox(MAX_AT_ONCE, MAX_BODY_BYTES)
   if (laid.length === 0) return
   const memory = new EnqueueMemory()
-  const parts = laid.map((entry) => admission(engine, requestIn(entry, unit.now, memory), entry))
+  const parts = laid.map((entry) => admission(context, requestIn(entry, unit.now, memory), entry))
   await unit.load(needsOf(parts))
   const outcomes = await decideEach(unit, parts)
   for (const [index, { id }] of laid.entries()) {
@@ -36,7 +37,7 @@ export async function admitFromInbox(engine: Engine, unit: Unit): Promise<void> 
 }
 
 /** Null: its job is there already. */
-function admission(engine: Engine, request: EnqueueRequest | OjsError, entry: Laid): Command<Job | null> {
+function admission(context: JobsContext, request: EnqueueRequest | OjsError, entry: Laid): Command<Job | null> {
   if (request instanceof OjsError) {
     return {
       name: 'inbox',
@@ -45,7 +46,7 @@ function admission(engine: Engine, request: EnqueueRequest | OjsError, entry: La
       },
     }
   }
-  const command = enqueue(engine, request, {}, 'inbox')
+  const command = enqueue(context, request, {}, 'inbox')
   return {
     name: 'inbox',
     needs: command.needs ?? {},

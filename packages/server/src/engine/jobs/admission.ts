@@ -4,7 +4,7 @@
  *
  *   draining?   the queue takes no more jobs (422)
  *   unique?     a job for the same work: refused (409), kept instead, or replaced        core/job/unique.ts
- *   bounded?    no room: refused (429), waited for (`rooms.ts`), or made                 core/job/backpressure.ts
+ *   bounded?    no room: refused (429), waited for (`capacity-waiters.ts`), or made                 core/job/backpressure.ts
  *
  * Only requests pass here. What has begun is not refused half-way: the later steps of a workflow, retries, and what an
  * application has committed to the inbox.
@@ -30,7 +30,8 @@ import {
   type Pressure,
 } from '@curfew/core'
 import type { Queue } from '../../store/store.ts'
-import type { Fingerprint, Unit } from '../kernel/unit.ts'
+import type { Fingerprint } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** Who brings the request: somebody who can be told to come again, or an application whose transaction has committed. */
 export type Door = 'request' | 'inbox'

@@ -14,9 +14,9 @@ import {
   type JobState,
 } from '@curfew/core'
 import { cancel } from './cancel.ts'
-import { decideEach, needsOf, type Command, type Outcome } from '../kernel/corridor.ts'
+import { decideEach, needsOf, type Command, type Outcome } from '../kernel/command.ts'
 import { deleteJob, retryDead } from './dead-letter.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
 import { selectJobs } from './job-list.ts'
 import type { JobPage } from '../../store/store.ts'
 import { nextTurn, Pace } from '../kernel/turns.ts'
@@ -41,26 +41,26 @@ const CHUNK = 500
 
 /** Named jobs, in the order in which they were named. */
 export async function actOnEach(
-  engine: Engine,
+  context: Context,
   action: BulkAction,
   ids: readonly string[],
   rules: Rules,
 ): Promise<BulkDone[]> {
   const done: BulkDone[] = []
   for (let from = 0; from < ids.length; from += CHUNK)
-    done.push(...(await actOnChunk(engine, action, ids.slice(from, from + CHUNK), rules)))
+    done.push(...(await actOnChunk(context, action, ids.slice(from, from + CHUNK), rules)))
   return done
 }
 
 /** All or none; the refusal names the entry. */
 export async function actOnAll(
-  engine: Engine,
+  context: Context,
   action: BulkAction,
   ids: readonly string[],
   rules: Rules,
 ): Promise<BulkDone[]> {
-  const parts = ids.map((id) => actionOn(engine, action, id, rules))
-  return engine.run<BulkDone[]>({
+  const parts = ids.map((id) => actionOn(context, action, id, rules))
+  return context.run<BulkDone[]>({
     name: action,
     needs: needsOf(parts),
     size: Math.min(parts.length, CHUNK),
@@ -84,7 +84,7 @@ export async function actOnAll(
  * that has changed meanwhile is refused. Stops between two chunks when the asker is gone.
  */
 export async function actOnMatching(
-  engine: Engine,
+  context: Context,
   action: BulkAction,
   filter: JobFilter,
   most: number,
@@ -92,9 +92,9 @@ export async function actOnMatching(
   gone: AbortSignal,
 ): Promise<BulkDone[]> {
   const done: BulkDone[] = []
-  for await (const jobs of matching(engine, filter, most, rules, gone)) {
+  for await (const jobs of matching(context, filter, most, rules, gone)) {
     const ids = jobs.map(({ id }) => id)
-    done.push(...(await actOnChunk(engine, action, ids, rules)))
+    done.push(...(await actOnChunk(context, action, ids, rules)))
   }
   return done
 }
@@ -112,25 +112,25 @@ export interface DryRun {
 
 /** The jobs that `actOnMatching` would act on. Changes nothing. */
 export async function tryMatching(
-  engine: Engine,
+  context: Context,
   filter: JobFilter,
   most: number,
   rules: Rules,
   gone: AbortSignal,
 ): Promise<DryRun> {
   const trial = new Trial(rules)
-  for await (const jobs of matching(engine, filter, most, rules, gone)) for (const job of jobs) trial.add(job)
+  for await (const jobs of matching(context, filter, most, rules, gone)) for (const job of jobs) trial.add(job)
   return trial
 }
 
 /** The jobs that `actOnEach` would act on. Changes nothing. */
-export async function tryEach(engine: Engine, ids: readonly string[], rules: Rules): Promise<DryRun> {
+export async function tryEach(context: Context, ids: readonly string[], rules: Rules): Promise<DryRun> {
   const trial = new Trial(rules)
-  const pace = new Pace(engine.host)
+  const pace = new Pace(context.host)
   for (const id of ids) {
     const pause = pace.step()
     if (pause !== undefined) await pause
-    trial.add(await engine.read((reads) => reads.job(id)))
+    trial.add(await context.read((reads) => reads.job(id)))
   }
   return trial
 }
@@ -164,7 +164,7 @@ class Trial implements DryRun {
 
 /** In chunks: state by state, each newest first. */
 async function* matching(
-  engine: Engine,
+  context: Context,
   filter: JobFilter,
   most: number,
   { tenant, deadOnly = false }: Rules,
@@ -174,11 +174,11 @@ async function* matching(
   for (const state of filter.states) {
     const meant = { ...filter, states: [state], tenant, deadOnly: filter.deadOnly || deadOnly }
     for (let cursor: string | null = null, more = true; more && left > 0 && !gone.aborted;) {
-      const page: JobPage = await selectJobs(engine, meant, cursor, { limit: Math.min(CHUNK, left), offset: 0 })
+      const page: JobPage = await selectJobs(context, meant, cursor, { limit: Math.min(CHUNK, left), offset: 0 })
       left -= page.jobs.length
       if (page.jobs.length > 0) yield page.jobs
       // SQLite answers at once: without this, all pages are read in one turn.
-      await nextTurn(engine.host)
+      await nextTurn(context.host)
       cursor = page.next
       more = cursor !== null
     }
@@ -186,14 +186,14 @@ async function* matching(
 }
 
 async function actOnChunk(
-  engine: Engine,
+  context: Context,
   action: BulkAction,
   ids: readonly string[],
   rules: Rules,
 ): Promise<BulkDone[]> {
   if (ids.length === 0) return []
-  const parts = ids.map((id) => actionOn(engine, action, id, rules))
-  const outcomes = await engine.run<Outcome[]>({
+  const parts = ids.map((id) => actionOn(context, action, id, rules))
+  const outcomes = await context.run<Outcome[]>({
     name: action,
     needs: needsOf(parts),
     size: parts.length,
@@ -205,9 +205,9 @@ async function actOnChunk(
   }))
 }
 
-function actionOn(engine: Engine, action: BulkAction, id: string, rules: Rules): Command<unknown> {
+function actionOn(context: Context, action: BulkAction, id: string, rules: Rules): Command<unknown> {
   const plain: Command<unknown> =
-    action === 'cancel' ? cancel(id, 'bulk') : action === 'delete' ? deleteJob(id, false) : retryOf(engine, id)
+    action === 'cancel' ? cancel(id, 'bulk') : action === 'delete' ? deleteJob(id, false) : retryOf(context, id)
   return {
     name: action,
     needs: plain.needs ?? {},
@@ -229,8 +229,8 @@ const isForeign = (job: Job, { tenant, deadOnly = false }: Rules): boolean =>
   (tenant !== null && job.tenant !== tenant) || (deadOnly && !job.deadLetter)
 
 /** One that waits for its retry need not wait any longer; one that is over gets a second life. */
-function retryOf(engine: Engine, id: string): Command<unknown> {
-  const again = retryDead(engine, id, { onlyDead: false })
+function retryOf(context: Context, id: string): Command<unknown> {
+  const again = retryDead(context, id, { onlyDead: false })
   return {
     name: 'retry',
     needs: again.needs ?? {},

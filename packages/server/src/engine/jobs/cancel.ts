@@ -7,7 +7,7 @@ import {
   type Job,
   type JobState,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
+import type { Command } from '../kernel/command.ts'
 
 export function cancel(jobId: string, reason: CancelReason = 'request'): Command<{ job: Job; previous: JobState }> {
   return {

@@ -10,8 +10,8 @@ import {
   withoutExpiry,
   type Job,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { Context } from '../kernel/context.ts'
 import { speakersToday } from './patch.ts'
 import type { Unit } from '../kernel/unit.ts'
 
@@ -22,15 +22,20 @@ export interface ByHand {
   readonly override?: unknown
 }
 
-export function retryDead(engine: Engine, jobId: string, how: ByHand): Command<Job> {
-  return { name: 'retry', needs: { jobs: [jobId] }, run: (unit) => retryOne(engine, unit, jobId, how) }
+export function retryDead(context: Context, jobId: string, how: ByHand): Command<Job> {
+  return { name: 'retry', needs: { jobs: [jobId] }, run: (unit) => retryOne(context, unit, jobId, how) }
 }
 
-async function retryOne(engine: Engine, unit: Unit, jobId: string, { onlyDead, override = {} }: ByHand): Promise<Job> {
+async function retryOne(
+  context: Context,
+  unit: Unit,
+  jobId: string,
+  { onlyDead, override = {} }: ByHand,
+): Promise<Job> {
   const job = unit.job(jobId)
   if (job === null || (onlyDead && !job.deadLetter)) throw notFound(onlyDead ? 'dead letter' : 'job', jobId)
   const { asked, given, priority } = overrideGiven(withoutExpiry(job.given), override, unit.now)
-  const limits = settleAtEnqueue(await speakersToday(engine, unit, job, asked))
+  const limits = settleAtEnqueue(await speakersToday(context, unit, job, asked))
   const step = retryByHand(job, { limits, given, priority: priority ?? job.priority }, unit.moment)
   unit.apply(step)
   return step.job

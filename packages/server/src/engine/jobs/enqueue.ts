@@ -44,18 +44,19 @@ import {
   type Door,
   type Enqueued,
 } from './admission.ts'
-import { decideEach, needsOf as allNeeds, type Command, type Outcome } from '../kernel/corridor.ts'
+import { decideEach, needsOf as allNeeds, type Command, type Outcome } from '../kernel/command.ts'
 import type { Queue } from '../../store/store.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { JobsContext } from './context.ts'
 import { isLimited, limitedBy, limitersOf } from '../queues/limiters.ts'
 import { queueFor } from '../queues/queue.ts'
-import { tellOfRefusal } from '../queues/rooms.ts'
+import { noteFullQueue } from '../queues/capacity-waiters.ts'
 import { isUnchecked, misfits, refuseForBench, validate } from '../schemas/schemas.ts'
-import type { Fingerprint, Needs, Unit } from '../kernel/unit.ts'
+import type { Fingerprint, Needs } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** One request. `more`: what its job is given besides, such as the tenant it came from. */
 export function enqueue(
-  engine: Engine,
+  context: JobsContext,
   request: EnqueueRequest,
   more: Admission = NOTHING_MORE,
   door: Door = 'request',
@@ -63,7 +64,7 @@ export function enqueue(
   const asked = askedBy(request, more, door, NOBODY)
   const isPlain = request.parent === null && request.rateLimit === null && asked.fingerprint === null
   const needs = isPlain ? plainNeeds(request) : needsOf([request], [asked])
-  return { name: 'enqueue', needs, run: (unit) => pass(engine, unit, asked, more) }
+  return { name: 'enqueue', needs, run: (unit) => pass(context, unit, asked, more) }
 }
 
 /** What most requests need, made without ado: this is the busiest way through the server. */
@@ -73,7 +74,7 @@ function plainNeeds({ id, queue, type }: EnqueueRequest): Needs {
 
 /** All or none. No job of the batch makes way for another. */
 export function enqueueBatch(
-  engine: Engine,
+  context: JobsContext,
   requests: readonly EnqueueRequest[],
   more: Admission = NOTHING_MORE,
 ): Command<Enqueued[]> {
@@ -91,7 +92,7 @@ export function enqueueBatch(
         const pause = unit.pace.step()
         if (pause !== undefined) await pause
         try {
-          const enqueued = await pass(engine, unit, one, more)
+          const enqueued = await pass(context, unit, one, more)
           all.push(enqueued)
           if (!enqueued.deduplicated) companions.add(enqueued.job.id)
         } catch (error) {
@@ -105,39 +106,38 @@ export function enqueueBatch(
 
 /** Many that have nothing to do with each other: each stands or falls alone. */
 export async function enqueueEach(
-  engine: Engine,
+  context: JobsContext,
   requests: readonly EnqueueRequest[],
   more: Admission = NOTHING_MORE,
 ): Promise<Outcome<Enqueued>[]> {
-  const parts = requests.map((request) => enqueue(engine, request, more))
-  const outcomes = await engine.run<Outcome<Enqueued>[]>({
+  const parts = requests.map((request) => enqueue(context, request, more))
+  const outcomes = await context.run<Outcome<Enqueued>[]>({
     name: 'enqueue',
     needs: allNeeds(parts),
     size: parts.length,
     run: (unit) => decideEach(unit, parts),
   })
-  for (const outcome of outcomes) if (!outcome.ok) tellOfRefusal(engine, outcome.error)
+  for (const outcome of outcomes) if (!outcome.ok) noteFullQueue(context, outcome.error)
   return outcomes
 }
 
 /** What an enqueue would mean. Nothing is stored. */
-export function plan(engine: Engine, request: EnqueueRequest, more: Admission = NOTHING_MORE): Command<Plan> {
+export function plan(context: JobsContext, request: EnqueueRequest, more: Admission = NOTHING_MORE): Command<Plan> {
   const asked = askedBy(request, more, 'request', NOBODY)
   return {
     name: 'plan',
     needs: needsOf([request], [asked]),
     run: async (unit) => {
       const parent = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
-      const { asked: meant, warnings } = resolve(engine, unit, request, parent, more)
-      const { job } = admit(meant, unit.moment)
-      const planned = planFor(job, engine.settings.limits, engine.settings.heartbeatIntervalMs, unit.now)
+      const { job } = admit(newJob(context, unit, request, parent, more), unit.moment)
+      const planned = planFor(job, context.settings.limits, context.settings.heartbeatIntervalMs, unit.now)
       return {
         ...planned,
         warnings: [
           ...nearMissWarnings(request.nearMisses),
-          ...warnings,
+          ...parent.warnings,
           ...(await foreseen(unit, asked)),
-          ...(await misfits(engine, unit, request)),
+          ...(await misfits(context, unit, request)),
           ...planned.warnings,
         ],
       }
@@ -172,46 +172,47 @@ function askedBy(request: EnqueueRequest, { tenant }: Admission, door: Door, com
 
 /** One of several that stand or fall together, and by what else their command does. `companions`: those before it. */
 export async function enqueueAmong(
-  engine: Engine,
+  context: JobsContext,
   unit: Unit,
   request: EnqueueRequest,
   more: Admission,
   companions: Set<string>,
 ): Promise<Job> {
-  const { job } = await pass(engine, unit, askedBy(request, more, 'request', companions), more)
+  const { job } = await pass(context, unit, askedBy(request, more, 'request', companions), more)
   companions.add(job.id)
   return job
 }
 
-/** Waits for nothing, unless somebody has to be asked. */
-function pass(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
+/**
+ * From a request to its job. Most requests need nothing but their queue and type, which are loaded: they are decided at once,
+ * without a promise. All others take the steps one after the other.
+ */
+function pass(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
   const { request } = asked
-  if (engine.settings.conformance) refuseForBench(request)
-  if (!isUnchecked(request, unit.type(request.type))) return passWhenValid(engine, unit, asked, more)
-  return passUnchecked(engine, unit, asked, more)
+  if (context.settings.conformance) refuseForBench(request)
+  const isPlain = isUnchecked(request, unit.type(request.type)) && isFree(asked, unit.queue(request.queue))
+  if (!isPlain) return passInSteps(context, unit, asked, more)
+  const job = admitJob(context, unit, request, more)
+  return job instanceof Promise ? job.then(admitted) : admitted(job)
 }
 
-async function passWhenValid(engine: Engine, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
-  const warnings = await validate(engine, unit, asked.request)
-  return passUnchecked(engine, unit, asked, warnings.length === 0 ? more : { ...more, warnings })
-}
+const admitted = (job: Job): Enqueued => ({ job, deduplicated: false, pressure: null })
 
-function passUnchecked(engine: Engine, unit: Unit, asked: Asked, more: Admission): Enqueued | Promise<Enqueued> {
-  const { request } = asked
-  if (!isFree(asked, unit.queue(request.queue))) return passWhenAsked(engine, unit, asked, more)
-  const job = admitJob(engine, unit, request, more)
-  return job instanceof Promise ? job.then(plainly) : plainly(job)
-}
-
-const plainly = (job: Job): Enqueued => ({ job, deduplicated: false, pressure: null })
-
-async function passWhenAsked(engine: Engine, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+async function passInSteps(context: JobsContext, unit: Unit, asked: Asked, more: Admission): Promise<Enqueued> {
+  // 1. The arguments fit their schema.
+  const isChecked = !isUnchecked(asked.request, unit.type(asked.request.type))
+  const warnings = isChecked ? await validate(context, unit, asked.request) : []
+  const given = warnings.length === 0 ? more : { ...more, warnings }
+  if (isFree(asked, unit.queue(asked.request.queue)))
+    return admitted(await admitJob(context, unit, asked.request, given))
+  // 2. No job does the same work, and the queue has capacity; or others make way.
   const passage = await passageFor(unit, asked)
   if (passage.kind === 'keep') return { job: passage.existing, deduplicated: true, pressure: null }
   const { request, bound } = passage
-  const id = request.id ?? uuidV7(unit.now, engine.random)
+  const id = request.id ?? uuidV7(unit.now, context.random)
   clearTheWay(unit, id, passage)
-  const job = await admitJob(engine, unit, request, { ...more, id, fingerprint: asked.fingerprint })
+  // 3. The job comes into being.
+  const job = await admitJob(context, unit, request, { ...given, id, fingerprint: asked.fingerprint })
   return { job, deduplicated: false, pressure: pressureAfter(unit, request.queue, bound) }
 }
 
@@ -236,63 +237,76 @@ const NOTHING_MORE: Admission = {}
 /**
  * The one way in which a job comes into being, be it by request, by a workflow or by the clock. Its queue and type must
  * have been loaded (`needsOf`). Whether it may come is not asked here (`admission.ts`): what has begun is not refused
- * half-way. Waits for nothing, unless there is a parent to be looked at.
+ * half-way. Gives a promise only where a parent or a limiter has to be loaded, or the job is due at once.
  */
 export function admitJob(
-  engine: Engine,
+  context: JobsContext,
   unit: Unit,
   request: EnqueueRequest,
   more: Admission = NOTHING_MORE,
 ): Job | Promise<Job> {
   const docs = limitersOf([request])
-  if (docs.length > 0 && unit.misses({ docs }))
-    return unit.load({ docs }).then(() => admitJob(engine, unit, request, more))
-  if (request.parent === null) return admitUnder(engine, unit, request, NO_PARENT, more)
-  return ceilingFor(unit, request, request.parent).then((parent) => admitUnder(engine, unit, request, parent, more))
+  const isLoaded = request.parent === null && (docs.length === 0 || !unit.misses({ docs }))
+  return isLoaded ? admitUnder(context, unit, request, NO_PARENT, more) : admitWhenLoaded(context, unit, request, more)
+}
+
+async function admitWhenLoaded(
+  context: JobsContext,
+  unit: Unit,
+  request: EnqueueRequest,
+  more: Admission,
+): Promise<Job> {
+  const docs = limitersOf([request])
+  if (docs.length > 0) await unit.load({ docs })
+  const above = request.parent === null ? NO_PARENT : await ceilingFor(unit, request, request.parent)
+  return admitUnder(context, unit, request, above, more)
 }
 
 function admitUnder(
-  engine: Engine,
+  context: JobsContext,
   unit: Unit,
   request: EnqueueRequest,
-  parent: Above,
+  above: Above,
   more: Admission,
 ): Job | Promise<Job> {
-  const { asked, warnings } = resolve(engine, unit, request, parent, more)
+  const asked = newJob(context, unit, request, above, more)
   if (request.id !== null && unit.job(asked.id) !== null) throw idTaken(asked.id)
   const known = unit.queue(asked.queue)
   const queue = queueFor(unit, asked.queue)
   const limited = limitedBy(unit, queue, request)
   if (known === null || limited !== queue) unit.putQueue(limited)
-  if (isLimited(limited)) engine.limitedQueues.add(limited.name)
+  if (isLimited(limited)) context.limitedQueues.add(limited.name)
   const step = admit(asked, unit.moment)
-  const { limits, heartbeatIntervalMs } = engine.settings
-  const told = [
+  const { limits, heartbeatIntervalMs } = context.settings
+  const warnings = [
     ...nearMissWarnings(request.nearMisses),
     ...(more.warnings ?? []),
-    ...warnings,
+    ...above.warnings,
     ...warningsFor(step.job, limits, heartbeatIntervalMs),
   ]
   const job =
-    told.length === 0 ? step.job : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(told)}` }
+    warnings.length === 0
+      ? step.job
+      : { ...step.job, body: `${step.job.body},"x_warnings":${JSON.stringify(warnings)}` }
   unit.apply(job === step.job ? step : { ...step, job })
   return isDue(job.wakeAt, unit.now) ? unit.settle(job).then((settled) => settled ?? job) : job
 }
 
-function resolve(
-  engine: Engine,
+/** What the request, the policies of its type and queue, and its parent make of a job. */
+function newJob(
+  context: JobsContext,
   unit: Unit,
   request: EnqueueRequest,
-  { ceiling, warnings }: Above,
+  { ceiling }: Above,
   more: Admission,
-): { asked: NewJob; warnings: readonly string[] } {
-  const asked: NewJob = {
-    id: request.id ?? more.id ?? uuidV7(unit.now, engine.random),
+): NewJob {
+  return {
+    id: request.id ?? more.id ?? uuidV7(unit.now, context.random),
     type: request.type,
     queue: request.queue,
     priority: request.priority,
     retry: request.retry,
-    limits: limitsFor(engine, unit, request),
+    limits: limitsFor(context, unit, request),
     ceiling: nearer(ceiling, more.ceiling ?? null),
     parent: request.parent,
     owner: more.owner ?? null,
@@ -307,13 +321,12 @@ function resolve(
     given: request.given,
     pending: request.pending,
   }
-  return { asked, warnings }
 }
 
 /** By queue, as it was found: of jobs that come together, most ask for what the one before has asked for. */
 const lastSettled = new WeakMap<Queue, { asked: AskedLimits; type: TypePolicy | null; limits: Limits }>()
 
-function limitsFor(engine: Engine, unit: Unit, request: EnqueueRequest): Limits {
+function limitsFor(context: JobsContext, unit: Unit, request: EnqueueRequest): Limits {
   const { asked } = request
   const [type, queue] = [unit.type(request.type), unit.queue(request.queue)]
   const last = queue === null ? undefined : lastSettled.get(queue)
@@ -322,15 +335,15 @@ function limitsFor(engine: Engine, unit: Unit, request: EnqueueRequest): Limits 
     publish: asked,
     type: type === null ? null : { ...type.asked, caps: type.caps },
     queue: queue === null ? null : queueLimits(queue.config),
-    server: engine.settings.limits,
+    server: context.settings.limits,
   })
   if (queue !== null) lastSettled.set(queue, { asked, type, limits })
   return limits
 }
 
 /** What is to be said of the limits of a job that is made later. Its queue and type must have been loaded. */
-export function laterWarnings(engine: Engine, unit: Unit, request: EnqueueRequest): readonly string[] {
-  return limitWarnings(limitsFor(engine, unit, request), engine.settings.heartbeatIntervalMs)
+export function laterWarnings(context: JobsContext, unit: Unit, request: EnqueueRequest): readonly string[] {
+  return limitWarnings(limitsFor(context, unit, request), context.settings.heartbeatIntervalMs)
 }
 
 function nearer(a: Ceiling | null, b: Ceiling | null): Ceiling | null {

@@ -6,8 +6,8 @@
  * `listen` the call is held open for orders as well, however few jobs it asks for.
  */
 import { broken, type Job } from '@curfew/core'
-import { decideEach, needsOf, type Command, type Outcome } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import { decideEach, needsOf, type Command, type Outcome } from '../kernel/command.ts'
+import type { JobsContext } from './context.ts'
 import { claim, fetchJobs, withoutOrders, type FetchRequest, type Handed } from './fetch.ts'
 import { beat, type BeatAnswer, type BeatReport } from '../workers/heartbeat.ts'
 import { lookFor, waitForOrders, type Listening, type Orders } from '../workers/orders.ts'
@@ -38,49 +38,49 @@ export interface Exchanged {
 }
 
 /** `gone` is aborted when the asker hangs up. */
-export async function exchange(engine: Engine, asked: Exchange, gone: AbortSignal): Promise<Exchanged> {
+export async function exchange(context: JobsContext, asked: Exchange, gone: AbortSignal): Promise<Exchanged> {
   const { fetch, listen } = asked
   const reports = asked.checkpoints.length + asked.acks.length + asked.nacks.length
-  if (fetch === null || fetch.waitMs === 0 || reports > 0) return atOnce(engine, asked)
+  if (fetch === null || fetch.waitMs === 0 || reports > 0) return atOnce(context, asked)
   if (asked.beat === null) {
-    if (listen === null) return { ...NOTHING, handed: await fetchJobs(engine, fetch, gone) }
-    return { ...NOTHING, ...(await waitForOrders(engine, fetch, listen, gone)) }
+    if (listen === null) return { ...NOTHING, handed: await fetchJobs(context, fetch, gone) }
+    return { ...NOTHING, ...(await waitForOrders(context, fetch, listen, gone)) }
   }
-  const done = await atOnce(engine, { ...asked, fetch: null })
+  const done = await atOnce(context, { ...asked, fetch: null })
   if (done.orders?.isUrgent === true || done.beat === null || (listen === null && done.beat.state !== 'running'))
     return done
-  if (listen !== null) return { ...done, ...(await waitForOrders(engine, fetch, listen, gone)) }
+  if (listen !== null) return { ...done, ...(await waitForOrders(context, fetch, listen, gone)) }
   const waitMs = done.beat.stop.length > 0 ? 0 : fetch.waitMs
-  return { ...done, handed: await fetchJobs(engine, { ...fetch, waitMs }, gone) }
+  return { ...done, handed: await fetchJobs(context, { ...fetch, waitMs }, gone) }
 }
 
 const NOTHING: Exchanged = { checkpoints: [], acks: [], nacks: [], beat: null, handed: [], orders: null }
 
-async function atOnce(engine: Engine, asked: Exchange): Promise<Exchanged> {
-  const done = await engine.run(together(engine, asked))
+async function atOnce(context: JobsContext, asked: Exchange): Promise<Exchanged> {
+  const done = await context.run(together(context, asked))
   for (const [name, outcomes] of [
     ['checkpoint', done.checkpoints],
     ['ack', done.acks],
     ['nack', done.nacks],
   ] as const) {
-    for (const outcome of outcomes) if (!outcome.ok) engine.noteRefusal(name, outcome.error, asked.workerId)
+    for (const outcome of outcomes) if (!outcome.ok) context.noteRefusal(name, outcome.error, asked.workerId)
   }
   // A worker that is not running must not be given jobs by a poll it left open.
-  if (done.beat !== null && done.beat.state !== 'running') engine.polls.dismissFetches(asked.workerId)
+  if (done.beat !== null && done.beat.state !== 'running') context.polls.dismissFetches(asked.workerId)
   return done
 }
 
-function together(engine: Engine, asked: Exchange): Command<Exchanged> {
-  const checkpoints = asked.checkpoints.map((call) => saveCheckpoint(engine, call))
-  const acks = asked.acks.map((report) => ack(engine, report))
-  const nacks = asked.nacks.map((report) => nack(engine, report))
+function together(context: JobsContext, asked: Exchange): Command<Exchanged> {
+  const checkpoints = asked.checkpoints.map((call) => saveCheckpoint(context, call))
+  const acks = asked.acks.map((report) => ack(context, report))
+  const nacks = asked.nacks.map((report) => nack(context, report))
   const life = signOfLife(asked.workerId)
-  const beats = asked.beat === null ? null : beat(engine, asked.beat)
+  const beats = asked.beat === null ? null : beat(context, asked.beat)
   const looks =
     asked.listen !== null
-      ? lookFor(engine, asked.fetch, asked.listen, true)
+      ? lookFor(context, asked.fetch, asked.listen, true)
       : asked.fetch !== null
-        ? withoutOrders(claim(engine, asked.fetch))
+        ? withoutOrders(claim(context, asked.fetch))
         : null
   const parts = [...checkpoints, ...acks, ...nacks, life, beats, looks].filter((part) => part !== null)
   return {

@@ -19,9 +19,8 @@ import {
   type Worker,
 } from '@curfew/core'
 import type { Queue } from '../../store/store.ts'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
-import { follow } from '../kernel/followers.ts'
+import type { Command } from '../kernel/command.ts'
+import type { JobsContext } from './context.ts'
 import { Gate, isLimited, LIMITERS, type TurnedAway } from '../queues/limiters.ts'
 import type { Orders } from '../workers/orders.ts'
 import type { Brought } from './polls.ts'
@@ -56,10 +55,14 @@ export interface Handed {
 }
 
 /** `gone` is aborted when the asker hangs up. */
-export async function fetchJobs(engine: Engine, request: FetchRequest, gone: AbortSignal): Promise<readonly Handed[]> {
-  if (request.waitMs === 0 || engine.closing.aborted) return claimAtOnce(engine, request)
-  const look: Look = ({ stays }) => withoutOrders(claim(engine, request, stays))
-  return (await waitFor(engine, { ...request, listenSeq: null }, look, gone)).handed
+export async function fetchJobs(
+  context: JobsContext,
+  request: FetchRequest,
+  gone: AbortSignal,
+): Promise<readonly Handed[]> {
+  if (request.waitMs === 0 || context.closing.aborted) return claimAtOnce(context, request)
+  const look: Look = ({ stays }) => withoutOrders(claim(context, request, stays))
+  return (await waitFor(context, { ...request, listenSeq: null }, look, gone)).handed
 }
 
 /** What a look brings: jobs, or null for a worker that is not to be given any; and orders. */
@@ -88,12 +91,12 @@ type Held = Pick<FetchRequest, 'queues' | 'workerId' | 'tenant' | 'waitMs'> & { 
 
 /** Looks until there is something, or nothing to wait for any more. */
 export async function waitFor(
-  engine: Engine,
+  context: JobsContext,
   held: Held,
   look: Look,
   gone: AbortSignal,
 ): Promise<{ readonly handed: readonly Handed[]; readonly orders: Orders | null }> {
-  const poll = engine.polls.enter({ ...held, lookWithin: () => look(TO_STAY) })
+  const poll = context.polls.enter({ ...held, lookWithin: () => look(TO_STAY) })
   const listens = held.listenSeq !== null
   let over = false
   const end = (): void => {
@@ -101,23 +104,23 @@ export async function waitFor(
     poll.nudge()
   }
   // The end of an empty poll changes nothing: work that comes before it wakes the poll.
-  const timer = engine.host.setTimer(held.waitMs, end, ALWAYS_IDLE)
+  const timer = context.host.setTimer(held.waitMs, end, ALWAYS_IDLE)
   gone.addEventListener('abort', end, { once: true })
   try {
     let brought: Brought | null = null
     for (;;) {
       if (brought === null) {
         if (gone.aborted) {
-          await engine.run(signOfLife(held.workerId))
+          await context.run(signOfLife(held.workerId))
           return EMPTY
         }
-        if (poll.superseded || (poll.dismissed && (!listens || engine.closing.aborted))) return EMPTY
-        if (poll.dismissed) return { ...EMPTY, orders: (await engine.run(look(DISMISSED))).orders }
+        if (poll.superseded || (poll.dismissed && (!listens || context.closing.aborted))) return EMPTY
+        if (poll.dismissed) return { ...EMPTY, orders: (await context.run(look(DISMISSED))).orders }
       }
       const isLast = over && brought === null
-      const endings: number = brought?.endings ?? engine.endings
+      const endings: number = brought?.endings ?? context.polls.endings
       const owed = brought === null && poll.look()
-      const { claimed, orders }: Seen = brought?.seen ?? (await engine.run(look(isLast ? AT_THE_END : TO_STAY)))
+      const { claimed, orders }: Seen = brought?.seen ?? (await context.run(look(isLast ? AT_THE_END : TO_STAY)))
       if (claimed === null && owed) poll.owe()
       if (claimed === null && !listens) return EMPTY
       const { handed, turnedAway, hasMore } = claimed ?? NOT_SERVED
@@ -126,8 +129,8 @@ export async function waitFor(
       if (handed.length > 0 || orders?.isUrgent === true || isLast) return { handed, orders }
       if (over) continue // the last sign of its life has to be written
       // An end it has not seen may have come while it was looking.
-      if (hasMore || (turnedAway?.awaitsEnd === true && engine.endings !== endings)) continue
-      const opening = turnedAway?.opensAt == null ? null : engine.timerAt(turnedAway.opensAt, () => poll.wake())
+      if (hasMore || (turnedAway?.awaitsEnd === true && context.polls.endings !== endings)) continue
+      const opening = turnedAway?.opensAt == null ? null : context.timerAt(turnedAway.opensAt, () => poll.wake())
       try {
         brought = await poll.woken()
       } finally {
@@ -165,13 +168,13 @@ const EMPTY = { handed: [], orders: null } as const
 const NOT_SERVED: Claimed = { handed: [], turnedAway: null, hasMore: false }
 const NOTHING_KNOWN: TurnedAway = { opensAt: null, awaitsEnd: false }
 /** So often a fetch that does not wait goes on behind jobs that limiters held back. */
-const MOST_TRIES = 20
+const MAX_TRIES = 20
 
-async function claimAtOnce(engine: Engine, request: FetchRequest): Promise<readonly Handed[]> {
+async function claimAtOnce(context: JobsContext, request: FetchRequest): Promise<readonly Handed[]> {
   for (let tries = 1; ; tries += 1) {
-    const claimed = await engine.run(claim(engine, request))
+    const claimed = await context.run(claim(context, request))
     if (claimed === null) return []
-    if (claimed.handed.length > 0 || !claimed.hasMore || tries === MOST_TRIES) return claimed.handed
+    if (claimed.handed.length > 0 || !claimed.hasMore || tries === MAX_TRIES) return claimed.handed
   }
 }
 
@@ -184,14 +187,14 @@ function signOfLife(workerId: string | null): Command<void> {
 }
 
 /** Null: this worker is not to be given anything, however long it waits. `stays`: see `Asked`. */
-export function claim(engine: Engine, request: FetchRequest, stays = false): Command<Claimed | null> {
+export function claim(context: JobsContext, request: FetchRequest, stays = false): Command<Claimed | null> {
   return {
     name: 'fetch',
     needs: {
       workers: request.workerId === null ? [] : [request.workerId],
       queues: request.queues,
       // Names are locked first. Which queues need it is learnt from their rows.
-      ...(request.queues.some((name) => engine.limitedQueues.has(name)) ? { names: [LIMITERS] } : {}),
+      ...(request.queues.some((name) => context.limitedQueues.has(name)) ? { names: [LIMITERS] } : {}),
     },
     run: async (unit) => {
       if (isFromBeforeLeaving(unit, request)) return null
@@ -201,9 +204,9 @@ export function claim(engine: Engine, request: FetchRequest, stays = false): Com
       if (worker !== null && !mayRest) unit.putWorker(seen(unit, worker))
       if (!isServed) return null
       // What ended just now may have made the next step available.
-      await follow(engine, unit)
-      const gate = new Gate(engine, unit)
-      const looks = new Pace(engine.host, QUEUES_PER_TURN)
+      await context.follow(unit)
+      const gate = new Gate(context, unit)
+      const looks = new Pace(context.host, QUEUES_PER_TURN)
       const handed: Handed[] = []
       let hasMore = false
       const left = (): number => request.count - handed.length
@@ -217,7 +220,7 @@ export function claim(engine: Engine, request: FetchRequest, stays = false): Com
         if (await takeFrom(unit, gate, queue, most, request.tenant, take)) hasMore = true
       }
       if (hasPools(unit, request.queues))
-        for await (const { queue, most } of turns(engine, unit, request.queues, left)) await ask(queue, most)
+        for await (const { queue, most } of turns(context, unit, request.queues, left)) await ask(queue, most)
       else for (const name of request.queues) if (left() > 0) await ask(name, left())
       if (worker !== null && handed.length > 0) touchLoaded(unit, worker.id)
       return { handed, turnedAway: gate.turnedAway, hasMore }
@@ -229,7 +232,7 @@ export function claim(engine: Engine, request: FetchRequest, stays = false): Com
 export const QUEUES_PER_TURN = 100
 
 /** Behind jobs that wait for a spent limiter others may be free. So often one looks further, at so many jobs. */
-const MOST_ROUNDS = 20
+const MAX_ROUNDS = 20
 const JOBS_A_ROUND = 1_000
 
 /**
@@ -247,7 +250,7 @@ async function takeFrom(
   const room = isLimited(queue) ? await gate.enter(queue) : Infinity
   let left = Math.min(count, room)
   for (let rounds = 0; left > 0; rounds += 1) {
-    if (rounds === MOST_ROUNDS) return gate.hasMoved
+    if (rounds === MAX_ROUNDS) return gate.hasMoved
     const jobs = await unit.claimable({
       queue: queue.name,
       // Nobody else claims from a limited queue meanwhile: to look at more jobs than are taken is no harm there.

@@ -4,7 +4,7 @@
  */
 import { cursorText, hasMetaFilter, matches, placeIn, type Job, type JobFilter } from '@curfew/core'
 import { LOOK, type JobCount, type JobPage, type Page } from '../../store/store.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
 import { nextTurn } from '../kernel/turns.ts'
 
 /** So many jobs are looked at for one page, in turns: other commands are decided between them. */
@@ -12,14 +12,14 @@ export const MAX_LOOKED_AT = 10_000
 
 const PIECE = 500
 
-export function selectJobs(engine: Engine, filter: JobFilter, cursor: string | null, page: Page): Promise<JobPage> {
+export function selectJobs(context: Context, filter: JobFilter, cursor: string | null, page: Page): Promise<JobPage> {
   return hasMetaFilter(filter)
-    ? selectByMeta(engine, filter, cursor, page)
-    : selectByStore(engine, filter, cursor, page)
+    ? selectByMeta(context, filter, cursor, page)
+    : selectByStore(context, filter, cursor, page)
 }
 
 async function selectByStore(
-  engine: Engine,
+  context: Context,
   filter: JobFilter,
   cursor: string | null,
   { limit, offset }: Page,
@@ -27,10 +27,10 @@ async function selectByStore(
   const found: Job[] = []
   let next = cursor
   for (let looked = 0; looked < MAX_LOOKED_AT; looked += LOOK) {
-    if (looked > 0) await nextTurn(engine.host)
+    if (looked > 0) await nextTurn(context.host)
     const from = next
     const asked = { limit: limit - found.length, offset: found.length === 0 ? offset : 0 }
-    const part = await engine.read((reads) => reads.jobs(filter, from, asked))
+    const part = await context.read((reads) => reads.jobs(filter, from, asked))
     found.push(...part.jobs)
     next = part.next
     // How much of an offset is left is only known when it is used up.
@@ -40,7 +40,7 @@ async function selectByStore(
 }
 
 async function selectByMeta(
-  engine: Engine,
+  context: Context,
   filter: JobFilter,
   cursor: string | null,
   { limit, offset }: Page,
@@ -49,9 +49,9 @@ async function selectByMeta(
   const found: Job[] = []
   let next = cursor
   for (let looked = 0; looked < MAX_LOOKED_AT; looked += PIECE) {
-    if (looked > 0) await nextTurn(engine.host)
+    if (looked > 0) await nextTurn(context.host)
     const from = next
-    const piece = await engine.read((reads) => reads.jobs(filter, from, { limit: PIECE, offset: 0 }))
+    const piece = await context.read((reads) => reads.jobs(filter, from, { limit: PIECE, offset: 0 }))
     found.push(...piece.jobs.filter((job) => matches(filter, job)))
     next = piece.next
     const last = found[wanted - 1]
@@ -66,7 +66,7 @@ async function selectByMeta(
 
 /** How many jobs are meant, at least those that are shown. Where metadata is asked for, no more than these are known. */
 export async function countSelected(
-  engine: Engine,
+  context: Context,
   filter: JobFilter,
   cursor: string | null,
   { offset }: Page,
@@ -75,6 +75,6 @@ export async function countSelected(
   const shown = jobs.length === 0 ? 0 : offset + jobs.length
   const isAll = cursor === null && next === null && (offset === 0 || shown > 0)
   if (isAll || hasMetaFilter(filter)) return { total: shown, isExact: isAll }
-  const { total, isExact } = await engine.read((reads) => reads.countJobs(filter))
+  const { total, isExact } = await context.read((reads) => reads.countJobs(filter))
   return { total: isExact ? total : Math.max(total, shown), isExact }
 }

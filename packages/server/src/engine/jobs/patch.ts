@@ -11,11 +11,11 @@ import {
   type Job,
   type LimitSources,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { Context } from '../kernel/context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
-export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job> {
+export function patch(context: Context, jobId: string, sent: unknown): Command<Job> {
   return {
     name: 'patch',
     needs: { jobs: [jobId] },
@@ -36,7 +36,7 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
       const step = changeLimits(
         job,
         {
-          limits: settleAgain(job.limits, await speakersToday(engine, unit, job, patched.asked), patched.named),
+          limits: settleAgain(job.limits, await speakersToday(context, unit, job, patched.asked), patched.named),
           given: patched.given,
           priority: patched.priority ?? job.priority,
           scheduledAt: patched.scheduled?.at ?? null,
@@ -51,14 +51,19 @@ export function patch(engine: Engine, jobId: string, sent: unknown): Command<Job
 }
 
 /** Who speaks for the limits of a job that is settled anew: what was published, then today's policies and defaults. */
-export async function speakersToday(engine: Engine, unit: Unit, job: Job, publish: AskedLimits): Promise<LimitSources> {
+export async function speakersToday(
+  context: Context,
+  unit: Unit,
+  job: Job,
+  publish: AskedLimits,
+): Promise<LimitSources> {
   await unit.load({ types: [job.type], queues: [job.queue] })
   const [type, queue] = [unit.type(job.type), unit.queue(job.queue)]
   return {
     publish,
     type: type === null ? null : { ...type.asked, caps: type.caps },
     queue: queue === null ? null : queueLimits(queue.config),
-    server: engine.settings.limits,
+    server: context.settings.limits,
   }
 }
 

@@ -11,7 +11,7 @@
  * Jobs that a limiter holds back are available already, so nothing will tell of them. The poll that was turned away
  * watches the limiter, and when it leaves, another of the same queue is woken to look, and to watch in its place.
  */
-import type { Command } from '../kernel/corridor.ts'
+import type { Command } from '../kernel/command.ts'
 import type { Seen } from './fetch.ts'
 import type { TurnedAway } from '../queues/limiters.ts'
 import type { Ready } from '../kernel/ready.ts'
@@ -173,6 +173,8 @@ export const asksFor = (poll: OpenPoll, queue: string, tenant: string | null): b
 export class Polls {
   readonly #open = new Set<OpenPoll>()
   readonly #byWorker = new Map<string, Set<OpenPoll>>()
+  /** How many active jobs have ended, as far as this server has heard. */
+  endings = 0
 
   enter(facts: PollFacts): Poll {
     const poll = new OpenPoll(this, facts)
@@ -255,8 +257,9 @@ export class Polls {
     for (const poll of this.#open) if (poll.queues.includes(queue)) poll.wake()
   }
 
-  /** An active job ended: those that wait for one look again. */
-  wakeAfterEnd(): void {
+  /** Active jobs ended: polls that a limiter turned away until then look again. */
+  ended(count: number): void {
+    this.endings += count
     for (const poll of this.#open) if (poll.watches?.awaitsEnd === true) poll.wake()
   }
 

@@ -14,16 +14,17 @@ import {
   type Json,
   type ReportedError,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
-import type { Needs, Unit } from '../kernel/unit.ts'
+import type { Command } from '../kernel/command.ts'
+import type { Context } from '../kernel/context.ts'
+import type { Needs } from '../kernel/needs.ts'
+import type { Unit } from '../kernel/unit.ts'
 import { touch } from '../workers/workers.ts'
 
 /** The job, if this report speaks for the attempt that is running. */
-export function heldJob(engine: Engine, unit: Unit, jobId: string, fence: Fence): Job {
+export function heldJob(context: Context, unit: Unit, jobId: string, fence: Fence): Job {
   const job = unit.job(jobId)
   if (job === null) throw notFound('job', jobId)
-  const reason = staleReason(job, fence, engine.settings.requireOwner)
+  const reason = staleReason(job, fence, context.settings.requireOwner)
   if (reason !== null) throw staleError(job, reason, fence)
   return job
 }
@@ -48,7 +49,7 @@ export interface Ack extends Fence {
   readonly result: Json | null
 }
 
-export function ack(engine: Engine, report: Ack): Command<Reported> {
+export function ack(context: Context, report: Ack): Command<Reported> {
   return {
     name: 'ack',
     needs: needsOf(report),
@@ -56,8 +57,8 @@ export function ack(engine: Engine, report: Ack): Command<Reported> {
     run: async (unit) => {
       const repeat = repeated(unit, report, 'ack')
       if (repeat !== null) return repeat
-      const job = heldJob(engine, unit, report.jobId, report)
-      const most = engine.settings.largestResultBytes
+      const job = heldJob(context, unit, report.jobId, report)
+      const most = context.settings.largestResultBytes
       if (report.result !== null && (report.result.length > most || utf8Length(report.result) > most)) {
         throw new OjsError(
           'result_too_large',
@@ -82,7 +83,7 @@ export interface Nack extends Fence {
   readonly requeue: boolean
 }
 
-export function nack(engine: Engine, report: Nack): Command<Reported> {
+export function nack(context: Context, report: Nack): Command<Reported> {
   return {
     name: 'nack',
     needs: needsOf(report),
@@ -90,7 +91,7 @@ export function nack(engine: Engine, report: Nack): Command<Reported> {
     run: async (unit) => {
       const repeat = repeated(unit, report, 'nack')
       if (repeat !== null) return repeat
-      const job = heldJob(engine, unit, report.jobId, report)
+      const job = heldJob(context, unit, report.jobId, report)
       const step =
         report.requeue || report.error === null
           ? interrupt(job, report.error, unit.moment)

@@ -14,8 +14,8 @@ import {
   type Json,
   type ProgressReport,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { Context } from '../kernel/context.ts'
 import { needsOf } from './reports.ts'
 import type { Unit } from '../kernel/unit.ts'
 import { touch } from '../workers/workers.ts'
@@ -26,7 +26,7 @@ export interface ProgressCall extends Fence, ProgressReport {
 }
 
 /** Best effort: a report for a job that is not active, or by another worker, is answered and ignored. */
-export function progress(engine: Engine, call: ProgressCall): Command<Job> {
+export function progress(context: Context, call: ProgressCall): Command<Job> {
   return {
     name: 'progress',
     needs: needsOf(call),
@@ -42,7 +42,7 @@ export function progress(engine: Engine, call: ProgressCall): Command<Job> {
       unit.apply(step)
       await touch(unit, job.hold?.workerId)
       if (call.checkpoint === null) return step.job
-      return (await store(engine, unit, step.job, { state: call.checkpoint, stepIndex: null, metadata: null })).job
+      return (await store(context, unit, step.job, { state: call.checkpoint, stepIndex: null, metadata: null })).job
     },
   }
 }
@@ -60,7 +60,7 @@ export interface Saved {
 }
 
 /** Accepted from the holder until the fence, and before the first start; kept across attempts. */
-export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Saved> {
+export function saveCheckpoint(context: Context, call: CheckpointCall): Command<Saved> {
   return {
     name: 'checkpoint',
     needs: needsOf(call),
@@ -72,7 +72,7 @@ export function saveCheckpoint(engine: Engine, call: CheckpointCall): Command<Sa
       const reason = staleReason(job, call)
       if (reason !== null && !neverStarted) throw staleError(job, reason, call)
       await touch(unit, job.hold?.workerId)
-      return store(engine, unit, signOfLife(job, unit.now), call)
+      return store(context, unit, signOfLife(job, unit.now), call)
     },
   }
 }
@@ -93,12 +93,12 @@ export function deleteCheckpoint(jobId: string): Command<void> {
 }
 
 async function store(
-  engine: Engine,
+  context: Context,
   unit: Unit,
   job: Job,
   saved: { state: Json; stepIndex: number | null; metadata: Json | null },
 ): Promise<Saved> {
-  const most = engine.settings.largestCheckpointBytes
+  const most = context.settings.largestCheckpointBytes
   if (saved.state.length > most || utf8Length(saved.state) > most) {
     throw new OjsError('payload_too_large', `A checkpoint must not be larger than ${String(most)} bytes.`, {
       details: { field: 'state', max_bytes: most },

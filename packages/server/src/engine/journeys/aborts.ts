@@ -2,20 +2,20 @@
  * Calls that nobody waits for any more are broken off here, a few at a time. What is due is decided first: when the time
  * of many runs is up at once, closing their sockets takes longer than ending the runs, and must not make them late.
  */
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
 import type { Turns } from './turns.ts'
 
 /** Calls are broken off after this time, whether or not the store could decide by then. */
-const LONGEST_WAIT_MS = 250
+const MAX_WAIT_MS = 250
 
 export class Aborts {
-  readonly #engine: Engine
+  readonly #context: JourneysContext
   readonly #turns: Turns
   #waiting: (() => void)[] = []
   #isDraining = false
 
-  constructor(engine: Engine, turns: Turns) {
-    this.#engine = engine
+  constructor(context: JourneysContext, turns: Turns) {
+    this.#context = context
     this.#turns = turns
   }
 
@@ -44,12 +44,12 @@ export class Aborts {
   async #settled(): Promise<void> {
     let stop = (): void => {}
     const late = new Promise<void>((resolve) => {
-      const timer = this.#engine.host.setTimer(LONGEST_WAIT_MS, resolve)
+      const timer = this.#context.host.setTimer(MAX_WAIT_MS, resolve)
       stop = () => {
         timer.cancel()
       }
     })
-    await Promise.race([this.#engine.settled().catch(() => {}), late])
+    await Promise.race([this.#context.settled().catch(() => {}), late])
     stop()
   }
 }

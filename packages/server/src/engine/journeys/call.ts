@@ -29,8 +29,9 @@ import {
   type Timer,
 } from '@curfew/core'
 import { proofOf, withoutSecrets } from './call-auth.ts'
-import type { Engine } from '../kernel/engine.ts'
-import { MOST_REDIRECTS, redirected } from './redirects.ts'
+import { until } from '../kernel/until.ts'
+import type { JourneysContext } from './context.ts'
+import { MAX_REDIRECTS, redirected } from './redirects.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer } from '../outgoing.ts'
 
 export interface CallTerms {
@@ -52,11 +53,11 @@ export interface CallTerms {
 }
 
 /** What the engine has to offer to a call. */
-export type Caller = Pick<Engine, 'send' | 'host' | 'now' | 'timerAt' | 'random' | 'secrets'>
+export type Caller = Pick<JourneysContext, 'send' | 'host' | 'now' | 'timerAt' | 'random' | 'secrets'>
 
-export const LARGEST_ANSWER = 1_048_576
+export const MAX_ANSWER = 1_048_576
 /** Node timers above 2^31-1 ms fire at once. */
-const LONGEST_TIMER_MS = 2_147_483_647
+const MAX_TIMER_MS = 2_147_483_647
 const REMAINING = 'X-Curfew-Remaining-Ms'
 /** At a deadline its run is ended first, and that aborts the call: the alarms of a thousand calls must not come before. */
 const AFTER_DECISION_MS = millis(25)
@@ -91,7 +92,7 @@ async function attemptOnce(caller: Caller, call: PreparedCall, terms: CallTerms)
   const { deadlineAt, signal } = terms
   const isOver = (): boolean => signal.aborted || isDue(deadlineAt, caller.now())
   if (isOver()) return null
-  const timeoutMs = millis(Math.min(terms.timeoutMs, LONGEST_TIMER_MS))
+  const timeoutMs = millis(Math.min(terms.timeoutMs, MAX_TIMER_MS))
   const endsAt = callEndsAt(caller.now(), timeoutMs, deadlineAt)
   const cut = new AbortController()
   const abort = (): void => {
@@ -125,7 +126,7 @@ async function attemptOnce(caller: Caller, call: PreparedCall, terms: CallTerms)
 async function follow(
   caller: Caller,
   first: PreparedCall,
-  { mostBytes = LARGEST_ANSWER }: CallTerms,
+  { mostBytes = MAX_ANSWER }: CallTerms,
   endsAt: Instant,
   signal: AbortSignal,
 ): Promise<OutgoingAnswer> {
@@ -133,7 +134,7 @@ async function follow(
   // It goes to the host that the definition names, and to no other that an answer leads to.
   const home = new URL(first.url).origin
   let [call, isHome] = [first, true]
-  for (let hops = 0; hops <= MOST_REDIRECTS; hops += 1) {
+  for (let hops = 0; hops <= MAX_REDIRECTS; hops += 1) {
     const told = { ...without(call.headers, REMAINING), [REMAINING]: String(budgetLeft(endsAt, caller.now())) }
     const headers = proof === null || !isHome ? told : { ...without(told, proof.header), [proof.header]: proof.value }
     const { method, url, body } = call
@@ -147,7 +148,7 @@ async function follow(
     call = next
     isHome &&= new URL(call.url).origin === home
   }
-  throw new CallRefused(`there are more than ${String(MOST_REDIRECTS)} redirects`)
+  throw new CallRefused(`there are more than ${String(MAX_REDIRECTS)} redirects`)
 }
 
 const without = (headers: Readonly<Record<string, string>>, unwanted: string): Record<string, string> =>
@@ -169,18 +170,8 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-function rest(caller: Caller, restMs: Millis, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      timer.cancel()
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = caller.host.setTimer(Math.min(restMs, LONGEST_TIMER_MS), done)
-    signal.addEventListener('abort', done, { once: true })
-    if (signal.aborted) done()
-  })
-}
+const rest = (caller: Caller, restMs: Millis, signal: AbortSignal): Promise<void> =>
+  until(caller.host, { signals: [signal], ms: Math.min(restMs, MAX_TIMER_MS) })
 
 /** Not before the engine's clock says so: a timer may be early by part of a millisecond. */
 function alarmAt(caller: Caller, at: Instant, fire: () => void): Timer {

@@ -30,9 +30,9 @@ import {
   type Walked,
   type WantedCall,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
+import type { Command } from '../kernel/command.ts'
 import { definitionOf } from '../definitions/definitions.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
 import { Aborts } from './aborts.ts'
 import { performCall } from './call.ts'
 import { Keepers } from './keepers.ts'
@@ -42,9 +42,9 @@ import { takeStep } from './steps.ts'
 import { Thinking } from './thought.ts'
 import { Turns } from './turns.ts'
 import { RunWatch } from './watch.ts'
-import { restAfterTrouble } from '../kernel/trouble.ts'
+import { retryDelay } from '../kernel/retry-delay.ts'
 
-const MOST_TURNS = 10_000
+const MAX_TURNS = 10_000
 /** So many calls begin before others have a turn. */
 const CALLS_A_TURN = 4
 
@@ -69,7 +69,7 @@ interface Underway {
 export class Journeys {
   /** What this server is called in the documents of runs. */
   readonly server: string
-  readonly #engine: Engine
+  readonly #context: JourneysContext
   readonly #keepers: Keepers
   readonly #underway = new Map<string, Underway>()
   readonly #watch: RunWatch
@@ -82,21 +82,21 @@ export class Journeys {
   readonly #open = new Set<AbortController>()
   readonly #busy = new Set<Promise<unknown>>()
 
-  constructor(engine: Engine) {
-    this.#engine = engine
-    this.server = uuidV7(instant(engine.host.wallMs()), engine.random)
-    this.#keepers = new Keepers(engine, () => this.isKeeping)
-    this.#turns = new Turns(engine.host, !engine.isTurnedByHand)
-    this.#aborts = new Aborts(engine, this.#turns)
-    this.#thinking = new Thinking(engine, this.#turns)
-    this.#watch = new RunWatch(engine, (run) => {
+  constructor(context: JourneysContext) {
+    this.#context = context
+    this.server = uuidV7(instant(context.host.wallMs()), context.random)
+    this.#keepers = new Keepers(context, () => this.isKeeping)
+    this.#turns = new Turns(context.host, !context.hasManualClock)
+    this.#aborts = new Aborts(context, this.#turns)
+    this.#thinking = new Thinking(context, this.#turns)
+    this.#watch = new RunWatch(context, (run) => {
       this.#heard(run)
     })
     const stop = (): void => {
       for (const call of this.#open) call.abort()
       for (const underway of this.#underway.values()) underway.wake()
     }
-    engine.closing.addEventListener('abort', stop, { once: true })
+    context.closing.addEventListener('abort', stop, { once: true })
   }
 
   get isKeeping(): boolean {
@@ -115,13 +115,13 @@ export class Journeys {
 
   /** What was left behind is found once, or not before the next start: a store that fails just then is asked again. */
   async #takeUp(): Promise<void> {
-    const { closing, log } = this.#engine
+    const { closing, log } = this.#context
     while (!closing.aborted) {
       try {
         return await this.#keepers.takeUp()
       } catch (error) {
         log.warn({ err: error }, 'runs left behind could not be taken up; trying again')
-        await restAfterTrouble(this.#engine)
+        await retryDelay(this.#context)
       }
     }
   }
@@ -144,7 +144,7 @@ export class Journeys {
   }
 
   async definitionOf({ name, version }: Pick<Run, 'name' | 'version'>): Promise<Definition> {
-    const found = await definitionOf(this.#engine, name, version)
+    const found = await definitionOf(this.#context, name, version)
     if (found === null) throw broken(`the definition ${name} ${version} is gone`)
     return found.definition
   }
@@ -154,7 +154,7 @@ export class Journeys {
     // Known before the run is saved: its calls begin right after.
     if (Object.keys(headers).length > 0) this.#passedOn.set(runId, headers)
     try {
-      return await this.#engine.run(command)
+      return await this.#context.run(command)
     } catch (error) {
       this.#passedOn.delete(runId)
       throw error
@@ -254,15 +254,15 @@ export class Journeys {
   }
 
   async #walkOn(underway: Underway): Promise<void> {
-    const { closing } = this.#engine
+    const { closing } = this.#context
     while (underway.again && !closing.aborted) {
       try {
         await this.#restBefore(underway)
         underway.again = false
         await this.#walkOnce(underway)
       } catch (error) {
-        if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'a run could not be taken on')
-        await restAfterTrouble(this.#engine)
+        if (!(error instanceof OjsError)) this.#context.log.error({ err: error }, 'a run could not be taken on')
+        await retryDelay(this.#context)
         underway.again = true
       }
     }
@@ -273,7 +273,7 @@ export class Journeys {
   /** Neither faster than a run may go, nor for each of many answers alone. */
   async #restBefore(underway: Underway): Promise<void> {
     const { run, pace, calls } = underway
-    const { host } = this.#engine
+    const { host } = this.#context
     const nowMs = host.monotonicMs()
     const forAnswersMs =
       calls.size === 0 || hasReady(run, this.server) ? 0 : pace.untilAnswersMs(surveyOf(run.root).width, nowMs)
@@ -286,7 +286,7 @@ export class Journeys {
         if (
           pace.untilStepMs(host.monotonicMs()) > 0 &&
           underway.run.phase === 'RUNNING' &&
-          !this.#engine.closing.aborted
+          !this.#context.closing.aborted
         )
           return
         timer.cancel()
@@ -299,9 +299,9 @@ export class Journeys {
   /** Answers once no run is being taken on; at the latest after a while, since some never rest. */
   async walked(): Promise<void> {
     const isWalking = (): boolean => [...this.#underway.values()].some((underway) => underway.isWalking)
-    for (let turns = 0; turns < MOST_TURNS && isWalking(); turns += 1)
+    for (let turns = 0; turns < MAX_TURNS && isWalking(); turns += 1)
       await new Promise<void>((resolve) => {
-        this.#engine.host.defer(resolve)
+        this.#context.host.defer(resolve)
       })
   }
 
@@ -311,15 +311,15 @@ export class Journeys {
     const terms = { server: this.server, results, underway: calls }
     const walked = await this.#thinking.walk(run, await this.definitionOf(run), terms)
     if (walked.isLate) {
-      await findRun(this.#engine, run.id)
+      await findRun(this.#context, run.id)
       return
     }
     if (walked.run.root === run.root && walked.run.end === null && walked.calls.length === 0) return
     const sinceRevision = run.revision + 1
     for (const { visit, isNotice } of walked.calls)
       if (!isNotice) calls.set(visit, { controller: new AbortController(), sinceRevision })
-    await this.#engine.longDocs.prepare(RUN, run.id, walked.run)
-    const taken = await this.#engine.run(takeStep(this.#engine, run, walked)).catch((error: unknown) => {
+    await this.#context.longDocs.prepare(RUN, run.id, walked.run)
+    const taken = await this.#context.run(takeStep(this.#context, run, walked)).catch((error: unknown) => {
       this.#release(underway, walked)
       throw error
     })
@@ -330,7 +330,7 @@ export class Journeys {
       return
     }
     const { width } = surveyOf(walked.run.root)
-    underway.pace.saved(walked.run.visits - run.visits, width, this.#engine.host.monotonicMs())
+    underway.pace.saved(walked.run.visits - run.visits, width, this.#context.host.monotonicMs())
     if (results.size > 0) {
       const calling = new Set(
         leaves(walked.run.root).flatMap(({ rest, visit }) => (rest.kind === 'calling' ? [visit] : [])),
@@ -339,7 +339,7 @@ export class Journeys {
     }
     for (const [index, wanted] of walked.calls.entries()) {
       if (index % CALLS_A_TURN === CALLS_A_TURN - 1) await this.#turns.later(Math.floor(index / CALLS_A_TURN))
-      if (this.#engine.closing.aborted) return
+      if (this.#context.closing.aborted) return
       this.#track(this.#call(underway, wanted))
     }
   }
@@ -356,16 +356,16 @@ export class Journeys {
     const prepared = withDefaults(call, this.#passedOn.get(id) ?? {})
     let isAnswered: boolean
     this.#open.add(controller)
-    if (this.#engine.closing.aborted) controller.abort()
+    if (this.#context.closing.aborted) controller.abort()
     try {
       const terms = { timeoutMs, resilience: isNotice ? null : resilience, deadlineAt, signal: controller.signal }
       const idempotencyKey = `${id}/${path}/${String(visit)}`
-      const result = await performCall(this.#engine, prepared, { ...terms, idempotencyKey, cutOff: this.#aborts.add })
+      const result = await performCall(this.#context, prepared, { ...terms, idempotencyKey, cutOff: this.#aborts.add })
       isAnswered = result !== null
       if (!isNotice && result !== null) underway.results.set(visit, result)
     } catch (error) {
       // Of ours, and no reason to keep the run waiting. What it says may quote what was sent.
-      this.#engine.log.error({ error: error instanceof Error ? error.name : 'unknown' }, 'a call of a run broke')
+      this.#context.log.error({ error: error instanceof Error ? error.name : 'unknown' }, 'a call of a run broke')
       isAnswered = true
       if (!isNotice) underway.results.set(visit, failedResult('NETWORK', 'the call could not be made'))
     } finally {
@@ -382,7 +382,7 @@ export class Journeys {
   #track(work: Promise<unknown>): void {
     const busy: Promise<unknown> = work
       .catch((error: unknown) => {
-        if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'a run met an error')
+        if (!(error instanceof OjsError)) this.#context.log.error({ err: error }, 'a run met an error')
       })
       .finally(() => this.#busy.delete(busy))
     this.#busy.add(busy)

@@ -14,27 +14,27 @@ import {
   type Kept,
   type Timer,
 } from '@curfew/core'
-import type { DocWaker } from '../kernel/doc-wakers.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
+import type { Unit } from '../kernel/unit.ts'
 import { giveSign } from './saving.ts'
 import { takeOver } from './steps.ts'
 
 const A_PAGE = 200
 
 export class Keepers {
-  readonly #engine: Engine
+  readonly #context: JourneysContext
   readonly #isKeeping: () => boolean
   #timer: Timer | null = null
 
-  constructor(engine: Engine, isKeeping: () => boolean) {
-    this.#engine = engine
+  constructor(context: JourneysContext, isKeeping: () => boolean) {
+    this.#context = context
     this.#isKeeping = isKeeping
   }
 
   /** This server has something to do for a run: from now on it gives signs of life. */
   keeping(): void {
-    if (!this.#engine.store.shared || this.#timer !== null || this.#engine.closing.aborted) return
-    this.#timer = this.#engine.host.setTimer(KEEPER_SIGN_MS, () => {
+    if (!this.#context.store.shared || this.#timer !== null || this.#context.closing.aborted) return
+    this.#timer = this.#context.host.setTimer(KEEPER_SIGN_MS, () => {
       this.#timer = null
       void this.#sign()
     })
@@ -42,16 +42,16 @@ export class Keepers {
 
   async #sign(): Promise<void> {
     if (!this.#isKeeping()) return
-    await this.#engine.run({ name: 'journey', run: (unit) => giveSign(this.#engine, unit) }).catch(() => {})
+    await this.#context.run({ name: 'journey', run: (unit) => giveSign(this.#context, unit) }).catch(() => {})
     this.keeping()
   }
 
   /** What it was doing can be taken up at once. */
   async close(): Promise<void> {
     this.#timer?.cancel()
-    const { store, journeys } = this.#engine
+    const { store, journeys } = this.#context
     if (!store.shared) return
-    await this.#engine
+    await this.#context
       .run({
         name: 'journey',
         run: async (unit) => {
@@ -64,7 +64,7 @@ export class Keepers {
 
   async takeOver(server: string): Promise<void> {
     await this.#takeFrom(`${server}/`)
-    await this.#engine.run({
+    await this.#context.run({
       name: 'journey',
       run: async (unit) => {
         const left = await unit.docsUnder(KEPT, `${server}/`)
@@ -76,7 +76,7 @@ export class Keepers {
 
   /** What was left behind before this server started: everything where it is the only one, else what nobody vouches for. */
   async takeUp(): Promise<void> {
-    const { store } = this.#engine
+    const { store } = this.#context
     if (!store.shared) return this.#takeFrom('')
     for (let after: string | null = null; ;) {
       const [doc]: readonly Doc[] = await store.docs(KEPT.kind, '', after, 1)
@@ -89,12 +89,12 @@ export class Keepers {
   }
 
   async #takeFrom(prefix: string): Promise<void> {
-    const { store, journeys } = this.#engine
+    const { store, journeys } = this.#context
     for (let after: string | null = null, more = true; more;) {
       const page = await store.docs(KEPT.kind, prefix, after, A_PAGE)
       for (const doc of page) {
         const { server, run } = readDoc<Kept>(doc)
-        if (server !== journeys.server) await this.#engine.run(takeOver(this.#engine, server, run))
+        if (server !== journeys.server) await this.#context.run(takeOver(this.#context, server, run))
       }
       more = page.length === A_PAGE
       after = page.at(-1)?.id ?? null
@@ -103,11 +103,11 @@ export class Keepers {
 }
 
 /** No sign of life came. Whoever notices takes over, and has as long as any other to show that it lives. */
-export const wakeKeeper: DocWaker = (engine, unit, id) => {
+export function wakeKeeper(context: JourneysContext, unit: Unit, id: string): void {
   const keeper = unit.doc(KEEPER, id)
   if (keeper === null || !isDue(keeper.until, unit.now)) return
-  const { journeys } = engine
-  if (id === journeys.server && !engine.closing.aborted && !journeys.isKeeping) {
+  const { journeys } = context
+  if (id === journeys.server && !context.closing.aborted && !journeys.isKeeping) {
     unit.putDoc(KEEPER, id, null)
     return
   }

@@ -18,7 +18,7 @@ import {
   type Problem,
   type Run,
 } from '@curfew/core'
-import type { EngineSettings } from '../kernel/engine.ts'
+import type { EngineSettings } from '../kernel/context.ts'
 import { ExpressionError, type Expressions } from '../expressions.ts'
 
 /** For one expression; the expressions' own limit is shorter as a rule. */

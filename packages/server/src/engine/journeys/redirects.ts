@@ -8,7 +8,7 @@
 import type { PreparedCall } from '@curfew/core'
 import { CallRefused, type OutgoingAnswer } from '../outgoing.ts'
 
-export const MOST_REDIRECTS = 5
+export const MAX_REDIRECTS = 5
 
 const CREDENTIALS = /auth|cookie|token|secret|key|password|credential|session|signature/i
 const OF_THE_BODY = /^content-/i

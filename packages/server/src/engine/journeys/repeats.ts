@@ -1,7 +1,7 @@
 /** Finds the run that a start has begun before, by its key or by the id its caller chose (core/journey/run/repeats.ts). */
 import { checkRepeat, RUN, START_KEY, startText, type Asked, type DocKind, type Run } from '@curfew/core'
 import { createHash } from 'node:crypto'
-import type { Needs } from '../kernel/unit.ts'
+import type { Needs } from '../kernel/needs.ts'
 
 /** What makes a start repeatable. */
 export interface Repeatable {

@@ -4,7 +4,7 @@
  */
 import { instant, type Instant, type JourneyEnding } from '@curfew/core'
 import type { StoredEvent } from '../../store/store.ts'
-import type { Log } from '../kernel/engine.ts'
+import type { Log } from '../kernel/context.ts'
 import { endingIn } from '../metrics/journey-meters.ts'
 
 /** A run that is over, for whoever traces (`tracing.ts`). */

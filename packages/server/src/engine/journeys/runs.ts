@@ -39,10 +39,8 @@ import {
 } from '@curfew/core'
 import type { Reads } from '../../store/store.ts'
 import { keyVerdicts } from '../api-keys.ts'
-import type { DocWaker } from '../kernel/doc-wakers.ts'
 import { ceilingFor, docsOf, NO_PARENT } from '../jobs/enqueue.ts'
-import type { Engine } from '../kernel/engine.ts'
-import type { Follower } from '../kernel/followers.ts'
+import type { JourneysContext } from './context.ts'
 import { earlierRun, needsOfRepeat, type FindDoc, type Repeatable } from './repeats.ts'
 import { saveRun } from './saving.ts'
 import type { Unit } from '../kernel/unit.ts'
@@ -66,19 +64,19 @@ export interface Started {
 }
 
 /** Stored, and being taken on. Bad input is refused, and nothing is stored. */
-export async function startRun(engine: Engine, request: StartRequest): Promise<Started> {
+export async function startRun(context: JourneysContext, request: StartRequest): Promise<Started> {
   const { definition, parent, repeatable } = request
-  const known = repeatable === null ? null : await engine.read((reads) => earlierRun(findIn(reads), repeatable))
+  const known = repeatable === null ? null : await context.read((reads) => earlierRun(findIn(reads), repeatable))
   // What was accepted once is not judged again: another version may be in force by now.
   if (known !== null) return { run: known, isRepeat: true }
-  const context = { ...request.context, ...boundContext(definition.starting, request) }
-  weigh(context)
-  demand(engine, definition.input, context, 'The request does not fit what the journey takes (spec.input.schema).')
+  const input = { ...request.context, ...boundContext(definition.starting, request) }
+  weigh(input)
+  demand(context, definition.input, input, 'The request does not fit what the journey takes (spec.input.schema).')
   const metadata = metadataOf(definition, request.context, request)
-  const keys = keyVerdicts(engine.apiKeys, definition, request)
-  const id = repeatable?.ownId ?? uuidV7(engine.now(), engine.random)
+  const keys = keyVerdicts(context.apiKeys, definition, request)
+  const id = repeatable?.ownId ?? uuidV7(context.now(), context.random)
   const needs = repeatable === null ? {} : needsOfRepeat(repeatable)
-  const started = await engine.journeys.passingOn<Started>(id, passedOn(definition.starting, request), {
+  const started = await context.journeys.passingOn<Started>(id, passedOn(definition.starting, request), {
     name: 'journey',
     needs: parent === null ? needs : { ...needs, docs: [...(needs.docs ?? []), ...docsOf(parent)] },
     run: async (unit) => {
@@ -88,16 +86,16 @@ export async function startRun(engine: Engine, request: StartRequest): Promise<S
       const startedAt = request.receivedAt ?? unit.now
       const inheritedAt = ceiling?.at ?? null
       const start = startOf(repeatable)
-      const asked = { id, definition, context, ...metadata, parent, inheritedAt, startedAt, start }
+      const asked = { id, definition, context: input, ...metadata, parent, inheritedAt, startedAt, start }
       const run = { ...beginRun(asked, unit.moment.limits.run), ...(keys === undefined ? {} : { keys }) }
       if (repeatable !== null && repeatable.keyId !== null) unit.putDoc(START_KEY, repeatable.keyId, { run: id })
       // The request itself may have taken all the time there was.
       const late = expireRun(run, unit.now, unit.moment.upAt)
       for (const { kind, overshootMs } of late?.ranOut ?? []) unit.noteRunOut(kind, overshootMs)
-      return { run: await saveRun(engine, unit, null, late?.run ?? run), isRepeat: false }
+      return { run: await saveRun(context, unit, null, late?.run ?? run), isRepeat: false }
     },
   })
-  if (started.run.id !== id) engine.journeys.passNothingOn(id)
+  if (started.run.id !== id) context.journeys.passNothingOn(id)
   return started
 }
 
@@ -112,23 +110,23 @@ const findIn =
   }
 
 /** Half of what a run may remember in all: it needs room for what it will learn. */
-const LARGEST_INPUT = 2_097_152
+const MAX_INPUT = 2_097_152
 
 /** What could not be kept is refused, rather than taken and then failed for. */
 function weigh(input: unknown): void {
-  if ((JSON.stringify(input) ?? '').length > LARGEST_INPUT)
+  if ((JSON.stringify(input) ?? '').length > MAX_INPUT)
     throw new OjsError('payload_too_large', 'The body is larger than the 2 MiB a run takes at once.')
 }
 
-function demand({ checkers }: Engine, schema: DataSchema | null, value: unknown, message: string): void {
+function demand({ checkers }: JourneysContext, schema: DataSchema | null, value: unknown, message: string): void {
   const mistakes = checkers.misfitOf(schema, value)
   if (mistakes !== null) throw new OjsError('schema_validation', message, { details: { mistakes } })
 }
 
 /** As it is by now; whatever is due has been settled. */
-export async function findRun(engine: Engine, id: string): Promise<Run | null> {
-  const doc = await engine.read((reads) => reads.doc(RUN.kind, id))
-  return doc === null ? null : engine.longDocs.recordOf<Run>(doc)
+export async function findRun(context: JourneysContext, id: string): Promise<Run | null> {
+  const doc = await context.read((reads) => reads.doc(RUN.kind, id))
+  return doc === null ? null : context.longDocs.recordOf<Run>(doc)
 }
 
 export interface RunFilter {
@@ -144,24 +142,24 @@ const FIRST_PAGE = 16
 const A_PAGE = 200
 const A_PAGE_CHARACTERS = 1_048_576
 /** Who looks for something rare goes on with the next page. */
-const MOST_SCANNED = 5_000
+const MAX_SCANNED = 5_000
 
 /** Newest first; calls of Apis are not journeys, and are not listed. `next`: where to go on, if there may be more. */
 export async function listRuns(
-  engine: Engine,
+  context: JourneysContext,
   filter: RunFilter,
   after: string | null,
   limit: number,
 ): Promise<{ runs: Run[]; next: string | null }> {
-  return engine.read(async (reads) => {
+  return context.read(async (reads) => {
     const runs: Run[] = []
     let from = after
     let size = FIRST_PAGE
-    for (let scanned = 0; scanned < MOST_SCANNED;) {
+    for (let scanned = 0; scanned < MAX_SCANNED;) {
       const page = await reads.docsBelow(RUN.kind, from, size)
       for (const [index, doc] of page.entries()) {
         from = doc.id
-        const run = await engine.longDocs.recordOf<Run>(doc)
+        const run = await context.longDocs.recordOf<Run>(doc)
         if (run.kind !== 'Api' && fits(run, filter)) runs.push(run)
         if (runs.length === limit) return { runs, next: index < page.length - 1 || page.length === size ? from : null }
       }
@@ -186,28 +184,28 @@ function fits({ name, phase, tags, attributes }: Run, filter: RunFilter): boolea
 
 /** Somebody answers an open step. What does not fit its schema is refused, and the step stays open. */
 export async function submitStep(
-  engine: Engine,
+  context: JourneysContext,
   id: string,
   stepId: string,
   payload: unknown,
   from: InboundRequest,
 ): Promise<Run> {
-  const found = await findRun(engine, id)
+  const found = await findRun(context, id)
   if (found === null) throw notFound('journey', id)
-  const definition = await engine.journeys.definitionOf(found)
+  const definition = await context.journeys.definitionOf(found)
   const step = openStep(found, stepId)
   if (step === null) {
     const refused = notOpen(found, stepId)
-    engine.noteRefusal('step', refused)
+    context.noteRefusal('step', refused)
     throw refused
   }
   const state = stateAt(found, definition, step.visit)
   weigh(payload)
   if (state.type === 'wait' || state.type === 'webhook')
-    demand(engine, state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
+    demand(context, state.input, payload, `The submission does not fit what ${stepId} takes (input.schema).`)
   const inbound = definition.submitting[stepId] ?? NOTHING_INBOUND
-  const keys = keyVerdicts(engine.apiKeys, definition, from)
-  return engine.journeys.passingOn(id, passedOn(inbound, from), {
+  const keys = keyVerdicts(context.apiKeys, definition, from)
+  return context.journeys.passingOn(id, passedOn(inbound, from), {
     name: 'step',
     needs: { docs: [{ kind: RUN.kind, id }] },
     run: async (unit) => {
@@ -218,7 +216,7 @@ export async function submitStep(
       const open = stepIn(current, stepId)
       if (pathOf(open) !== pathOf(step)) throw notOpen(current, stepId)
       const after = submitted(current, open, payload, boundContext(inbound, from), unit.now)
-      return saveRun(engine, unit, run, keys === undefined ? after : { ...after, keys })
+      return saveRun(context, unit, run, keys === undefined ? after : { ...after, keys })
     },
   })
 }
@@ -247,31 +245,31 @@ function stateAt(run: Run, definition: Definition, visit: number): State {
 }
 
 /** A run that is over stays as it is. Jobs are locked before documents, so they are looked for first. */
-export function cancelRun(engine: Engine, id: string): Promise<Run> {
-  return engine.run({
+export function cancelRun(context: JourneysContext, id: string): Promise<Run> {
+  return context.run({
     name: 'cancel',
     run: async (unit) => {
       await unit.owned({ kind: 'journey', id }, true)
       const run = await unit.loadedDoc(RUN, id)
       if (run === null) throw notFound('journey', id)
       if (run.phase !== 'RUNNING') return run
-      if (isDue(run.deadlineAt, unit.now)) return passTime(engine, unit, run)
+      if (isDue(run.deadlineAt, unit.now)) return passTime(context, unit, run)
       if (!run.cancellable) {
         const details = { reason: 'not_cancellable', journey_id: id }
         throw new OjsError('conflict', 'This journey cannot be cancelled (spec.lifecycle.cancellable).', { details })
       }
       for (const job of await unit.owned({ kind: 'journey', id }, true))
         if (!isTerminal(job.state)) unit.apply(cancelJob(job, unit.moment, { reason: 'journey_cancelled' }))
-      return saveRun(engine, unit, run, cancelledRun(run, unit.now))
+      return saveRun(context, unit, run, cancelledRun(run, unit.now))
     },
   })
 }
 
 /** Time has come for a run: its deadline, a timer, a wait that lasted too long; or it has been kept long enough. */
-export const wakeRun: DocWaker = async (engine, unit, id) => {
+export async function wakeRun(context: JourneysContext, unit: Unit, id: string): Promise<void> {
   const run = unit.doc(RUN, id)
   if (run === null) return
-  if (run.phase === 'RUNNING') await passTime(engine, unit, run)
+  if (run.phase === 'RUNNING') await passTime(context, unit, run)
   else if (isDue(run.purgeAt, unit.now)) await remove(unit, run)
 }
 
@@ -284,15 +282,15 @@ async function remove(unit: Unit, { id, start }: Run): Promise<void> {
   if (keyed?.run === id) unit.putDoc(START_KEY, key, null)
 }
 
-async function passTime(engine: Engine, unit: Unit, run: Run): Promise<Run> {
+async function passTime(context: JourneysContext, unit: Unit, run: Run): Promise<Run> {
   const passed = expireRun(run, unit.now, unit.moment.upAt)
   if (passed === null) return run
   for (const { kind, overshootMs } of passed.ranOut) unit.noteRunOut(kind, overshootMs)
-  return saveRun(engine, unit, run, passed.run)
+  return saveRun(context, unit, run, passed.run)
 }
 
 /** Jobs ended that runs were waiting for. Each run is changed once, however many of its jobs have ended. */
-export const followRuns: Follower = async (engine, unit, ended) => {
+export async function followRuns(context: JourneysContext, unit: Unit, ended: readonly Job[]): Promise<void> {
   const byRun = new Map<string, Job[]>()
   for (const job of ended) {
     const id = job.owner?.id ?? ''
@@ -305,14 +303,14 @@ export const followRuns: Follower = async (engine, unit, ended) => {
     const run = unit.doc(RUN, id)
     if (run?.phase !== 'RUNNING') continue
     if (isDue(run.deadlineAt, unit.now)) {
-      await passTime(engine, unit, run)
+      await passTime(context, unit, run)
       continue
     }
     // A job that ended with the run's own time: the run rests for the moment that is left, and ends by its own deadline.
     const heard = jobs.filter((job) => !isEndOfRun(run, job))
     const results = new Map(heard.map((job) => [job.id, resultOf(job)]))
     const after = jobsEnded(run, results, unit.now)
-    if (after !== null) await saveRun(engine, unit, run, after)
+    if (after !== null) await saveRun(context, unit, run, after)
   }
 }
 

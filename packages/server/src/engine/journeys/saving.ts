@@ -22,36 +22,36 @@ import {
   type DocName,
   type Run,
 } from '@curfew/core'
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
 import { moveSchedule } from './schedules.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** `before` null: it is new. `compensate`: although it succeeded. */
 export async function saveRun(
-  engine: Engine,
+  context: JourneysContext,
   unit: Unit,
   before: Run | null,
   after: Run,
   compensate = false,
 ): Promise<Run> {
-  let run: Run = { ...after, root: handedOn(after.root, null, engine.journeys.server) }
+  let run: Run = { ...after, root: handedOn(after.root, null, context.journeys.server) }
   if (before === null) unit.emit({ ...journeyStarted(run), at: unit.now })
   if (run.phase !== 'RUNNING' && (before === null || before.phase === 'RUNNING')) {
     if (compensate || wantsCompensation(run)) {
-      const id = uuidV7(unit.now, engine.random)
+      const id = uuidV7(unit.now, context.random)
       run = { ...run, compensatedBy: id }
-      await saveRun(engine, unit, null, beginCompensation(run, id, unit.now, unit.moment.limits.run))
+      await saveRun(context, unit, null, beginCompensation(run, id, unit.now, unit.moment.limits.run))
     }
     await moveSchedule(unit, run)
     unit.emit(journeyEnded(run))
   }
-  await keep(engine, unit, run.id, before === null ? new Set() : keepersOf(before), keepersOf(run))
+  await keep(context, unit, run.id, before === null ? new Set() : keepersOf(before), keepersOf(run))
   if (before === null) unit.addDoc(RUN, run.id, run)
   else unit.putDoc(RUN, run.id, run)
-  if (engine.store.shared && isPaused(run)) unit.emitLive(pausedEvent(run, unit))
+  if (context.store.shared && isPaused(run)) unit.emitLive(pausedEvent(run, unit))
   const saved = run
   unit.afterwards(() => {
-    engine.journeys.saved(saved)
+    context.journeys.saved(saved)
   })
   return run
 }
@@ -73,7 +73,7 @@ export function keptFor(run: Run | null): readonly DocName[] {
 }
 
 async function keep(
-  engine: Engine,
+  context: JourneysContext,
   unit: Unit,
   runId: string,
   before: ReadonlySet<string>,
@@ -87,14 +87,14 @@ async function keep(
   for (const server of after) {
     if (before.has(server)) continue
     unit.addDoc(KEPT, keptDocId(server, runId), { server, run: runId })
-    if (server === engine.journeys.server) await giveSign(engine, unit)
+    if (server === context.journeys.server) await giveSign(context, unit)
   }
 }
 
 /** Others must be able to tell that this server died, before it has anything that they could miss. */
-export async function giveSign(engine: Engine, unit: Unit): Promise<void> {
-  if (!engine.store.shared) return
-  const { server } = engine.journeys
+export async function giveSign(context: JourneysContext, unit: Unit): Promise<void> {
+  if (!context.store.shared) return
+  const { server } = context.journeys
   const keeper = await unit.loadedDoc(KEEPER, server)
   if (keeper === null || isFading(keeper, unit.now)) unit.putDoc(KEEPER, server, keeperSign(server, unit.now))
 }

@@ -12,9 +12,8 @@ import {
   type RunSchedule,
   type WantedSchedule,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { DocWaker } from '../kernel/doc-wakers.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { JourneysContext } from './context.ts'
 import { saveRun } from './saving.ts'
 import type { Unit } from '../kernel/unit.ts'
 
@@ -33,13 +32,13 @@ export function putSchedules(unit: Unit, wanted: readonly WantedSchedule[]): voi
 }
 
 /** The next run of a schedule is due. */
-export const wakeSchedule: DocWaker = async (engine, unit, id) => {
+export async function wakeSchedule(context: JourneysContext, unit: Unit, id: string): Promise<void> {
   const schedule = unit.doc(RUN_SCHEDULE, id)
   if (schedule === null || !isDue(schedule.nextAt, unit.now)) return
-  const runId = uuidV7(unit.now, engine.random)
+  const runId = uuidV7(unit.now, context.random)
   const [run, underway] = scheduledRun(schedule, runId, unit.now, unit.moment.limits.run)
   unit.putDoc(RUN_SCHEDULE, id, underway)
-  await saveRun(engine, unit, null, run)
+  await saveRun(context, unit, null, run)
 }
 
 /** A run has ended; if a schedule began it, the next one is set. */
@@ -50,17 +49,17 @@ export async function moveSchedule(unit: Unit, run: Run): Promise<void> {
 }
 
 export async function listSchedules(
-  engine: Engine,
+  context: JourneysContext,
   after: string | null,
   limit: number,
 ): Promise<{ readonly items: readonly RunSchedule[]; readonly next: string | null }> {
-  const docs = await engine.read((reads) => reads.docs(RUN_SCHEDULE.kind, '', after, limit + 1))
+  const docs = await context.read((reads) => reads.docs(RUN_SCHEDULE.kind, '', after, limit + 1))
   const items = docs.slice(0, limit).map((doc) => readDoc<RunSchedule>(doc))
   return { items, next: docs.length > limit ? (items.at(-1)?.id ?? null) : null }
 }
 
-export async function findSchedule(engine: Engine, id: string): Promise<RunSchedule | null> {
-  const doc = await engine.read((reads) => reads.doc(RUN_SCHEDULE.kind, id))
+export async function findSchedule(context: JourneysContext, id: string): Promise<RunSchedule | null> {
+  const doc = await context.read((reads) => reads.doc(RUN_SCHEDULE.kind, id))
   return doc === null ? null : readDoc<RunSchedule>(doc)
 }
 

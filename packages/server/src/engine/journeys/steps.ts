@@ -11,9 +11,9 @@ import {
   type Run,
   type Walked,
 } from '@curfew/core'
-import { needsOf as allNeeds, type Command } from '../kernel/corridor.ts'
+import { needsOf as allNeeds, type Command } from '../kernel/command.ts'
 import { admitJob, needsOf } from '../jobs/enqueue.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
 import { saveRun } from './saving.ts'
 import { canSchedule, putSchedules } from './schedules.ts'
 
@@ -25,7 +25,7 @@ export interface Taken {
 }
 
 /** The jobs it asks for are enqueued, those nobody waits for any more cancelled, and it rests where it came to. */
-export function takeStep(engine: Engine, before: Run, walked: Walked): Command<Taken> {
+export function takeStep(context: JourneysContext, before: Run, walked: Walked): Command<Taken> {
   const { id } = before
   const requests = walked.jobs.map(({ request }) => request)
   const schedules = walked.schedules.map(({ schedule }) => ({ kind: RUN_SCHEDULE.kind, id: schedule.id }))
@@ -43,7 +43,7 @@ export function takeStep(engine: Engine, before: Run, walked: Walked): Command<T
       if (!canSchedule(unit, walked.schedules)) return { run, isDone: false }
       putSchedules(unit, walked.schedules)
       for (const { jobId, request, isAwaited, isDetached } of walked.jobs) {
-        await admitJob(engine, unit, request, {
+        await admitJob(context, unit, request, {
           id: jobId,
           ...(isAwaited ? { owner: { kind: 'journey', id, step: null } } : {}),
           ceiling: isDetached ? null : { at: run.deadlineAt, source: 'parent' },
@@ -54,13 +54,13 @@ export function takeStep(engine: Engine, before: Run, walked: Walked): Command<T
         if (job !== null && !isTerminal(job.state))
           unit.apply(cancelJob(job, unit.moment, { reason: 'journey_went_on' }))
       }
-      return { run: await saveRun(engine, unit, run, walked.run, walked.compensate), isDone: true }
+      return { run: await saveRun(context, unit, run, walked.run, walked.compensate), isDone: true }
     },
   }
 }
 
 /** What another server was doing for a run is done by this one from now on. */
-export function takeOver(engine: Engine, from: string, id: string): Command<void> {
+export function takeOver(context: JourneysContext, from: string, id: string): Command<void> {
   const kept = keptDocId(from, id)
   return {
     name: 'journey',
@@ -72,12 +72,12 @@ export function takeOver(engine: Engine, from: string, id: string): Command<void
     },
     run: async (unit) => {
       const run = unit.doc(RUN, id)
-      const root = run?.phase === 'RUNNING' ? handedOn(run.root, from, engine.journeys.server) : run?.root
+      const root = run?.phase === 'RUNNING' ? handedOn(run.root, from, context.journeys.server) : run?.root
       if (run === null || root === undefined || root === run.root) {
         if (unit.doc(KEPT, kept) !== null) unit.putDoc(KEPT, kept, null)
         return
       }
-      await saveRun(engine, unit, run, { ...run, root, revision: run.revision + 1 })
+      await saveRun(context, unit, run, { ...run, root, revision: run.revision + 1 })
     },
   }
 }

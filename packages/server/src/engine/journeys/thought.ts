@@ -20,7 +20,7 @@ import {
   type Walked,
   type WalkTerms,
 } from '@curfew/core'
-import type { Engine } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
 import { ExpressionError } from '../expressions.ts'
 import type { Turns } from './turns.ts'
 import { inPieces } from '../kernel/turns.ts'
@@ -31,11 +31,11 @@ const LONG_WALK_MS = 250
 const NOTHING_DONE = { jobs: [], lostJobs: [], calls: [], schedules: [], compensate: false } as const
 
 export class Thinking {
-  readonly #engine: Engine
+  readonly #context: JourneysContext
   readonly #turns: Turns
 
-  constructor(engine: Engine, turns: Turns) {
-    this.#engine = engine
+  constructor(context: JourneysContext, turns: Turns) {
+    this.#context = context
     this.#turns = turns
   }
 
@@ -44,8 +44,8 @@ export class Thinking {
     definition: Definition,
     terms: Omit<WalkTerms, 'now' | 'random' | 'config' | 'isLong'>,
   ): Promise<Walked> {
-    const { random, host, settings, closing } = this.#engine
-    const now = (): Run['updatedAt'] => this.#engine.now()
+    const { random, host, settings, closing } = this.#context
+    const now = (): Run['updatedAt'] => this.#context.now()
     const startedMs = host.monotonicMs()
     let waitedMs = 0
     const isLong = (): boolean => host.monotonicMs() - startedMs - waitedMs >= LONG_WALK_MS
@@ -82,14 +82,14 @@ export class Thinking {
   }
 
   async #answer(asked: Exclude<Ask, { ask: 'turn' }>, { deadlineAt }: Run): Promise<unknown> {
-    const { checkers, expressions } = this.#engine
+    const { checkers, expressions } = this.#context
     if (asked.ask === 'misfit') return checkers.misfitOf(asked.schema, asked.value)?.[0]?.message ?? null
     if (asked.ask === 'scheduled') {
       const { id } = asked
-      return (await this.#engine.read((reads) => reads.doc(RUN_SCHEDULE.kind, id))) !== null
+      return (await this.#context.read((reads) => reads.doc(RUN_SCHEDULE.kind, id))) !== null
     }
     const { lang, expr } = asked.expression
-    const terms = { budgetMs: budgetLeft(deadlineAt, this.#engine.now()) }
+    const terms = { budgetMs: budgetLeft(deadlineAt, this.#context.now()) }
     try {
       return asked.ask === 'holds'
         ? await expressions.holds(lang, expr, asked.document, terms)

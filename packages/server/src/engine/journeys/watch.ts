@@ -3,7 +3,8 @@
  * told at once. Others tell through the log, which is listened to only while somebody wants to know.
  */
 import { OjsError, type Run } from '@curfew/core'
-import type { Engine, Told } from '../kernel/engine.ts'
+import type { JourneysContext } from './context.ts'
+import type { Announcement } from '../kernel/context.ts'
 import { findRun } from './runs.ts'
 
 interface Waiter {
@@ -12,7 +13,7 @@ interface Waiter {
 }
 
 export class RunWatch {
-  readonly #engine: Engine
+  readonly #context: JourneysContext
   readonly #waiters = new Map<string, Set<Waiter>>()
   /** Runs that are of interest although nobody waits for them. */
   readonly #watched = new Set<string>()
@@ -20,8 +21,8 @@ export class RunWatch {
   #unlisten: (() => void) | null = null
 
   /** `onLook`: a run that is of interest was looked at, because somebody else had changed it. */
-  constructor(engine: Engine, onLook: (run: Run) => void) {
-    this.#engine = engine
+  constructor(context: JourneysContext, onLook: (run: Run) => void) {
+    this.#context = context
     this.#onLook = onLook
   }
 
@@ -42,7 +43,7 @@ export class RunWatch {
 
   /** Answers once the run is so; at once, if it is. Gives up when the asker is gone or the server stops. */
   async until(id: string, signal: AbortSignal, isDone: (run: Run) => boolean): Promise<Run> {
-    const { closing } = this.#engine
+    const { closing } = this.#context
     let giveUp = (): void => {}
     const told = new Promise<Run>((resolve, reject) => {
       giveUp = () => {
@@ -53,7 +54,7 @@ export class RunWatch {
     for (const one of [signal, closing]) one.addEventListener('abort', giveUp, { once: true })
     if (signal.aborted || closing.aborted) giveUp()
     try {
-      const run = await findRun(this.#engine, id)
+      const run = await findRun(this.#context, id)
       return run !== null && isDone(run) ? run : await this.#untilTold(told, run)
     } finally {
       for (const one of [signal, closing]) one.removeEventListener('abort', giveUp)
@@ -65,7 +66,7 @@ export class RunWatch {
   /** At its deadline it is over, whether or not somebody else has told so yet. */
   async #untilTold(told: Promise<Run>, run: Run | null): Promise<Run> {
     if (run === null) return told
-    const timer = this.#engine.timerAt(run.deadlineAt, () => {
+    const timer = this.#context.timerAt(run.deadlineAt, () => {
       this.#look(run.id)
     })
     try {
@@ -90,12 +91,12 @@ export class RunWatch {
 
   /** Or stops to. */
   #listen(): void {
-    if (this.#waiters.size + this.#watched.size === 0 || !this.#engine.store.shared) {
+    if (this.#waiters.size + this.#watched.size === 0 || !this.#context.store.shared) {
       this.#unlisten?.()
       this.#unlisten = null
       return
     }
-    this.#unlisten ??= this.#engine.listen(({ events, live }: Told) => {
+    this.#unlisten ??= this.#context.listen(({ events, live }: Announcement) => {
       for (const { type, subject } of [...events, ...live])
         if (type.startsWith('journey.') && (this.#waiters.has(subject) || this.#watched.has(subject)))
           this.#look(subject)
@@ -103,7 +104,7 @@ export class RunWatch {
   }
 
   #look(id: string): void {
-    findRun(this.#engine, id).then(
+    findRun(this.#context, id).then(
       (run) => {
         if (run === null) return
         this.tell(run)

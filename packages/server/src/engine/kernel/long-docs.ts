@@ -7,8 +7,8 @@ import { MAX_PIECE, parseStored, readDoc, type Doc, type DocKind, type DocName, 
 import { inPieces, type Turning } from './turns.ts'
 
 /** How many are remembered, and how many characters of them in all. */
-const MOST_KNOWN = 64
-const MOST_CHARACTERS = 64 * 1024 * 1024
+const MAX_KNOWN = 64
+const MAX_CHARACTERS = 64 * 1024 * 1024
 
 interface Known {
   /** As it was read or written last; empty: neither has happened yet. */
@@ -80,7 +80,7 @@ export class LongDocs {
     this.#known.set(key, known)
     this.#characters += known.body.length
     for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= MOST_KNOWN && this.#characters <= MOST_CHARACTERS) return
+      if (this.#known.size <= MAX_KNOWN && this.#characters <= MAX_CHARACTERS) return
       this.#forget(oldest)
     }
   }

@@ -14,10 +14,11 @@ import {
   type DocName,
   type Worker,
 } from '@curfew/core'
-import type { Opened, Unit } from './unit.ts'
+import type { Unit } from './unit.ts'
+import type { Opened } from './unit-rows.ts'
 
 /** Each of workers, jobs and documents in one transaction: those of one instant are decided with one `now`, as far as they fit. */
-export const MOST_DUE = 1_000
+export const MAX_DUE = 1_000
 
 /** What the step needs to know of the house. */
 export interface WakePorts {
@@ -36,7 +37,7 @@ export async function wakeStep(
   unit.begin()
   for (const { id } of dueWorkers) await wakeWorker(unit, id, isPolling)
   // A job must not be judged before the worker that holds it has been.
-  if (dueWorkers.length === MOST_DUE) return true
+  if (dueWorkers.length === MAX_DUE) return true
   // As they are by now: the death of their holder may have ended some.
   const jobs = dueWorkers.length === 0 ? dueJobs : await unit.loadedJobs(dueJobs.map(({ id }) => id))
   await unit.seeHolders(jobs)
@@ -47,12 +48,12 @@ export async function wakeStep(
   }
   await follow(unit)
   // Jobs go first: a workflow must not end before the members that end with it.
-  if (dueJobs.length === MOST_DUE) return true
+  if (dueJobs.length === MAX_DUE) return true
   if (dueDocs.length > 0) {
     await wakeDocs(unit, dueDocs)
     await follow(unit)
   }
-  return dueDocs.length === MOST_DUE
+  return dueDocs.length === MAX_DUE
 }
 
 async function wakeWorker(unit: Unit, workerId: string, isPolling: (workerId: string) => boolean): Promise<void> {

@@ -5,7 +5,7 @@
  */
 import { Counter, Histogram, Registry } from 'prom-client'
 import { elapsed, type Instant, type Transition } from '@curfew/core'
-import type { Committed } from '../kernel/corridor.ts'
+import type { Committed } from '../kernel/feature.ts'
 import { JobHistogram, RunCounter } from './histogram.ts'
 import { isAboutRun, JourneyMeters } from './journey-meters.ts'
 import { Series } from './series.ts'

@@ -39,7 +39,7 @@ import {
   type NewEvent,
 } from '@curfew/core'
 import type { Queue } from '../../store/store.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { QueuesContext } from './context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** Whoever lets jobs start under a limiter holds this name. */
@@ -77,7 +77,7 @@ const reconfigured = (queue: Queue, config: Queue['config']): Queue =>
   config === queue.config ? queue : { ...queue, config }
 
 /** Nothing started under it for long. Jobs that still wait for it bring its terms back when their turn comes. */
-export async function forgetLimiter(_engine: Engine, unit: Unit, id: string): Promise<void> {
+export async function forgetLimiter(unit: Unit, id: string): Promise<void> {
   const limiter = await unit.loadedDoc(LIMITER, id)
   if (limiter === null) return
   const key = id.startsWith(limiterOfKey('')) ? id.slice(limiterOfKey('').length) : null
@@ -107,7 +107,7 @@ interface Asked {
 
 /** What the limiters say within one claim. */
 export class Gate {
-  readonly #engine: Engine
+  readonly #context: QueuesContext
   readonly #unit: Unit
   readonly #asked = new Map<string, Asked>()
   readonly #spent = new Set<string>()
@@ -117,8 +117,8 @@ export class Gate {
   /** Jobs it turned away have left the line. */
   hasMoved = false
 
-  constructor(engine: Engine, unit: Unit) {
-    this.#engine = engine
+  constructor(context: QueuesContext, unit: Unit) {
+    this.#context = context
     this.#unit = unit
   }
 
@@ -133,7 +133,7 @@ export class Gate {
 
   /** Before the jobs of a limited queue are looked at. How many of them its own limiter lets start. */
   async enter(queue: Queue): Promise<number> {
-    this.#engine.limitedQueues.add(queue.name)
+    this.#context.limitedQueues.add(queue.name)
     await this.#unit.lockNames([LIMITERS])
     const terms = queueTerms(queue.config)
     if (terms === null) return Infinity
@@ -248,7 +248,7 @@ export class Gate {
 
   /** Two servers may have made this queue at once, one of them without a word of limiters. */
   #note(queue: Queue): void {
-    this.#engine.limitedQueues.add(queue.name)
+    this.#context.limitedQueues.add(queue.name)
     if (!isLimited(queue)) this.#unit.putQueue({ ...queue, config: withKeyedLimits(queue.config) })
   }
 }

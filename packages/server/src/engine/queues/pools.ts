@@ -12,8 +12,8 @@ import {
   type Pool,
   type Station,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { Context } from '../kernel/context.ts'
 import { queueFor } from './queue.ts'
 import type { Unit } from '../kernel/unit.ts'
 
@@ -72,7 +72,7 @@ export const hasPools = (unit: Unit, queues: readonly string[]): boolean =>
 
 /** In which order the queues of a fetch are asked, and for how many jobs each; some are asked twice. */
 export async function* turns(
-  engine: Engine,
+  context: Context,
   unit: Unit,
   queues: readonly string[],
   left: () => number,
@@ -89,7 +89,7 @@ export async function* turns(
       continue
     }
     const shares =
-      station.strategy === 'least-loaded' ? await byDepth(unit, station) : sharesOf(station, left(), engine.random)
+      station.strategy === 'least-loaded' ? await byDepth(unit, station) : sharesOf(station, left(), context.random)
     for (const { queue, most } of shares) if (most > 0) yield { queue, most: Math.min(most, left()) }
     // What some had not, others may have.
     for (const { queue } of shares) {

@@ -1,8 +1,8 @@
 /** Queues: pause, resume and their defaults. A queue exists from its first use. */
 import { mergeQueueConfig, queueEvent, type TypePolicy } from '@curfew/core'
 import type { Queue } from '../../store/store.ts'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { QueuesContext } from './context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** The queue, or how it will be when it is used for the first time. */
@@ -44,8 +44,8 @@ export function drain(name: string): Command<Queue> {
 }
 
 /** Ends a pause and a drain. */
-export async function resume(engine: Engine, name: string): Promise<Queue> {
-  const queue = await engine.run<Queue>({
+export async function resume(context: QueuesContext, name: string): Promise<Queue> {
+  const queue = await context.run<Queue>({
     name: 'resume',
     needs: { queues: [name] },
     run: (unit) => {
@@ -60,19 +60,19 @@ export async function resume(engine: Engine, name: string): Promise<Queue> {
       return resumed
     },
   })
-  engine.polls.wakeQueue(name)
+  context.polls.wakeQueue(name)
   return queue
 }
 
 /** Touches no job that is already stored; those who wait for jobs of the queue, or for room in it, look again. */
 export async function configureQueue(
-  engine: Engine,
+  context: QueuesContext,
   name: string,
   sent: Readonly<Record<string, unknown>>,
 ): Promise<Queue> {
-  const queue = await engine.run(configure(name, sent))
-  engine.polls.wakeQueue(name)
-  engine.rooms.wakeAll(name)
+  const queue = await context.run(configure(name, sent))
+  context.polls.wakeQueue(name)
+  context.capacityWaiters.wakeAll(name)
   return queue
 }
 

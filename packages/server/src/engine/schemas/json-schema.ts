@@ -13,10 +13,10 @@ import type { Mistake, Stopwatch } from '@curfew/core'
 import type { TimeAccount } from './time-accounts.ts'
 
 /** Longer than any honest schema needs, and short enough for everybody else who waits. */
-const MOST_MS = 50
+const MAX_MS = 50
 /** How often a validation is begun that did not have the processor for the time it took. */
-const MOST_TRIES = 4
-const MOST_TOLD = 10
+const MAX_TRIES = 4
+const MAX_TOLD = 10
 /** What a validation may take that nobody pays for. Honest ones need some microseconds for each value. */
 const FAIR_MS = 1
 const FAIR_CHARACTERS_PER_MS = 4_096
@@ -71,9 +71,9 @@ export function compileSchema(schema: unknown, { stopwatch, account, within = wa
   }
   return (args, length = 0) => {
     const fairMs = FAIR_MS + length / FAIR_CHARACTERS_PER_MS
-    const mostMs = account.grantMs(MOST_MS, fairMs)
+    const mostMs = account.grantMs(MAX_MS, fairMs)
     if (mostMs === 0) return TOO_MUCH
-    for (let tries = 1; tries <= MOST_TRIES; tries += 1) {
+    for (let tries = 1; tries <= MAX_TRIES; tries += 1) {
       const workedMs = stopwatch()
       const verdict = validate(args, Math.max(1, Math.round(mostMs)))
       const tookMs = workedMs()
@@ -83,13 +83,13 @@ export function compileSchema(schema: unknown, { stopwatch, account, within = wa
       // The watchdog looks at the clock. Where the machine stood still, the arguments are not to blame.
       if (tookMs >= mostMs / 2) break
     }
-    return mostMs < MOST_MS ? TOO_MUCH : TOO_LONG
+    return mostMs < MAX_MS ? TOO_MUCH : TOO_LONG
   }
 }
 
 /** Makes a schema ready at the cost of its account: a large one takes some time too, and may be forgotten again soon. */
 export function compileAtCost(schema: unknown, terms: CheckTerms): CheckArgs | null {
-  if (terms.account.grantMs(MOST_MS, FAIR_MS) === 0) return null
+  if (terms.account.grantMs(MAX_MS, FAIR_MS) === 0) return null
   const workedMs = terms.stopwatch()
   const check = compileSchema(schema, terms)
   terms.account.book(workedMs() - FAIR_MS)
@@ -100,7 +100,7 @@ const undecided = (message: string): Validation => ({
   kind: 'undecided',
   mistakes: [{ pointer: '', keyword: '', message }],
 })
-const TOO_LONG = undecided(`to validate them takes longer than ${String(MOST_MS)} ms, or never ends`)
+const TOO_LONG = undecided(`to validate them takes longer than ${String(MAX_MS)} ms, or never ends`)
 export const TOO_MUCH = undecided(
   'they could not be validated, because the schemas of this type have taken too much time lately. Try again later, or mend the schema',
 )
@@ -122,7 +122,7 @@ const ABOVE = new Set([
 
 function mistakesOf(errors: readonly OutputUnit[]): Mistake[] {
   const precise = errors.filter(({ keyword }) => !ABOVE.has(keyword))
-  return (precise.length === 0 ? errors : precise).slice(0, MOST_TOLD).map(({ instanceLocation, keyword, error }) => ({
+  return (precise.length === 0 ? errors : precise).slice(0, MAX_TOLD).map(({ instanceLocation, keyword, error }) => ({
     pointer: instanceLocation.replace(/^#/, ''),
     keyword,
     message: error,

@@ -20,8 +20,7 @@ import {
   type TypePolicy,
   type ValidationMode,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
 import { compileAtCost, compileSchema, TOO_MUCH, type CheckArgs, type Validation } from './json-schema.ts'
 import { TimeAccounts, UNBOUNDED } from './time-accounts.ts'
 import type { Unit } from '../kernel/unit.ts'
@@ -131,13 +130,13 @@ export class Checkers {
     const made = compileAtCost(schema, { stopwatch: this.#stopwatch, account: this.#accounts.of(type) })
     if (made === null) return null
     const [oldest] = this.#made.keys()
-    if (this.#made.size >= MOST_CHECKERS && oldest !== undefined) this.#made.delete(oldest)
+    if (this.#made.size >= MAX_CHECKERS && oldest !== undefined) this.#made.delete(oldest)
     this.#made.set(id, made)
     return made
   }
 }
 
-const MOST_CHECKERS = 200
+const MAX_CHECKERS = 200
 
 /** Nobody has to look for a schema: the job names none, and its type does not ask for it. */
 export function isUnchecked({ schema }: EnqueueRequest, policy: TypePolicy | null): boolean {
@@ -147,11 +146,20 @@ export function isUnchecked({ schema }: EnqueueRequest, policy: TypePolicy | nul
 export const modeOf = (policy: TypePolicy | null): ValidationMode =>
   (policy?.sent['validation'] as ValidationMode | undefined) ?? 'off'
 
+/** What checks of arguments use. */
+export interface SchemasContext {
+  readonly checkers: Checkers
+}
+
 /**
  * Warnings, if the arguments are to be accepted; throws the refusal otherwise. A job that names its schema is held to it
  * (OJS core §5.2). One that does not is held to its type's policy, by the version it names, or the newest.
  */
-export async function validate({ checkers }: Engine, unit: Unit, request: EnqueueRequest): Promise<readonly string[]> {
+export async function validate(
+  { checkers }: SchemasContext,
+  unit: Unit,
+  request: EnqueueRequest,
+): Promise<readonly string[]> {
   const { type } = request
   const mode = modeOf(unit.type(type))
   const named = request.schema === null ? null : await unit.seeDoc(SCHEMA_URI, request.schema)
@@ -177,10 +185,14 @@ export async function validate({ checkers }: Engine, unit: Unit, request: Enqueu
 }
 
 /** The same, in words. */
-export async function misfits(engine: Engine, unit: Unit, request: EnqueueRequest): Promise<readonly string[]> {
+export async function misfits(
+  context: SchemasContext,
+  unit: Unit,
+  request: EnqueueRequest,
+): Promise<readonly string[]> {
   if (isUnchecked(request, unit.type(request.type))) return []
   try {
-    return await validate(engine, unit, request)
+    return await validate(context, unit, request)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
     return [`It would be refused: ${error.message} (${error.code})`]

@@ -6,9 +6,9 @@
 import type { Host } from '@curfew/core'
 
 /** What an account holds at most. */
-const MOST_MS = 100
+const MAX_MS = 100
 /** How far it may be overdrawn. */
-const MOST_OWED_MS = 100
+const MAX_OWED_MS = 100
 /** What comes back, of the time that goes by. */
 const SHARE = 0.1
 
@@ -42,8 +42,8 @@ export class TimeAccounts {
   of(name: string): TimeAccount {
     return {
       grantMs: (mostMs, fairMs) => {
-        const leftMs = MOST_MS - this.#spentMs(name)
-        return leftMs < -MOST_OWED_MS ? 0 : Math.min(mostMs, Math.max(leftMs, fairMs))
+        const leftMs = MAX_MS - this.#spentMs(name)
+        return leftMs < -MAX_OWED_MS ? 0 : Math.min(mostMs, Math.max(leftMs, fairMs))
       },
       book: (ms) => {
         if (ms > 0) this.#book(name, ms)

@@ -1,6 +1,6 @@
 /** The slots of all servers within a range, read in turns. This server's own come from memory where it still holds them. */
 import { readDoc, slotOf, slotPrefix, type Instant, type Resolution, type Slot, type Tally } from '@curfew/core'
-import type { Engine } from '../kernel/engine.ts'
+import type { SeriesContext } from './context.ts'
 import { nextTurn } from '../kernel/turns.ts'
 
 /** So many documents are read for one answer: seven servers for the longest range of the coarsest resolution. */
@@ -18,20 +18,20 @@ export interface Collected {
 
 /** `from`: a slot; `to`: exclusive. */
 export async function collectSlots(
-  engine: Engine,
+  context: SeriesContext,
   resolution: Resolution,
   from: Instant,
   to: Instant,
   see: (from: Instant, tally: Tally) => void,
 ): Promise<Collected> {
   // A slot that is saved meanwhile leaves the memory, and its document may have been passed over by then.
-  const held = new Map(engine.series.held(resolution))
+  const held = new Map(context.series.held(resolution))
   const servers = new Set<string>()
   let documents = 0
   let after = slotPrefix(from)
   let until = to
   for (let more = true; more;) {
-    const page = await engine.look((reads) => reads.docs(resolution.kind.kind, '', after, A_TURN))
+    const page = await context.look((reads) => reads.docs(resolution.kind.kind, '', after, A_TURN))
     more = page.length === A_TURN
     for (const doc of page) {
       const { from: at, server } = slotOf(doc.id)
@@ -43,14 +43,14 @@ export async function collectSlots(
       documents += 1
       servers.add(server)
       after = doc.id
-      if (server === engine.series.server && held.has(at)) continue
+      if (server === context.series.server && held.has(at)) continue
       see(at, readDoc<Slot>(doc).tally)
     }
-    if (more) await nextTurn(engine.host)
+    if (more) await nextTurn(context.host)
   }
   for (const [at, { tally }] of held) {
     if (at < from || at >= to) continue
-    servers.add(engine.series.server)
+    servers.add(context.series.server)
     see(at, tally)
   }
   return { documents, servers: servers.size, isWhole: until === to, until }

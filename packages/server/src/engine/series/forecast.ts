@@ -5,7 +5,7 @@
  */
 import { after, Forecast, millis, type Fields, type Instant } from '@curfew/core'
 import { atRisk } from '../jobs/at-risk.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
 import { nextTurn } from '../kernel/turns.ts'
 
 export const MAX_LOOKED_AT = 20_000
@@ -23,20 +23,20 @@ export interface Forecasted {
 }
 
 export async function forecast(
-  engine: Engine,
+  context: Context,
   queue: string | null,
   minutes: number,
   maxLookedAt = MAX_LOOKED_AT,
 ): Promise<Forecasted> {
-  await engine.settled()
-  const now = engine.now()
+  await context.settled()
+  const now = context.now()
   const end = after(now, millis(minutes * 60_000))
   const made = new Forecast(now, minutes)
   const seen = new Set<string>()
   let [from, skip, examined, isWhole] = [now, 0, 0, false]
   while (examined < maxLookedAt && !isWhole) {
     const asked = { from, until: end, skip, look: A_TURN }
-    const { wakes, jobs } = await engine.look((reads) => reads.waking(asked))
+    const { wakes, jobs } = await context.look((reads) => reads.waking(asked))
     examined += wakes.length
     isWhole = wakes.length < A_TURN
     for (const job of jobs) {
@@ -49,9 +49,9 @@ export async function forecast(
     const together = wakes.filter((at) => at === last).length
     skip = last === from ? skip + together : together
     from = last
-    await nextTurn(engine.host)
+    await nextTurn(context.host)
   }
-  const { risks } = await engine.look((reads) => atRisk(engine.host, reads, queue, MAX_RISKS, now))
+  const { risks } = await context.look((reads) => atRisk(context.host, reads, queue, MAX_RISKS, now))
   for (const risk of risks) made.addRisk(risk)
   return { forecast: made.answer(), to: end, examined, until: isWhole ? end : from, isWhole }
 }

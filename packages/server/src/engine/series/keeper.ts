@@ -32,8 +32,8 @@ import {
   type Timer,
   type Transition,
 } from '@curfew/core'
-import type { Committed } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
+import type { Committed } from '../kernel/feature.ts'
 
 /** How long what is counted may wait for its save. */
 export const SAVE_EVERY_MS = 10_000
@@ -46,10 +46,10 @@ interface Kept extends Slot {
   isSaved: boolean
 }
 
-type Parts = Pick<Engine, 'host' | 'run' | 'look' | 'log' | 'now'> & { readonly journeys: { readonly server: string } }
+type Parts = Pick<Context, 'host' | 'run' | 'look' | 'log' | 'now'> & { readonly journeys: { readonly server: string } }
 
 export class SeriesKeeper {
-  readonly #engine: Parts
+  readonly #context: Parts
   /** Since the last roll, of one minute. */
   #fresh: Tally = {}
   #freshPairs = 0
@@ -63,12 +63,12 @@ export class SeriesKeeper {
   #removedFor: Instant | null = null
   #isClosed = false
 
-  constructor(engine: Parts) {
-    this.#engine = engine
+  constructor(context: Parts) {
+    this.#context = context
   }
 
   get server(): string {
-    return this.#engine.journeys.server
+    return this.#context.journeys.server
   }
 
   committed({ transitions, ranOut, now }: Pick<Committed, 'transitions' | 'ranOut' | 'now'>): void {
@@ -163,7 +163,7 @@ export class SeriesKeeper {
 
   #arm(ms = SAVE_EVERY_MS): void {
     if (this.#timer !== null || this.#isClosed) return
-    this.#timer = this.#engine.host.setTimer(ms, () => void this.save(), ALWAYS_IDLE)
+    this.#timer = this.#context.host.setTimer(ms, () => void this.save(), ALWAYS_IDLE)
   }
 
   async #save(): Promise<void> {
@@ -180,16 +180,16 @@ export class SeriesKeeper {
     } catch (error) {
       for (const { slot } of unsaved) slot.isSaved = false
       // A store that cannot serve has been logged already.
-      if (!(error instanceof OjsError)) this.#engine.log.error({ err: error }, 'series were not saved; trying again')
+      if (!(error instanceof OjsError)) this.#context.log.error({ err: error }, 'series were not saved; trying again')
       this.#arm(RETRY_MS)
     }
   }
 
   async #write(slots: readonly { readonly resolution: Resolution; readonly slot: Slot }[]): Promise<void> {
-    const minute = slotAt(this.#engine.now(), FINEST)
+    const minute = slotAt(this.#context.now(), FINEST)
     const old = minute === this.#removedFor ? [] : await this.#oldSlots()
     const own = slots.map(({ resolution, slot }) => ({ ...resolution, slot, id: slotId(slot.from, this.server) }))
-    await this.#engine.run({
+    await this.#context.run({
       name: 'series',
       needs: { docs: [...own, ...old].map(({ kind, id }) => ({ kind: kind.kind, id })) },
       run: (unit) => {
@@ -204,10 +204,10 @@ export class SeriesKeeper {
   async #oldSlots(): Promise<{ readonly kind: Resolution['kind']; readonly id: string }[]> {
     const old: { readonly kind: Resolution['kind']; readonly id: string }[] = []
     for (const { kind, keptMs } of RESOLUTIONS) {
-      const end = slotPrefix(before(this.#engine.now(), keptMs))
+      const end = slotPrefix(before(this.#context.now(), keptMs))
       let after: string | null = null
       for (let found = 0; found < MAX_REMOVED; found += A_LOOK) {
-        const page: Doc[] = await this.#engine.look((reads) => reads.docs(kind.kind, '', after, A_LOOK))
+        const page: Doc[] = await this.#context.look((reads) => reads.docs(kind.kind, '', after, A_LOOK))
         for (const { id } of page) if (id < end) old.push({ kind, id })
         const last: string | undefined = page.at(-1)?.id
         if (page.length < A_LOOK || last === undefined || last >= end) break

@@ -26,9 +26,9 @@ import {
 import type { StateChange } from '../../store/store.ts'
 import { atRisk } from '../jobs/at-risk.ts'
 import { changeOf } from '../kernel/changes.ts'
-import type { Committed } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Committed } from '../kernel/feature.ts'
 import { collectSlots } from './collect.ts'
+import type { SeriesContext } from './context.ts'
 
 export const PULSE_EVERY_MS = 1_000
 /** Rates are of the last so many whole seconds. */
@@ -89,7 +89,7 @@ class Reader {
 }
 
 export class Pulse {
-  readonly #engine: Engine
+  readonly #context: SeriesContext
   readonly #readers = new Set<Reader>()
   #seconds: Second[] = []
   #since = 0
@@ -103,8 +103,8 @@ export class Pulse {
   #isLooking = false
   #nextLookMs = -Infinity
 
-  constructor(engine: Engine) {
-    this.#engine = engine
+  constructor(context: SeriesContext) {
+    this.#context = context
   }
 
   get readers(): number {
@@ -117,7 +117,7 @@ export class Pulse {
 
   /** Another server committed these. */
   heard(changes: readonly StateChange[]): void {
-    if (this.#readers.size > 0) for (const change of changes) this.#count(change, this.#engine.now())
+    if (this.#readers.size > 0) for (const change of changes) this.#count(change, this.#context.now())
   }
 
   async *frames(gone: AbortSignal): AsyncGenerator<PulseFrame> {
@@ -125,7 +125,7 @@ export class Pulse {
     const end = (): void => {
       reader.end()
     }
-    const { closing } = this.#engine
+    const { closing } = this.#context
     if (gone.aborted || closing.aborted) return
     gone.addEventListener('abort', end, { once: true })
     closing.addEventListener('abort', end, { once: true })
@@ -143,10 +143,10 @@ export class Pulse {
     this.#readers.add(reader)
     const isFirst = this.#readers.size === 1
     if (isFirst) {
-      this.#since = this.#engine.now()
+      this.#since = this.#context.now()
       this.#seconds = []
     }
-    const isNew = this.#engine.host.monotonicMs() - this.#newestMs < PULSE_EVERY_MS
+    const isNew = this.#context.host.monotonicMs() - this.#newestMs < PULSE_EVERY_MS
     if (this.#newest !== null && isNew) reader.give(this.#newest)
     if (isFirst) void this.#tick()
   }
@@ -162,9 +162,9 @@ export class Pulse {
     this.#timer?.cancel()
     this.#timer = null
     if (this.#readers.size === 0) return
-    this.#timer = this.#engine.host.setTimer(PULSE_EVERY_MS, () => void this.#tick(), ALWAYS_IDLE)
+    this.#timer = this.#context.host.setTimer(PULSE_EVERY_MS, () => void this.#tick(), ALWAYS_IDLE)
     if (this.#isComputing) {
-      this.#send('heartbeat', { server_time: iso(this.#engine.now()), trouble: this.#engine.trouble })
+      this.#send('heartbeat', { server_time: iso(this.#context.now()), trouble: this.#context.trouble })
       return
     }
     this.#isComputing = true
@@ -172,8 +172,8 @@ export class Pulse {
       this.#look()
       this.#send('pulse', await this.#frame())
     } catch (error) {
-      const trouble = this.#engine.trouble ?? (error instanceof Error ? error.name : 'error')
-      this.#send('heartbeat', { server_time: iso(this.#engine.now()), trouble })
+      const trouble = this.#context.trouble ?? (error instanceof Error ? error.name : 'error')
+      this.#send('heartbeat', { server_time: iso(this.#context.now()), trouble })
     } finally {
       this.#isComputing = false
     }
@@ -183,18 +183,18 @@ export class Pulse {
     this.#lastId += 1
     const frame = { event, id: this.#lastId, data: JSON.stringify(fields) }
     this.#newest = frame
-    this.#newestMs = this.#engine.host.monotonicMs()
+    this.#newestMs = this.#context.host.monotonicMs()
     for (const reader of this.#readers) reader.give(frame)
   }
 
   async #frame(): Promise<object> {
-    const { settings, trouble } = this.#engine
-    const silentSince = before(this.#engine.now(), millis(settings.heartbeatIntervalMs * 3))
-    const { counts, workers } = await this.#engine.look(async (reads) => ({
+    const { settings, trouble } = this.#context
+    const silentSince = before(this.#context.now(), millis(settings.heartbeatIntervalMs * 3))
+    const { counts, workers } = await this.#context.look(async (reads) => ({
       counts: await reads.totals(),
       workers: await reads.workerTotals(silentSince),
     }))
-    const now = this.#engine.now()
+    const now = this.#context.now()
     return {
       server_time: iso(now),
       trouble,
@@ -252,7 +252,7 @@ export class Pulse {
   // ---- What costs more ----
 
   #look(): void {
-    const { host } = this.#engine
+    const { host } = this.#context
     const startedMs = host.monotonicMs()
     if (this.#isLooking || startedMs < this.#nextLookMs) return
     this.#isLooking = true
@@ -270,12 +270,12 @@ export class Pulse {
   }
 
   async #recently(): Promise<object> {
-    const now = this.#engine.now()
+    const now = this.#context.now()
     const from = slotAt(before(now, millis(RECENT_MS)), FINEST)
     const byKind: Record<string, number> = {}
     const overshoot = emptySketch()
     let refused = 0
-    await collectSlots(this.#engine, FINEST, from, now, (_from, tally) => {
+    await collectSlots(this.#context, FINEST, from, now, (_from, tally) => {
       for (const { counts, timeouts } of Object.values(tally)) {
         refused += counts.late ?? 0
         for (const [key, timeout] of Object.entries(timeouts)) {
@@ -294,9 +294,9 @@ export class Pulse {
   }
 
   async #lateSoon(): Promise<object> {
-    const { host } = this.#engine
-    const now = this.#engine.now()
-    const { risks, queues } = await this.#engine.look((reads) => atRisk(host, reads, null, RISKS_LOOKED_FOR, now))
+    const { host } = this.#context
+    const now = this.#context.now()
+    const { risks, queues } = await this.#context.look((reads) => atRisk(host, reads, null, RISKS_LOOKED_FOR, now))
     const byQueue = new Map<string, number>()
     for (const { job } of risks) byQueue.set(job.queue, (byQueue.get(job.queue) ?? 0) + 1)
     const rows = queues.map(({ queue, isPaused, waiting, starts, windowMs }) => ({

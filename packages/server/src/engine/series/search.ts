@@ -5,7 +5,7 @@
  */
 import { cursorOf, cursorText, instant, orderOf, placeIn, type Instant, type Job, type JobFilter } from '@curfew/core'
 import { LOOK } from '../../store/store.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Context } from '../kernel/context.ts'
 import { nextTurn } from '../kernel/turns.ts'
 
 export const MAX_EXAMINED = 20_000
@@ -31,7 +31,7 @@ export interface Found {
 }
 
 export async function searchJobs(
-  engine: Engine,
+  context: Context,
   { filter, idPrefix, source }: Search,
   cursor: string | null,
   limit: number,
@@ -46,7 +46,7 @@ export async function searchJobs(
   for (;;) {
     const from = next
     const wanted = isCompared ? A_TURN : limit - found.length
-    const part = await engine.read((reads) => reads.jobs(filter, from, { limit: wanted, offset: 0 }))
+    const part = await context.read((reads) => reads.jobs(filter, from, { limit: wanted, offset: 0 }))
     // A page that is full may have been found early; one that is not has cost a whole look.
     examined += part.jobs.length === wanted ? wanted : Math.max(part.jobs.length, part.next === null ? 0 : LOOK)
     next = part.next
@@ -62,7 +62,7 @@ export async function searchJobs(
     const place = cursorOf(next)
     if (isById && idPrefix !== '' && place.id < idPrefix) return { jobs: found, examined, ...END }
     if (examined >= maxExamined) return { jobs: found, examined, until: place.at ?? timeOf(place.id), next }
-    await nextTurn(engine.host)
+    await nextTurn(context.host)
   }
 }
 

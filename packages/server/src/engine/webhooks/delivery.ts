@@ -31,9 +31,9 @@ import {
   type Webhook,
 } from '@curfew/core'
 import type { StoredEvent } from '../../store/store.ts'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
-import type { Follower } from '../kernel/followers.ts'
+import type { Command } from '../kernel/command.ts'
+import type { WebhooksContext } from './context.ts'
+import type { Unit } from '../kernel/unit.ts'
 import { heldJob } from '../jobs/reports.ts'
 import type { OutgoingCall } from '../outgoing.ts'
 import { signatureHeaders, unixSeconds } from './signature.ts'
@@ -48,11 +48,11 @@ export interface Delivery {
 }
 
 /** So many at once to one endpoint, from all servers together: a slow one must not take the place of all others. */
-const MOST_PER_ENDPOINT = 4
+const MAX_PER_ENDPOINT = 4
 
 export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRequest {
   const args = `[${JSON.stringify(webhook.id)},${renderEvent(event)}]`
-  const limit = { key: deliveryLimitKey(webhook.id), concurrency: MOST_PER_ENDPOINT }
+  const limit = { key: deliveryLimitKey(webhook.id), concurrency: MAX_PER_ENDPOINT }
   const timeoutMs = millis(webhook.timeoutMs + DELIVERY_MARGIN_MS)
   return {
     id: null,
@@ -120,7 +120,7 @@ export function fenceOf({ attempt, lease }: Job): Fence {
 
 /** `delayMs` is the endpoint's own wish; without one, the waits of the specification hold. */
 export function failDelivery(
-  engine: Engine,
+  context: WebhooksContext,
   { id, attempt, interruptions, lease }: Job,
   error: ReportedError,
   { delayMs = null, disable = null }: { delayMs?: Millis | null; disable?: string | null } = {},
@@ -129,7 +129,7 @@ export function failDelivery(
     name: 'nack',
     needs: { jobs: [id], docs: disable === null ? [] : [{ kind: WEBHOOK.kind, id: disable }] },
     run: (unit) => {
-      const job = heldJob(engine, unit, id, { workerId: 'curfew', attempt, lease })
+      const job = heldJob(context, unit, id, { workerId: 'curfew', attempt, lease })
       const wait = delayMs ?? deliveryDelayMs(attempt - interruptions)
       const once = { ...job.retry, strategy: 'constant', initialMs: wait, maxMs: wait, jitter: false } as const
       const step = fail({ ...job, retry: once }, error, unit.moment)
@@ -152,7 +152,7 @@ export function failDelivery(
 }
 
 /** A delivery that will not be tried again is told of, however it came to its end. */
-export const followDeliveries: Follower = (_engine, unit, ended) => {
+export function followDeliveries(unit: Unit, ended: readonly Job[]): Promise<void> {
   for (const job of ended) {
     if (job.state !== 'discarded' || !job.deadLetter) continue
     const { subscriptionId, eventId, eventType } = readDelivery(job)

@@ -14,11 +14,11 @@ import {
   type Random,
   type Webhook,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { WebhooksContext } from './context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
-const MOST_AT_ONCE = 200
+const MAX_AT_ONCE = 200
 
 /** The secret is told once, and only if it was made here. */
 export interface Subscribed {
@@ -26,39 +26,39 @@ export interface Subscribed {
   readonly secret: string | null
 }
 
-export async function subscribe(engine: Engine, sent: unknown, tenant: string | null): Promise<Subscribed> {
-  const { last } = await engine.read((reads) => reads.eventBounds())
-  const id = `sub_${uuidV7(engine.now(), engine.random)}`
-  const secret = newSecret(engine.random)
-  const webhook = await engine.run<Webhook>({
+export async function subscribe(context: WebhooksContext, sent: unknown, tenant: string | null): Promise<Subscribed> {
+  const { last } = await context.read((reads) => reads.eventBounds())
+  const id = `sub_${uuidV7(context.now(), context.random)}`
+  const secret = newSecret(context.random)
+  const webhook = await context.run<Webhook>({
     name: 'webhook',
     run: (unit) => {
-      const made = readWebhook(sent, { id, tenant, secret, cursor: last }, termsOf(engine), unit.now)
+      const made = readWebhook(sent, { id, tenant, secret, cursor: last }, termsOf(context), unit.now)
       unit.addDoc(WEBHOOK, id, made)
       unit.emit(webhookEvent('webhook.subscription.created', id, unit.now))
       return made
     },
   })
-  engine.webhooks.learn()
+  context.webhooks.learn()
   return { webhook, secret: webhook.secret === secret ? secret : null }
 }
 
-export async function changeSubscription(engine: Engine, id: string, sent: unknown): Promise<Webhook> {
-  const { last } = await engine.read((reads) => reads.eventBounds())
-  const changed = await engine.run(
+export async function changeSubscription(context: WebhooksContext, id: string, sent: unknown): Promise<Webhook> {
+  const { last } = await context.read((reads) => reads.eventBounds())
+  const changed = await context.run(
     onWebhook(id, (unit, webhook) => {
-      const after = patchWebhook(webhook, sent, last, termsOf(engine), unit.now)
+      const after = patchWebhook(webhook, sent, last, termsOf(context), unit.now)
       unit.putDoc(WEBHOOK, id, after)
       return after
     }),
   )
-  engine.webhooks.learn()
+  context.webhooks.learn()
   return changed
 }
 
-export async function rotate(engine: Engine, id: string, given: string | undefined): Promise<Subscribed> {
-  const secret = given ?? newSecret(engine.random)
-  const webhook = await engine.run(
+export async function rotate(context: WebhooksContext, id: string, given: string | undefined): Promise<Subscribed> {
+  const secret = given ?? newSecret(context.random)
+  const webhook = await context.run(
     onWebhook(id, (unit, before) => {
       const after = rotateSecret(before, secret, unit.now)
       unit.putDoc(WEBHOOK, id, after)
@@ -69,8 +69,8 @@ export async function rotate(engine: Engine, id: string, given: string | undefin
 }
 
 /** What is left of its deliveries is cancelled; one that slips through finds nobody to deliver to. */
-export async function unsubscribe(engine: Engine, id: string): Promise<Webhook> {
-  const webhook = await engine.run(
+export async function unsubscribe(context: WebhooksContext, id: string): Promise<Webhook> {
+  const webhook = await context.run(
     onWebhook(id, (unit, before) => {
       unit.putDoc(WEBHOOK, id, null)
       unit.emit(webhookEvent('webhook.subscription.deleted', id, unit.now))
@@ -80,11 +80,11 @@ export async function unsubscribe(engine: Engine, id: string): Promise<Webhook> 
   let after: string | null = null
   for (let more = true; more;) {
     const place: string | null = after
-    const jobs: Job[] = await engine.read((reads) => reads.owned({ kind: 'webhook', id }, place, MOST_AT_ONCE))
+    const jobs: Job[] = await context.read((reads) => reads.owned({ kind: 'webhook', id }, place, MAX_AT_ONCE))
     const open = jobs.filter(({ state }) => !isTerminal(state)).map((job) => job.id)
-    if (open.length > 0) await engine.run(cancelOpen(open))
+    if (open.length > 0) await context.run(cancelOpen(open))
     after = jobs.at(-1)?.id ?? null
-    more = jobs.length === MOST_AT_ONCE
+    more = jobs.length === MAX_AT_ONCE
   }
   return webhook
 }
@@ -113,7 +113,9 @@ function onWebhook(id: string, change: (unit: Unit, webhook: Webhook) => Webhook
   }
 }
 
-const termsOf = ({ settings }: Engine): { allowInsecure: boolean } => ({ allowInsecure: settings.allowPrivateNetwork })
+const termsOf = ({ settings }: WebhooksContext): { allowInsecure: boolean } => ({
+  allowInsecure: settings.allowPrivateNetwork,
+})
 
 /** As Standard Webhooks have them: 32 bytes. */
 function newSecret(random: Random): string {

@@ -30,29 +30,29 @@ import {
   type Webhook,
 } from '@curfew/core'
 import type { StoredEvent } from '../../store/store.ts'
-import type { Command } from '../kernel/corridor.ts'
+import type { Command } from '../kernel/command.ts'
 import { deliveryCall, deliveryId, deliveryRequest, failDelivery, fenceOf, readDelivery } from './delivery.ts'
-import type { DocWaker } from '../kernel/doc-wakers.ts'
 import { admitJob, needsOf } from '../jobs/enqueue.ts'
-import type { Engine, Told } from '../kernel/engine.ts'
+import type { WebhooksContext } from './context.ts'
+import type { Announcement } from '../kernel/context.ts'
 import { fetchJobs } from '../jobs/fetch.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer, type OutgoingCall } from '../outgoing.ts'
 import { ack, nack } from '../jobs/reports.ts'
-import { restAfterTrouble } from '../kernel/trouble.ts'
+import { retryDelay } from '../kernel/retry-delay.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** Deliveries under way at once, on one server. */
-const MOST_DELIVERIES = 32
+const MAX_DELIVERIES = 32
 /** Polls are woken; this is only how long one is kept. */
 const POLL_MS = 600_000
 const CHUNK = 200
 /** A cursor is written down at least every so many events, wanted or not. */
-const MOST_UNWRITTEN = 1_000
-const MOST_SUBSCRIPTIONS = 10_000
-const LONGEST_SHOWN = 1_000
+const MAX_UNWRITTEN = 1_000
+const MAX_SUBSCRIPTIONS = 10_000
+const MAX_SHOWN = 1_000
 
 export class Webhooks {
-  readonly #engine: Engine
+  readonly #context: WebhooksContext
   /** Up to where the log was looked at for each subscription; it may be ahead of what is written down. */
   readonly #looked = new Map<string, number>()
   readonly #underway = new Set<Promise<void>>()
@@ -61,13 +61,13 @@ export class Webhooks {
   #again = false
   #delivering: Promise<void> | null = null
 
-  constructor(engine: Engine) {
-    this.#engine = engine
+  constructor(context: WebhooksContext) {
+    this.#context = context
   }
 
   /** Finds out whether there is anything to do at all. */
   async open(): Promise<void> {
-    const { store } = this.#engine
+    const { store } = this.#context
     const counts = (await store.countsOf([WEBHOOK_QUEUE])).get(WEBHOOK_QUEUE)
     const waiting = counts === undefined ? 0 : counts.available + counts.retryable + counts.scheduled + counts.active
     if ((await store.docs(WEBHOOK.kind, '', null, 1)).length > 0) this.learn()
@@ -76,8 +76,8 @@ export class Webhooks {
 
   /** There is a subscription. */
   learn(): void {
-    if (this.#engine.closing.aborted) return
-    this.#unlisten ??= this.#engine.listen((told) => {
+    if (this.#context.closing.aborted) return
+    this.#unlisten ??= this.#context.listen((told) => {
       if (isWorthALook(told)) this.#pump()
     })
     this.#pump()
@@ -117,15 +117,15 @@ export class Webhooks {
   }
 
   async #pumpAll(): Promise<void> {
-    while (this.#again && !this.#engine.closing.aborted) {
+    while (this.#again && !this.#context.closing.aborted) {
       this.#again = false
       try {
         if (await this.#pumpChunk()) this.#again = true
       } catch (error) {
         // The store cannot serve at the moment, and says so itself; or it is a fault of ours.
         if (!(error instanceof OjsError))
-          this.#engine.log.error({ err: error }, 'webhooks could not read on in the log')
-        await restAfterTrouble(this.#engine)
+          this.#context.log.error({ err: error }, 'webhooks could not read on in the log')
+        await retryDelay(this.#context)
         this.#again = true
       }
     }
@@ -133,7 +133,7 @@ export class Webhooks {
 
   /** Looks at the next part of the log for everybody; true when there is more. */
   async #pumpChunk(): Promise<boolean> {
-    const { store } = this.#engine
+    const { store } = this.#context
     const before = await this.#subscriptions()
     if (before.length === 0) {
       this.#unlisten?.()
@@ -152,8 +152,8 @@ export class Webhooks {
       const fresh = events.filter(({ sequence }) => sequence > place)
       const upTo = fresh.at(-1)?.sequence
       if (upTo === undefined) continue
-      if (fresh.some((event) => wants(webhook, event)) || upTo - webhook.cursor >= MOST_UNWRITTEN)
-        await this.#engine.run(serve(this.#engine, webhook.id, fresh))
+      if (fresh.some((event) => wants(webhook, event)) || upTo - webhook.cursor >= MAX_UNWRITTEN)
+        await this.#context.run(serve(this.#context, webhook.id, fresh))
       this.#looked.set(webhook.id, upTo)
     }
     return events.length === CHUNK
@@ -161,7 +161,7 @@ export class Webhooks {
 
   /** Those that are turned off want nothing, and hold nobody up. */
   async #subscriptions(): Promise<Webhook[]> {
-    const docs = await this.#engine.store.docs(WEBHOOK.kind, '', null, MOST_SUBSCRIPTIONS)
+    const docs = await this.#context.store.docs(WEBHOOK.kind, '', null, MAX_SUBSCRIPTIONS)
     return docs.map((doc) => readDoc<Webhook>(doc)).filter(({ active }) => active)
   }
 
@@ -170,31 +170,31 @@ export class Webhooks {
   }
 
   async #skip({ id }: Webhook, place: number, first: number): Promise<void> {
-    this.#engine.log.warn(
+    this.#context.log.warn(
       { subscription: id, after: place, before: first },
       'events were pruned before a webhook subscription had seen them; it goes on with what is left',
     )
-    await this.#engine.run(moveTo(id, first - 1))
+    await this.#context.run(moveTo(id, first - 1))
     this.#looked.set(id, first - 1)
   }
 
   // ---- Deliveries ----
 
   #deliver(): void {
-    if (this.#engine.closing.aborted) return
+    if (this.#context.closing.aborted) return
     this.#delivering ??= this.#deliverAll().finally(() => {
       this.#delivering = null
     })
   }
 
   async #deliverAll(): Promise<void> {
-    const { closing } = this.#engine
+    const { closing } = this.#context
     while (!closing.aborted) {
-      if (this.#underway.size >= MOST_DELIVERIES) {
+      if (this.#underway.size >= MAX_DELIVERIES) {
         await Promise.race(this.#underway)
         continue
       }
-      for (const job of await this.#claim(MOST_DELIVERIES - this.#underway.size)) {
+      for (const job of await this.#claim(MAX_DELIVERIES - this.#underway.size)) {
         const delivery: Promise<void> = this.#attempt(job).finally(() => this.#underway.delete(delivery))
         this.#underway.add(delivery)
       }
@@ -202,7 +202,7 @@ export class Webhooks {
   }
 
   async #claim(count: number): Promise<Job[]> {
-    const { closing } = this.#engine
+    const { closing } = this.#context
     const request = {
       queues: [WEBHOOK_QUEUE],
       count,
@@ -212,11 +212,11 @@ export class Webhooks {
       tenant: null,
     }
     try {
-      return (await fetchJobs(this.#engine, request, closing)).map(({ job }) => job)
+      return (await fetchJobs(this.#context, request, closing)).map(({ job }) => job)
     } catch (error) {
       if (!(error instanceof OjsError))
-        this.#engine.log.error({ err: error }, 'webhook deliveries could not be fetched')
-      await restAfterTrouble(this.#engine)
+        this.#context.log.error({ err: error }, 'webhook deliveries could not be fetched')
+      await retryDelay(this.#context)
       return []
     }
   }
@@ -227,41 +227,41 @@ export class Webhooks {
       await this.#attemptAndReport(job)
     } catch (error) {
       if (!(error instanceof OjsError))
-        this.#engine.log.error({ jobId: job.id, err: error }, 'a webhook delivery broke; it will be tried again')
+        this.#context.log.error({ jobId: job.id, err: error }, 'a webhook delivery broke; it will be tried again')
     }
   }
 
   async #attemptAndReport(job: Job): Promise<void> {
-    const engine = this.#engine
+    const context = this.#context
     const delivery = readDelivery(job)
     const { subscriptionId, eventType } = delivery
-    const doc = await engine.read((reads) => reads.doc(WEBHOOK.kind, subscriptionId))
+    const doc = await context.read((reads) => reads.doc(WEBHOOK.kind, subscriptionId))
     const webhook = doc === null ? null : readDoc<Webhook>(doc)
     if (webhook === null || !webhook.active) {
       const message = webhook === null ? 'the subscription was deleted' : 'the subscription is not active'
-      await engine.run(failDelivery(engine, job, { type: 'webhook_inactive', code: 'DISCARD', message }))
+      await context.run(failDelivery(context, job, { type: 'webhook_inactive', code: 'DISCARD', message }))
       return
     }
     const { verdict, answer, tookMs } = await this.#send(webhook, (signal) =>
-      deliveryCall(webhook, deliveryId(job), delivery, signal, engine.now()),
+      deliveryCall(webhook, deliveryId(job), delivery, signal, context.now()),
     )
     if (verdict === null) {
-      await engine.run(nack(engine, { jobId: job.id, ...fenceOf(job), error: null, requeue: true }))
+      await context.run(nack(context, { jobId: job.id, ...fenceOf(job), error: null, requeue: true }))
       return
     }
-    engine.meters.delivered(eventType, verdict.kind === 'delivered' ? 'success' : 'failed', tookMs)
+    context.meters.delivered(eventType, verdict.kind === 'delivered' ? 'success' : 'failed', tookMs)
     if (verdict.kind === 'delivered') {
       const result = JSON.stringify({ status: answer?.status, duration_ms: tookMs })
-      await engine.run(ack(engine, { jobId: job.id, ...fenceOf(job), result }))
+      await context.run(ack(context, { jobId: job.id, ...fenceOf(job), result }))
       return
     }
     const details =
       answer === null
         ? { duration_ms: tookMs }
-        : { status: answer.status, duration_ms: tookMs, response: answer.body.slice(0, LONGEST_SHOWN) }
+        : { status: answer.status, duration_ms: tookMs, response: answer.body.slice(0, MAX_SHOWN) }
     const error = { type: 'webhook_failed', message: verdict.reason, retryable: verdict.kind === 'retry', details }
-    await engine.run(
-      failDelivery(engine, job, error, {
+    await context.run(
+      failDelivery(context, job, error, {
         delayMs: verdict.kind === 'retry' ? verdict.delayMs : null,
         disable: verdict.kind === 'gone' ? subscriptionId : null,
       }),
@@ -270,7 +270,7 @@ export class Webhooks {
 
   /** Verdict null: the server is stopping, and it is not known what became of it. */
   async #send(webhook: Webhook, callWith: (signal: AbortSignal) => OutgoingCall): Promise<Sent> {
-    const { host, closing, send } = this.#engine
+    const { host, closing, send } = this.#context
     const controller = new AbortController()
     const abort = (): void => {
       controller.abort()
@@ -282,7 +282,7 @@ export class Webhooks {
     let answer: OutgoingAnswer | null = null
     try {
       answer = await send(callWith(controller.signal))
-      verdict = verdictOnAnswer(answer.status, answer.headers['retry-after'], this.#engine.now())
+      verdict = verdictOnAnswer(answer.status, answer.headers['retry-after'], this.#context.now())
     } catch (error) {
       if (closing.aborted) verdict = null
       else if (error instanceof CallRefused) verdict = { kind: 'dead', reason: error.message }
@@ -299,11 +299,11 @@ export class Webhooks {
 
   /** A synthetic event, sent at once and only once (OJS webhooks §6.6). */
   async test(id: string): Promise<Sent> {
-    const engine = this.#engine
-    const doc = await engine.read((reads) => reads.doc(WEBHOOK.kind, id))
+    const context = this.#context
+    const doc = await context.read((reads) => reads.doc(WEBHOOK.kind, id))
     if (doc === null) throw notFound('subscription', id)
     const webhook = readDoc<Webhook>(doc)
-    const now = engine.now()
+    const now = context.now()
     const event = renderEvent({
       sequence: 0,
       type: 'webhook.test',
@@ -311,7 +311,7 @@ export class Webhooks {
       subject: id,
       data: JSON.stringify({ subscription_id: id }),
     })
-    const delivery = `del_${uuidV7(now, engine.random)}`
+    const delivery = `del_${uuidV7(now, context.random)}`
     return this.#send(webhook, (signal) =>
       deliveryCall(webhook, delivery, { eventType: 'webhook.test', event }, signal, now),
     )
@@ -325,12 +325,12 @@ export interface Sent {
 }
 
 /** Deliveries cause events too, which are never delivered. */
-function isWorthALook({ events }: Told): boolean {
+function isWorthALook({ events }: Announcement): boolean {
   return events.some((event) => !isOwnEvent(event))
 }
 
 /** Makes the jobs for what the subscription wants, and moves its cursor past them: both or neither. */
-function serve(engine: Engine, id: string, events: readonly StoredEvent[]): Command<void> {
+function serve(context: WebhooksContext, id: string, events: readonly StoredEvent[]): Command<void> {
   return {
     name: 'webhooks',
     needs: { docs: [{ kind: WEBHOOK.kind, id }] },
@@ -350,7 +350,7 @@ function serve(engine: Engine, id: string, events: readonly StoredEvent[]): Comm
       const requests = wanted.map((event) => deliveryRequest(webhook, event))
       await unit.load(needsOf(requests))
       for (const request of requests)
-        await admitJob(engine, unit, request, { owner: { kind: 'webhook', id, step: null } })
+        await admitJob(context, unit, request, { owner: { kind: 'webhook', id, step: null } })
       unit.putDoc(WEBHOOK, id, { ...webhook, cursor: last.sequence, lookAt: nextLookAt(unit.now) })
     },
   }
@@ -373,12 +373,12 @@ function moveTo(id: string, cursor: number): Command<void> {
 }
 
 /** Nobody has written this subscription for minutes: this server looks after it from here on, if it did not before. */
-export const wakeWebhook: DocWaker = (engine, unit, id) => {
+export function wakeWebhook(context: WebhooksContext, unit: Unit, id: string): void {
   const webhook = unit.doc(WEBHOOK, id)
   if (webhook === null) return
-  const cursor = Math.max(webhook.cursor, engine.webhooks.lookedUpTo(id))
+  const cursor = Math.max(webhook.cursor, context.webhooks.lookedUpTo(id))
   unit.putDoc(WEBHOOK, id, { ...webhook, cursor, lookAt: nextLookAt(unit.now) })
-  engine.host.defer(() => {
-    engine.webhooks.learn()
+  context.host.defer(() => {
+    context.webhooks.learn()
   })
 }

@@ -30,8 +30,8 @@ import {
   type Worker,
   type WorkerState,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import { TOLD_FOR_MS, type Unit } from '../kernel/unit.ts'
 import { armed, isLateCall, livingWorker, seen } from './workers.ts'
 
@@ -81,14 +81,14 @@ const MAX_UNLISTED = 1_000
 
 const HAS_LEFT = { state: 'terminate', extended: [], stop: [], unlisted: [], reregister: true } as const
 
-export async function heartbeat(engine: Engine, report: BeatReport): Promise<BeatAnswer> {
-  const answer = await engine.run(beat(engine, report))
+export async function heartbeat(context: JobsContext, report: BeatReport): Promise<BeatAnswer> {
+  const answer = await context.run(beat(context, report))
   // A worker that is not running must not be given jobs by a poll it left open.
-  if (answer.state !== 'running') engine.polls.dismissFetches(report.workerId)
+  if (answer.state !== 'running') context.polls.dismissFetches(report.workerId)
   return answer
 }
 
-export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
+export function beat(context: JobsContext, report: BeatReport): Command<BeatAnswer> {
   return {
     name: 'heartbeat',
     needs: {
@@ -115,12 +115,12 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
         const { beat: heard } = worker
         if (heard !== null)
           unit.afterwards(() => {
-            engine.recentSigns.beat(heard)
+            context.recentSigns.beat(heard)
           })
       }
       if (worker.state === 'quiet' && before.state === 'running')
         unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
-      if (engine.hasListeners)
+      if (context.hasListeners)
         tellListeners(
           unit,
           worker,
@@ -129,7 +129,7 @@ export function beat(engine: Engine, report: BeatReport): Command<BeatAnswer> {
       return {
         state: furtherState(
           desiredState(worker.directive, worker.state),
-          engine.settings.conformance ? testDirective(worker, jobs) : 'running',
+          context.settings.conformance ? testDirective(worker, jobs) : 'running',
         ),
         extended: late ? [] : judged.filter(({ held }) => held).map(({ jobId }) => jobId),
         stop: [...judged.map(({ stop }) => stop).filter((stop) => stop !== null), ...others],

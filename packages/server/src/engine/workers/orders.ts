@@ -5,8 +5,8 @@
  * looks once it is entered there, so that it misses nothing; what a worker has heard it says with its next call.
  */
 import { desiredState, directiveAfter, workerEvent, type Worker, type WorkerState } from '@curfew/core'
-import { needsOf, type Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import { needsOf, type Command } from '../kernel/command.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import { claim, waitFor, type FetchRequest, type Handed, type Look, type Seen } from '../jobs/fetch.ts'
 import { stopOrders, type StopOrder } from './heartbeat.ts'
 import type { Unit } from '../kernel/unit.ts'
@@ -33,7 +33,7 @@ export interface Orders {
 
 /** Holds the call until there are jobs or orders. */
 export function waitForOrders(
-  engine: Engine,
+  context: JobsContext,
   request: FetchRequest,
   listening: Listening,
   gone: AbortSignal,
@@ -44,9 +44,9 @@ export function waitForOrders(
   const look: Look = ({ dismissed, stays }) => {
     const once = isFirst
     isFirst = false
-    return lookFor(engine, dismissed ? null : request, listening, once, stays)
+    return lookFor(context, dismissed ? null : request, listening, once, stays)
   }
-  return waitFor(engine, { ...request, queues, listenSeq: listening.seq }, look, gone)
+  return waitFor(context, { ...request, queues, listenSeq: listening.seq }, look, gone)
 }
 
 const isServed = ({ state }: Listening, { count }: FetchRequest): boolean => state === 'running' && count > 0
@@ -56,14 +56,14 @@ const isServed = ({ state }: Listening, { count }: FetchRequest): boolean => sta
  * call stays open if there is nothing for it.
  */
 export function lookFor(
-  engine: Engine,
+  context: JobsContext,
   request: FetchRequest | null,
   listening: Listening,
   isFirst: boolean,
   stays = false,
 ): Command<Seen> {
   const { workerId } = listening
-  const claims = request === null || !isServed(listening, request) ? null : claim(engine, request, stays)
+  const claims = request === null || !isServed(listening, request) ? null : claim(context, request, stays)
   const listens: Command<unknown> = {
     name: 'fetch',
     needs: { workers: [workerId], notices: [workerId] },

@@ -13,8 +13,8 @@ import {
   type ReportedError,
   type Worker,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import { absorbHeld, armed, newWorker } from './workers.ts'
 
 export interface Registration {
@@ -32,9 +32,9 @@ export interface Registration {
  * Registering an id again replaces its record; the jobs it holds stay its own, and it is told of those it lost. Calls that
  * are open end: an earlier process may have left them, with larger numbers than those of the new one.
  */
-export async function register(engine: Engine, registration: Registration): Promise<Instant> {
-  const registeredAt = await engine.run(replaceRecord(registration))
-  engine.polls.dismiss(registration.workerId)
+export async function register(context: JobsContext, registration: Registration): Promise<Instant> {
+  const registeredAt = await context.run(replaceRecord(registration))
+  context.polls.dismiss(registration.workerId)
   return registeredAt
 }
 
@@ -83,8 +83,8 @@ const NEVER_STARTED: ReportedError = {
  * A worker leaves; whatever it still holds is recovered at once, whatever clock it is under. Its row is kept for a while:
  * a beat that was sent before must not bring it back.
  */
-export async function deregister(engine: Engine, { workerId, leases, seq }: Leaving): Promise<Departure> {
-  const departure = await engine.run<Departure>({
+export async function deregister(context: JobsContext, { workerId, leases, seq }: Leaving): Promise<Departure> {
+  const departure = await context.run<Departure>({
     name: 'deregister',
     needs: { workers: [workerId] },
     run: async (unit) => {
@@ -108,15 +108,15 @@ export async function deregister(engine: Engine, { workerId, leases, seq }: Leav
       return { requeued, discarded }
     },
   })
-  engine.polls.dismiss(workerId)
+  context.polls.dismiss(workerId)
   return departure
 }
 
 export type DirectiveWord = 'quiet' | 'terminate' | 'resume'
 
 /** What an operator asks of a worker is told with its next beat. There is no way back from terminate. */
-export async function direct(engine: Engine, workerId: string, word: DirectiveWord): Promise<Worker> {
-  const directed = await engine.run<Worker>({
+export async function direct(context: JobsContext, workerId: string, word: DirectiveWord): Promise<Worker> {
+  const directed = await context.run<Worker>({
     name: 'direct',
     needs: { workers: [workerId] },
     run: (unit) => {
@@ -133,7 +133,7 @@ export async function direct(engine: Engine, workerId: string, word: DirectiveWo
       return asked
     },
   })
-  if (word !== 'resume') engine.polls.dismiss(workerId)
+  if (word !== 'resume') context.polls.dismiss(workerId)
   return directed
 }
 

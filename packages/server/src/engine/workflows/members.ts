@@ -16,14 +16,12 @@ import {
   type Job,
   type Workflow,
 } from '@curfew/core'
-import type { DocWaker } from '../kernel/doc-wakers.ts'
-import type { Engine } from '../kernel/engine.ts'
-import type { Follower } from '../kernel/followers.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import type { Unit } from '../kernel/unit.ts'
 import { lineageOf, saveFlow, takeWalk } from './walk.ts'
 
 /** Members ended: each workflow goes on once for all of its own. */
-export const followWorkflows: Follower = async (engine, unit, ended) => {
+export async function followWorkflows(context: JobsContext, unit: Unit, ended: readonly Job[]): Promise<void> {
   const members = new Map<string, Job[]>()
   const docs = new Map<string, DocName>()
   for (const job of ended) {
@@ -38,10 +36,10 @@ export const followWorkflows: Follower = async (engine, unit, ended) => {
     }
   }
   await unit.load({ docs: [...docs.values()] })
-  for (const [id, jobs] of members) await goOn(engine, unit, id, jobs)
+  for (const [id, jobs] of members) await goOn(context, unit, id, jobs)
 }
 
-async function goOn(engine: Engine, unit: Unit, id: string, jobs: readonly Job[]): Promise<void> {
+async function goOn(context: JobsContext, unit: Unit, id: string, jobs: readonly Job[]): Promise<void> {
   const workflow = unit.doc(WORKFLOW, id)
   // Its documents may be gone before the last job that ran on.
   if (workflow === null) return
@@ -52,7 +50,7 @@ async function goOn(engine: Engine, unit: Unit, id: string, jobs: readonly Job[]
   flow.expire()
   for (const job of jobs) {
     const number = lineageOf(job.owner?.step ?? null).at(-1)
-    if (number !== undefined && flow.has(number)) await takeWalk(engine, unit, flow, flow.ended(number, endingOf(job)))
+    if (number !== undefined && flow.has(number)) await takeWalk(context, unit, flow, flow.ended(number, endingOf(job)))
   }
   saveFlow(unit, flow, workflow)
 }
@@ -61,7 +59,7 @@ async function goOn(engine: Engine, unit: Unit, id: string, jobs: readonly Job[]
 const REMOVED_AT_ONCE = 1_000
 
 /** Its time is up, or it has been kept long enough. */
-export const wakeWorkflow: DocWaker = async (_, unit, id) => {
+export async function wakeWorkflow(unit: Unit, id: string): Promise<void> {
   const workflow = unit.doc(WORKFLOW, id)
   if (workflow === null) return
   if (!isWorkflowOver(workflow)) {

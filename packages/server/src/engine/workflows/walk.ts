@@ -20,7 +20,7 @@ import {
   type WorkflowStep,
 } from '@curfew/core'
 import { admitJob, needsOf, type Admission } from '../jobs/enqueue.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
 /** How jobs are made. */
@@ -33,11 +33,11 @@ export interface Making {
 }
 
 export async function takeWalk(
-  engine: Engine,
+  context: JobsContext,
   unit: Unit,
   flow: Flow,
   walk: Walk,
-  making: Making = fromTemplates(engine, unit, flow.workflow),
+  making: Making = fromTemplates(context, unit, flow.workflow),
 ): Promise<void> {
   let made: Made | undefined
   for (let wish = walk.next(); wish.done !== true; wish = walk.next(made)) {
@@ -61,13 +61,13 @@ async function show(unit: Unit, flow: Flow, numbers: readonly number[]): Promise
 }
 
 /** Steps whose turn comes later: what they ask for was kept with them. The walk is told of those that are refused. */
-function fromTemplates(engine: Engine, unit: Unit, { tenant }: Workflow): Making {
+function fromTemplates(context: JobsContext, unit: Unit, { tenant }: Workflow): Making {
   return {
     requestOf: ({ template, path }) => {
       if (template === null) throw broken(`step ${path} is to start and has nothing to start with`)
       return readEnqueue(template, JSON.parse(template), unit.now, tenant)
     },
-    enqueue: (request, more) => admitJob(engine, unit, request, more),
+    enqueue: (request, more) => admitJob(context, unit, request, more),
     refused: (_, error) => ({ refused: error }),
   }
 }

@@ -24,10 +24,9 @@ import {
   type WorkflowRequest,
   type WorkflowStep,
 } from '@curfew/core'
-import type { Command } from '../kernel/corridor.ts'
+import type { Command } from '../kernel/command.ts'
 import { ceilingFor, docsOf, enqueueAmong, laterWarnings, needsOf, NO_PARENT, type Above } from '../jobs/enqueue.ts'
-import type { Engine } from '../kernel/engine.ts'
-import { follow } from '../kernel/followers.ts'
+import type { JobsContext } from '../jobs/context.ts'
 import type { Unit } from '../kernel/unit.ts'
 import { saveFlow, takeWalk } from './walk.ts'
 
@@ -38,12 +37,12 @@ export interface Created {
 
 /** All or nothing: a step that cannot be enqueued now refuses the whole. */
 export function createWorkflow(
-  engine: Engine,
+  context: JobsContext,
   request: WorkflowRequest,
   tenant: string | null = null,
 ): Command<Created> {
   const requests = [...request.requests.values()]
-  const id = request.id ?? uuidV7(engine.now(), engine.random)
+  const id = request.id ?? uuidV7(context.now(), context.random)
   // One that the server names is new.
   const own: readonly DocName[] = request.id === null ? [] : [{ kind: WORKFLOW.kind, id }]
   const above = request.parent === null ? [] : docsOf(request.parent)
@@ -62,10 +61,10 @@ export function createWorkflow(
       const flow = new Flow(begunAt(unit, id, request, given, tenant), request.steps, unit.moment)
       const jobs = new Map<string, Job>()
       const companions = new Set<string>()
-      await takeWalk(engine, unit, flow, flow.begin(), {
+      await takeWalk(context, unit, flow, flow.begin(), {
         requestOf: (step) => request.requests.get(step.number) ?? unread(step),
         enqueue: async (asked, more) => {
-          const job = await enqueueAmong(engine, unit, asked, more, companions)
+          const job = await enqueueAmong(context, unit, asked, more, companions)
           jobs.set(job.id, job)
           return job
         },
@@ -86,7 +85,7 @@ export function createWorkflow(
         unit.addDoc(STEP, stepDocId(id, step.number), step)
         const asked = request.requests.get(step.number)
         if (asked === undefined || warnings.length >= MAX_STEP_WARNINGS) continue
-        for (const warning of laterWarnings(engine, unit, asked)) warnings.push(`Step ${step.path}: ${warning}`)
+        for (const warning of laterWarnings(context, unit, asked)) warnings.push(`Step ${step.path}: ${warning}`)
       }
       for (const event of flow.events) unit.emit(event)
       const tree: Tree = { workflow: flow.workflow, steps, jobs }
@@ -136,12 +135,12 @@ function begunAt(
  * What waits is cancelled; what is active runs on, and its end leads to nothing (OJS workflows §11.3). Jobs are locked
  * before documents, so they are looked for first, and once more when nobody can add to them.
  */
-export function cancelWorkflow(engine: Engine, id: string): Command<Workflow> {
+export function cancelWorkflow(context: JobsContext, id: string): Command<Workflow> {
   return {
     name: 'workflow',
     run: async (unit) => {
       // Who reported before this is heard before this.
-      await follow(engine, unit)
+      await context.follow(unit)
       await unit.owned({ kind: 'workflow', id }, true)
       const workflow = await unit.loadedDoc(WORKFLOW, id)
       if (workflow === null) throw notFound('workflow', id)

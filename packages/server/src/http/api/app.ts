@@ -6,7 +6,7 @@ import { EnqueueMemory, OjsError, roleBits, ROLES, uuidV7, type Role } from '@cu
 import { Access } from '../../engine/access/access.ts'
 import { Audit } from '../../engine/access/audit.ts'
 import { ANYONE, type Caller } from '../../engine/access/caller.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
 import { API_ROUTES } from '../routes/api-routes.ts'
 import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'

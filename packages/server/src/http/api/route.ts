@@ -10,7 +10,7 @@ import {
   type Shape,
 } from '@curfew/core'
 import type { Caller } from '../../engine/access/caller.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { MAX_LOOKED_AT } from '../../engine/jobs/job-list.ts'
 import type { JobCount, JobPage } from '../../store/store.ts'
 import type { Door } from './door.ts'

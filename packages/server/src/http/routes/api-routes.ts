@@ -20,7 +20,7 @@ import {
 } from '@curfew/core'
 import { definitionOf } from '../../engine/definitions/definitions.ts'
 import { apiForPath } from '../../engine/definitions/deployments.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { apiAnswer } from '../../engine/journeys/outcome.ts'
 import { repeatableOf, type Repeatable } from '../../engine/journeys/repeats.ts'
 import { findRun, startRun } from '../../engine/journeys/runs.ts'

@@ -19,7 +19,7 @@ import {
   type Shape,
 } from '@curfew/core'
 import type { Enqueued } from '../../engine/jobs/admission.ts'
-import type { Outcome } from '../../engine/kernel/corridor.ts'
+import type { Outcome } from '../../engine/kernel/command.ts'
 import { enqueueEach } from '../../engine/jobs/enqueue.ts'
 import { inPieces, inTurns } from '../../engine/kernel/turns.ts'
 import { errorView } from '../api/errors.ts'

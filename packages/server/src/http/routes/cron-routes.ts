@@ -18,7 +18,7 @@ import {
 } from '@curfew/core'
 import { calendar } from '../../engine/cron/calendar.ts'
 import { deleteCron, patchCron, registerCron, triggerCron, type Written } from '../../engine/cron/cron.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { arrayOf, objectOf } from '../api/message.ts'
 import { PAGES, upTo } from '../api/query.ts'
 import { pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from '../api/route.ts'

@@ -1,6 +1,6 @@
 /** Events: by poll, and as Server-Sent Events that can be resumed with Last-Event-ID. */
 import { badField, eventId, OjsError, renderEvent, sequenceOfEventId, text, type Job } from '@curfew/core'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { nextTurn } from '../../engine/kernel/turns.ts'
 import type { StoredEvent } from '../../store/store.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'

@@ -18,7 +18,7 @@ import {
   type Job,
   type Json,
 } from '@curfew/core'
-import type { Outcome } from '../../engine/kernel/corridor.ts'
+import type { Outcome } from '../../engine/kernel/command.ts'
 import { exchange, type Exchange } from '../../engine/jobs/exchange.ts'
 import type { FetchRequest } from '../../engine/jobs/fetch.ts'
 import type { Listening, Orders } from '../../engine/workers/orders.ts'

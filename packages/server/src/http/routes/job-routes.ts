@@ -33,11 +33,12 @@ import {
 import { activate, cancel } from '../../engine/jobs/cancel.ts'
 import type { Enqueued } from '../../engine/jobs/admission.ts'
 import { enqueue, enqueueBatch, plan } from '../../engine/jobs/enqueue.ts'
-import { aheadWhenThereIsRoom, NO_PATIENCE, whenThereIsRoom, type Patience } from '../../engine/queues/rooms.ts'
+import { waitForCapacity, type Patience } from '../../engine/queues/capacity-waiters.ts'
 import { pressureHeaders } from '../api/errors.ts'
 import { patch } from '../../engine/jobs/patch.ts'
 import { inPieces, inTurns } from '../../engine/kernel/turns.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import { until } from '../../engine/kernel/until.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { countSelected, selectJobs } from '../../engine/jobs/job-list.ts'
 import { jobAnswer } from '../shapes/job-view.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'
@@ -80,7 +81,11 @@ export const JOB_ROUTES: readonly Route[] = [
         call.memory,
       )
       const command = enqueue(engine, request)
-      const { value, durable } = await aheadWhenThereIsRoom(engine, command, patienceOf(call))
+      const patience = patienceOf(call)
+      const { value, durable } =
+        patience === null
+          ? await engine.runAhead(command)
+          : { value: await waitForCapacity(engine, command, patience), durable: Promise.resolve() }
       const { job, deduplicated, pressure } = value
       const headers: Record<string, string> = { Location: `/ojs/v1/jobs/${job.id}` }
       if (job.limitKey !== null || engine.limitedQueues.has(job.queue))
@@ -111,7 +116,8 @@ export const JOB_ROUTES: readonly Route[] = [
       const { entries, nearMisses } = read instanceof Promise ? await read : read
       const warnings = nearMissWarnings(nearMisses)
       const command = enqueueBatch(engine, entries)
-      const all = await whenThereIsRoom(engine, command, patienceOf(call))
+      const patience = patienceOf(call)
+      const all = await (patience === null ? engine.run(command) : waitForCapacity(engine, command, patience))
       const pressure = all.findLast((enqueued) => enqueued.pressure !== null)?.pressure ?? null
       const isMinimal = prefersMinimal(call)
       const view = isMinimal ? ({ job, deduplicated }: Enqueued) => minimalJob(job, deduplicated) : enqueuedView
@@ -234,16 +240,17 @@ export function underPressure(pressure: Pressure): Record<string, string> {
   return { ...pressureHeaders(pressure), 'X-OJS-Queue-Pressure': (pressure.depth / pressure.bound).toFixed(2) }
 }
 
-const LONGEST_BLOCK_SECONDS = 300
+const MAX_BLOCK_SECONDS = 300
 
-/** For how long a request may wait for room, in seconds (OJS backpressure §5.2). */
-export function patienceOf(call: Call): Patience {
+/** For how long a request may wait for capacity (OJS backpressure §5.2); null: not at all. */
+export function patienceOf(call: Call): Patience | null {
   const { request } = call
   const sent = request.headers['ojs-block-timeout']
-  if (sent === undefined) return NO_PATIENCE
+  if (sent === undefined) return null
   if (!/^\d{1,9}(\.\d{1,3})?$/.test(sent.trim()))
     throw badField('OJS-Block-Timeout', 'OJS-Block-Timeout must be a number of seconds, such as 30.')
-  return { waitMs: seconds(Math.min(Number(sent), LONGEST_BLOCK_SECONDS)), gone: request.signal }
+  const waitMs = seconds(Math.min(Number(sent), MAX_BLOCK_SECONDS))
+  return waitMs > 0 ? { waitMs, gone: request.signal } : null
 }
 
 /** A job by the id in the path, with what is known of its holder. */
@@ -308,27 +315,21 @@ async function result(call: Call): Promise<Answer> {
   }
 }
 
-/** Waits until the job is over, the time is up, the caller is gone or the server stops. */
-function ending(call: Call, id: string, look: () => Promise<Job | null>, timeoutMs: number): Promise<Job | null> {
+/** The job, once it is over, the time is up, the caller is gone or the server stops. */
+async function ending(call: Call, id: string, look: () => Promise<Job | null>, timeoutMs: number): Promise<Job | null> {
   const { engine, request } = call
-  const { signal } = request
-  return new Promise((resolve, reject) => {
-    const finish = (): void => {
-      timer.cancel()
-      forget()
-      signal.removeEventListener('abort', finish)
-      engine.closing.removeEventListener('abort', finish)
-      look().then(resolve, reject)
-    }
-    const timer = engine.host.setTimer(timeoutMs, finish)
-    const forget = engine.listen(({ changes }) => {
-      if (changes.some((change) => change.id === id && (change.to === null || isTerminal(change.to)))) finish()
-    })
-    signal.addEventListener('abort', finish, { once: true })
-    engine.closing.addEventListener('abort', finish, { once: true })
-    // It may have ended between the first look and the listening.
-    look().then((job) => {
-      if (job === null || isTerminal(job.state) || engine.closing.aborted) finish()
-    }, reject)
+  await until(engine.host, {
+    signals: [request.signal, engine.closing],
+    ms: timeoutMs,
+    listen: (end) => {
+      // It may have ended between the first look and the listening. A look that fails is repeated below, and refused there.
+      look().then((job) => {
+        if (job === null || isTerminal(job.state)) end()
+      }, end)
+      return engine.listen(({ changes }) => {
+        if (changes.some((change) => change.id === id && (change.to === null || isTerminal(change.to)))) end()
+      })
+    },
   })
+  return look()
 }

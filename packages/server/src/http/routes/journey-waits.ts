@@ -2,7 +2,7 @@
  * Calls that wait for a run. A wait ends with what it waits for, when the caller hangs up (the run goes on), when the
  * server stops, and after its own timeout if it has one; the caller then reads the run as it is.
  */
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { endingIn } from '../../engine/metrics/journey-meters.ts'
 import type { Call } from '../api/route.ts'
 

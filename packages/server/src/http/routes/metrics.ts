@@ -14,7 +14,7 @@ import {
   type Worker,
 } from '@curfew/core'
 import { Gauge, Registry } from 'prom-client'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { MAX_SERIES, OTHER } from '../../engine/metrics/series.ts'
 import { nextTurn, type Turning } from '../../engine/kernel/turns.ts'
 import type { Reads } from '../../store/store.ts'

@@ -3,7 +3,7 @@
  * kept, and the text is made when the reader takes it. All streams refer to the same news, and each to the newest, so many
  * slow readers cost no more than the slowest alone. A reader too far behind has its news dropped, and reads the log.
  */
-import type { Told } from '../../engine/kernel/engine.ts'
+import type { Announcement } from '../../engine/kernel/context.ts'
 
 /** In characters of data, with something for each event and change. A batch of the largest size is well below. */
 const MAX_WEIGHT = 16 * 1024 * 1024
@@ -14,7 +14,7 @@ export const MAX_PIECE = 16 * 1024
 export const KEEP_ALIVE = ':heartbeat\n\n'
 
 export class News {
-  #waiting: Told[] = []
+  #waiting: Announcement[] = []
   /** How many of them are done, and how many parts of the next. */
   #done = 0
   #parts = 0
@@ -25,7 +25,7 @@ export class News {
   #isEnded = false
 
   /** False when it was too much: everything was dropped. */
-  add(told: Told): boolean {
+  add(told: Announcement): boolean {
     if (this.#isEnded) return true
     this.#weight += weightOf(told)
     this.#isCut = this.#weight > MAX_WEIGHT
@@ -57,7 +57,7 @@ export class News {
    * A piece of text, as soon as there is one; null at the end, and where news were dropped. `textOf` gives the text of a
    * part, or null after the last.
    */
-  async take(textOf: (told: Told, part: number) => string | null): Promise<string | null> {
+  async take(textOf: (told: Announcement, part: number) => string | null): Promise<string | null> {
     for (;;) {
       const text = this.#pieceOf(textOf)
       if (text !== '') return text
@@ -72,7 +72,7 @@ export class News {
     }
   }
 
-  #pieceOf(textOf: (told: Told, part: number) => string | null): string {
+  #pieceOf(textOf: (told: Announcement, part: number) => string | null): string {
     let text = this.#isBeatDue ? KEEP_ALIVE : ''
     this.#isBeatDue = false
     for (let told = this.#waiting[this.#done]; told !== undefined; told = this.#waiting[this.#done]) {
@@ -88,7 +88,7 @@ export class News {
     return text
   }
 
-  #next(told: Told): void {
+  #next(told: Announcement): void {
     this.#weight -= weightOf(told)
     this.#parts = 0
     this.#done += 1
@@ -99,9 +99,9 @@ export class News {
 }
 
 /** All streams ask for the same news. */
-const weights = new WeakMap<Told, number>()
+const weights = new WeakMap<Announcement, number>()
 
-function weightOf(told: Told): number {
+function weightOf(told: Announcement): number {
   const known = weights.get(told)
   if (known !== undefined) return known
   const { events, live, changes } = told

@@ -1,7 +1,7 @@
 /** Pools, and how jobs were handed out lately. */
 import { iso, notFound, POOL, POOL_NAME_SHAPE, POOL_SHAPE, poolOf, readDoc, type Pool } from '@curfew/core'
 import { deletePool, putPool } from '../../engine/queues/pools.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import type { Answer } from '../api/message.ts'
 import { PAGES } from '../api/query.ts'
 import { queuesOf } from './queue-routes.ts'

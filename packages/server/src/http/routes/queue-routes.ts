@@ -1,7 +1,7 @@
 /** Queues: what is in them; pause, drain and resume. Counts are exact right after each call. */
 import { depthOf, iso, JOB_STATES, QUEUE_SHAPE, queueBound, type Instant, type JobState } from '@curfew/core'
 import { drain, pause, resume } from '../../engine/queues/queue.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import type { Page, Queue, Reads, StateCounts } from '../../store/store.ts'
 import { PAGES } from '../api/query.ts'
 import { pagingOf, paginationOf, param, type Call, type Route } from '../api/route.ts'

@@ -29,7 +29,7 @@ import {
   type Job,
   type Limiter,
 } from '@curfew/core'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { configureQueue } from '../../engine/queues/queue.ts'
 import type { Reads } from '../../store/store.ts'
 import { PAGES } from '../api/query.ts'

@@ -30,7 +30,7 @@ import {
   type Worker,
 } from '@curfew/core'
 import { deregister, register, type Leaving } from '../../engine/workers/registry.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import type { Reads } from '../../store/store.ts'
 import { MAX_HELD } from '../shapes/beat-shape.ts'
 import type { Answer } from '../api/message.ts'

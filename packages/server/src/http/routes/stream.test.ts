@@ -1,7 +1,8 @@
 /** How a stream reads a long log: a log that is counted, and a reader that takes one piece at a time. */
 import { instant, type Job } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
-import type { Engine, Told } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { Announcement } from '../../engine/kernel/context.ts'
 import type { StoredEvent } from '../../store/store.ts'
 import { EventStream } from './stream.ts'
 
@@ -17,7 +18,7 @@ const event = (sequence: number, data = '{}'): StoredEvent => ({
 
 class Log {
   readonly events: StoredEvent[]
-  readonly #listeners = new Set<(told: Told) => void>()
+  readonly #listeners = new Set<(told: Announcement) => void>()
   /** How often a piece of it was read, and how often others had their turn. */
   looks = 0
   turns = 0
@@ -48,14 +49,14 @@ class Log {
     },
     closing: new AbortController().signal,
     now: () => instant(0),
-    listen: (listener: (told: Told) => void) => {
+    listen: (listener: (told: Announcement) => void) => {
       this.#listeners.add(listener)
       return () => this.#listeners.delete(listener)
     },
   } as unknown as Engine
 
   /** Something happens: it is stored, and told. */
-  happen(changes: Told['changes'] = [], data?: string): void {
+  happen(changes: Announcement['changes'] = [], data?: string): void {
     const next = event(this.events.length + 1, data)
     this.events.push(next)
     for (const listener of this.#listeners) listener({ events: [next], live: [], changes, now: instant(0) })

@@ -17,7 +17,8 @@ import {
   type Json,
   type NewEvent,
 } from '@curfew/core'
-import type { Engine, Told } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { Announcement } from '../../engine/kernel/context.ts'
 import { nextTurn } from '../../engine/kernel/turns.ts'
 import type { StateChange, StoredEvent } from '../../store/store.ts'
 import { matches, type EventFilter } from '../shapes/event-view.ts'
@@ -68,18 +69,18 @@ export class EventStream {
     let place: Place = { sequence: typeof from === 'number' ? from : 0, id: null }
     /** What happens is not listened to: it will be found in the log. */
     let isBehind = false
-    let ending: Told | null = null
+    let ending: Announcement | null = null
     const textOf = (event: StoredEvent): string => {
       if (event.sequence <= place.sequence) return ''
       place = { sequence: event.sequence, id: eventId(event.at, event.sequence) }
       if (!matches(this.#filter, event)) return ''
       return frame({ id: place.id, event: event.type, data: spread(renderEvent(event), event.data) })
     }
-    const changeText = (change: StateChange, { now }: Told): string => {
+    const changeText = (change: StateChange, { now }: Announcement): string => {
       const told = stateChange(change, now, this.#filter)
       return told === null ? '' : frame({ ...told, id: place.id })
     }
-    const partOf = (told: Told, part: number): string | null => {
+    const partOf = (told: Announcement, part: number): string | null => {
       const { events, live, changes } = told
       const event = events[part]
       if (event !== undefined) return textOf(event)
@@ -160,7 +161,7 @@ export class EventStream {
   }
 
   /** The changes of the news that end the stream. */
-  #endOf({ changes, now }: Told, { id }: Place): string {
+  #endOf({ changes, now }: Announcement, { id }: Place): string {
     let text = ''
     for (const change of changes) {
       const told = stateChange(change, now, this.#filter)
@@ -211,7 +212,7 @@ export class EventStream {
     return job === 'removed' || isTerminal(job.state) ? job : null
   }
 
-  #isOver({ changes }: Told): boolean {
+  #isOver({ changes }: Announcement): boolean {
     return this.#endsWith !== null && changes.some(({ id, to }) => id === this.#endsWith && isOver(to))
   }
 

@@ -9,7 +9,7 @@ import {
   MAX_IN_BATCH,
   MAX_IN_BULK,
 } from '@curfew/core'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { MAX_HELD } from '../shapes/beat-shape.ts'
 import { MOST_REPORTS } from './exchange-routes.ts'
 import { LONGEST_WAIT_MS } from '../shapes/fetch-shape.ts'

@@ -23,9 +23,10 @@ import {
   type WorkflowStep,
 } from '@curfew/core'
 import { cancelWorkflow, createWorkflow } from '../../engine/workflows/workflow.ts'
-import type { Engine } from '../../engine/kernel/engine.ts'
+import type { Engine } from '../../engine/engine.ts'
 import { inPieces, nextTurn } from '../../engine/kernel/turns.ts'
-import { whenThereIsRoom } from '../../engine/queues/rooms.ts'
+import { until } from '../../engine/kernel/until.ts'
+import { waitForCapacity } from '../../engine/queues/capacity-waiters.ts'
 import type { Reads } from '../../store/store.ts'
 import { CURSOR, patienceOf } from './job-routes.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'
@@ -83,7 +84,10 @@ async function create(call: Call): Promise<Answer> {
   const reading = readWorkflow(call.text, call.json, engine.now(), tenant, engine.settings.strict)
   const read = inPieces(engine.host, reading)
   const command = createWorkflow(engine, read instanceof Promise ? await read : read, tenant)
-  const { tree, warnings } = await whenThereIsRoom(engine, command, patienceOf(call))
+  const patience = patienceOf(call)
+  const { tree, warnings } = await (patience === null
+    ? engine.run(command)
+    : waitForCapacity(engine, command, patience))
   const told = warnings.length === 0 ? '' : `"x_warnings":${JSON.stringify(warnings)}`
   return {
     status: 201,
@@ -110,24 +114,18 @@ async function untilOver(call: Call, id: string): Promise<void> {
   const isOver = async (): Promise<boolean> =>
     isWorkflowOver(await engine.read((reads) => findWorkflow(reads, id, tenant)))
   if (await isOver()) return
-  await new Promise<void>((resolve, reject) => {
-    const finish = (): void => {
-      timer.cancel()
-      forget()
-      request.signal.removeEventListener('abort', finish)
-      engine.closing.removeEventListener('abort', finish)
-      resolve()
-    }
-    const timer = engine.host.setTimer(timeoutMs, finish)
-    const forget = engine.listen(({ events }) => {
-      if (events.some(({ subject, type }) => subject === id && ENDINGS.includes(type))) finish()
-    })
-    request.signal.addEventListener('abort', finish, { once: true })
-    engine.closing.addEventListener('abort', finish, { once: true })
-    // It may have ended between the first look and the listening.
-    isOver().then((over) => {
-      if (over || engine.closing.aborted) finish()
-    }, reject)
+  await until(engine.host, {
+    signals: [request.signal, engine.closing],
+    ms: timeoutMs,
+    listen: (end) => {
+      // It may have ended between the first look and the listening. A look that fails is repeated below, and refused there.
+      isOver().then((over) => {
+        if (over) end()
+      }, end)
+      return engine.listen(({ events }) => {
+        if (events.some(({ subject, type }) => subject === id && ENDINGS.includes(type))) end()
+      })
+    },
   })
   if (!(await isOver())) {
     const details = { workflow_id: id, state: 'running' }

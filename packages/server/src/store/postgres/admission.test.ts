@@ -3,13 +3,13 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { OjsError, parseBody, readEnqueue, seconds } from '@curfew/core'
 import { TEST_SETTINGS } from '../../../../../tests/harness.ts'
 import type { Enqueued } from '../../engine/jobs/admission.ts'
-import { Engine } from '../../engine/kernel/engine.ts'
+import { Engine } from '../../engine/engine.ts'
 import { enqueue, enqueueBatch } from '../../engine/jobs/enqueue.ts'
 import { fetchJobs } from '../../engine/jobs/fetch.ts'
 import { Meters } from '../../engine/metrics/meters.ts'
 import { configureQueue } from '../../engine/queues/queue.ts'
 import { ack } from '../../engine/jobs/reports.ts'
-import { NO_PATIENCE, whenThereIsRoom } from '../../engine/queues/rooms.ts'
+import { waitForCapacity } from '../../engine/queues/capacity-waiters.ts'
 import { nodeHost, systemRandom } from '../../host.ts'
 import { openBench } from './bench.suite.ts'
 
@@ -44,9 +44,10 @@ const at = (index: number): Engine => {
 async function push(engine: Engine, job: object, waitMs = 0): Promise<Enqueued | string> {
   const body = JSON.stringify({ type: 'a', args: [], ...job })
   const command = enqueue(engine, readEnqueue(body, parseBody(body), engine.now()))
-  const patience = waitMs === 0 ? NO_PATIENCE : { ...NO_PATIENCE, waitMs: seconds(waitMs / 1000) }
   try {
-    return await whenThereIsRoom(engine, command, patience)
+    if (waitMs === 0) return await engine.run(command)
+    const gone = new AbortController().signal
+    return await waitForCapacity(engine, command, { waitMs: seconds(waitMs / 1000), gone })
   } catch (error) {
     if (error instanceof OjsError) return error.code
     throw error

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { millis, parseBody, readEnqueue, type Instant } from '@curfew/core'
 import { TEST_SETTINGS } from '../../../../../tests/harness.ts'
-import { Engine } from '../../engine/kernel/engine.ts'
+import { Engine } from '../../engine/engine.ts'
 import { enqueue } from '../../engine/jobs/enqueue.ts'
 import { fetchJobs, type Handed } from '../../engine/jobs/fetch.ts'
 import { Meters } from '../../engine/metrics/meters.ts'

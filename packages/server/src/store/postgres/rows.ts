@@ -6,6 +6,7 @@
  */
 import type { Checkpoint, Doc, DocName, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
 import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfew/core'
+import { JOB_COLUMNS, placesOf, WORKER_COLUMNS, type JobColumns, type WorkerColumns } from '../columns.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import { above, beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
 import type { TextRef, Texts } from './texts.ts'
@@ -92,59 +93,12 @@ function element(value: Value): string {
 
 export type JobRow = readonly [
   body: string,
-  id: string,
-  version: number,
-  state: JobState,
-  queue: string,
-  type: string,
-  priority: number,
-  seq: number,
-  wakeAt: Instant | null,
-  workerId: string | null,
-  deadLetter: boolean,
-  attempt: number,
-  lease: number,
-  interruptions: number,
-  createdAt: Instant,
-  anchorAt: Instant,
-  limitsSetAt: Instant,
-  scheduledAt: Instant | null,
-  expiresAt: Instant | null,
-  enqueuedAt: Instant | null,
-  activatedAt: Instant | null,
-  startedAt: Instant | null,
-  completedAt: Instant | null,
-  cancelledAt: Instant | null,
-  discardedAt: Instant | null,
-  reenqueuedAt: Instant | null,
-  nextRetryAt: Instant | null,
-  retryDelayMs: Job['retryDelayMs'],
-  resultTtlMs: Job['resultTtlMs'],
-  purgeAt: Instant | null,
-  errorCount: number,
-  checkpointSeq: number,
-  limits: string,
-  retry: string,
-  ceiling: string | null,
-  parent: string | null,
-  hold: string | null,
-  closedBy: string | null,
-  progress: string | null,
-  traceId: string | null,
-  cancelReason: string | null,
-  error: string | null,
-  errors: string,
-  result: string | null,
-  given: string,
-  life: string,
-  owner: string | null,
-  step: string | null,
-  uniqueKey: string | null,
-  limitKey: string | null,
-  tenant: string | null,
+  ...columns: JobColumns<boolean, string>,
   errorType: string | null,
   timeoutKind: string | null,
 ]
+
+const JOB = placesOf(['body', ...JOB_COLUMNS, 'errorType', 'timeoutKind'])
 
 /** The places of shared texts that these rows refer to and nobody here has seen. */
 export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
@@ -153,64 +107,67 @@ export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
     if (typeof ref === 'number' && !texts.knows(ref)) unknown.add(ref)
   }
   for (const row of rows) {
-    look(refOf(row[32]))
-    look(refOf(row[33]))
-    if (row[36] !== null) look(termsOf(row[36]))
+    look(refOf(row[JOB.limits]))
+    look(refOf(row[JOB.retry]))
+    const hold = row[JOB.hold]
+    if (hold !== null) look(termsOf(hold))
   }
   return [...unknown]
 }
 
 export function toJob(row: JobRow, texts: Texts): Job {
+  const hold = row[JOB.hold]
+  const owner = row[JOB.owner]
   return {
-    body: row[0],
-    id: original(row[1]),
-    version: row[2],
-    state: row[3],
-    queue: original(row[4]),
-    type: original(row[5]),
-    priority: row[6],
-    seq: row[7],
-    wakeAt: row[8],
-    deadLetter: row[10],
-    attempt: row[11],
-    lease: row[12],
-    interruptions: row[13],
-    createdAt: row[14],
-    anchorAt: row[15],
-    limitsSetAt: row[16],
-    scheduledAt: row[17],
-    expiresAt: row[18],
-    enqueuedAt: row[19],
-    activatedAt: row[20],
-    startedAt: row[21],
-    completedAt: row[22],
-    cancelledAt: row[23],
-    discardedAt: row[24],
-    reenqueuedAt: row[25],
-    nextRetryAt: row[26],
-    retryDelayMs: row[27],
-    resultTtlMs: row[28],
-    purgeAt: row[29],
-    errorCount: row[30],
-    checkpointSeq: row[31],
-    limits: texts.value(refOf(row[32])),
-    retry: texts.value(refOf(row[33])),
-    ceiling: parsed(row[34]),
-    parent: parsed(row[35]),
-    hold: row[36] === null ? null : toHold(row[36], row[9], texts),
-    closedBy: parsed(row[37]),
-    progress: parsed(row[38]),
-    traceId: parsed(row[39]),
-    cancelReason: parsed(row[40]),
-    error: row[41],
-    errors: row[42],
-    result: row[43],
-    given: row[44],
-    life: row[45],
-    owner: row[46] === null ? null : ownerOf(original(row[46]), originalOrNull(row[47])),
-    uniqueKey: originalOrNull(row[48]),
-    limitKey: originalOrNull(row[49]),
-    tenant: originalOrNull(row[50]),
+    body: row[JOB.body],
+    id: original(row[JOB.id]),
+    version: row[JOB.version],
+    state: row[JOB.state],
+    queue: original(row[JOB.queue]),
+    type: original(row[JOB.type]),
+    priority: row[JOB.priority],
+    seq: row[JOB.seq],
+    wakeAt: row[JOB.wakeAt],
+    deadLetter: row[JOB.deadLetter],
+    attempt: row[JOB.attempt],
+    lease: row[JOB.lease],
+    interruptions: row[JOB.interruptions],
+    createdAt: row[JOB.createdAt],
+    anchorAt: row[JOB.anchorAt],
+    limitsSetAt: row[JOB.limitsSetAt],
+    scheduledAt: row[JOB.scheduledAt],
+    expiresAt: row[JOB.expiresAt],
+    enqueuedAt: row[JOB.enqueuedAt],
+    activatedAt: row[JOB.activatedAt],
+    startedAt: row[JOB.startedAt],
+    completedAt: row[JOB.completedAt],
+    cancelledAt: row[JOB.cancelledAt],
+    discardedAt: row[JOB.discardedAt],
+    reenqueuedAt: row[JOB.reenqueuedAt],
+    nextRetryAt: row[JOB.nextRetryAt],
+    retryDelayMs: row[JOB.retryDelayMs],
+    resultTtlMs: row[JOB.resultTtlMs],
+    purgeAt: row[JOB.purgeAt],
+    errorCount: row[JOB.errorCount],
+    checkpointSeq: row[JOB.checkpointSeq],
+    limits: texts.value(refOf(row[JOB.limits])),
+    retry: texts.value(refOf(row[JOB.retry])),
+    ceiling: parsed(row[JOB.ceiling]),
+    parent: parsed(row[JOB.parent]),
+    hold: hold === null ? null : toHold(hold, row[JOB.workerId], texts),
+    closedBy: parsed(row[JOB.closedBy]),
+    progress: parsed(row[JOB.progress]),
+    traceId: parsed(row[JOB.traceId]),
+    cancelReason: parsed(row[JOB.cancelReason]),
+    error: row[JOB.error],
+    errors: row[JOB.errors],
+    result: row[JOB.result],
+    given: row[JOB.given],
+    life: row[JOB.life],
+    owner: owner === null ? null : ownerOf(original(owner), originalOrNull(row[JOB.step])),
+    uniqueKey: originalOrNull(row[JOB.uniqueKey]),
+    limitKey: originalOrNull(row[JOB.limitKey]),
+    tenant: originalOrNull(row[JOB.tenant]),
   }
 }
 
@@ -439,35 +396,14 @@ export function rangeUnder(prefix: string, after: string | null): [from: string,
 
 // ---- Workers ----
 
-export type WorkerRow = readonly [
-  id: string,
-  version: number,
-  known: boolean,
-  lastSeenAt: Instant,
-  wakeAt: Instant | null,
-  diedAt: Instant | null,
-  createdAt: Instant,
-  lastBeatAt: Instant | null,
-  state: Worker['state'],
-  draining: boolean,
-  directive: Worker['directive'],
-  registered: boolean,
-  activeJobs: number,
-  beatSeq: number | null,
-  pid: number | null,
-  concurrency: number | null,
-  hostname: string | null,
-  startedAt: string | null,
-  queues: string,
-  labels: string,
-  handlers: string,
-  beat: string | null,
-]
+export type WorkerRow = WorkerColumns<boolean, string>
+
+const WORKER = placesOf(WORKER_COLUMNS)
 
 export function unknownToWorkers(rows: readonly WorkerRow[], texts: Texts): number[] {
   const unknown = new Set<number>()
   for (const row of rows) {
-    for (const ref of [refOf(row[18]), refOf(row[19]), refOf(row[20])]) {
+    for (const ref of [refOf(row[WORKER.queues]), refOf(row[WORKER.labels]), refOf(row[WORKER.handlers])]) {
       if (typeof ref === 'number' && !texts.knows(ref)) unknown.add(ref)
     }
   }
@@ -475,29 +411,30 @@ export function unknownToWorkers(rows: readonly WorkerRow[], texts: Texts): numb
 }
 
 export function toWorker(row: WorkerRow, texts: Texts): Worker {
+  const beat = row[WORKER.beat]
   return {
-    id: original(row[0]),
-    version: row[1],
-    known: row[2],
-    lastSeenAt: row[3],
-    wakeAt: row[4],
-    diedAt: row[5],
-    createdAt: row[6],
-    lastBeatAt: row[7],
-    state: row[8],
-    draining: row[9],
-    directive: row[10],
-    registered: row[11],
-    activeJobs: row[12],
-    beatSeq: row[13],
-    pid: row[14],
-    concurrency: row[15],
-    hostname: parsed(row[16]),
-    startedAt: parsed(row[17]),
-    queues: texts.value(refOf(row[18])),
-    labels: texts.value(refOf(row[19])),
-    handlers: texts.value(refOf(row[20])),
-    beat: row[21] === null ? null : toBeat(row[21]),
+    id: original(row[WORKER.id]),
+    version: row[WORKER.version],
+    known: row[WORKER.known],
+    lastSeenAt: row[WORKER.lastSeenAt],
+    wakeAt: row[WORKER.wakeAt],
+    diedAt: row[WORKER.diedAt],
+    createdAt: row[WORKER.createdAt],
+    lastBeatAt: row[WORKER.lastBeatAt],
+    state: row[WORKER.state],
+    draining: row[WORKER.draining],
+    directive: row[WORKER.directive],
+    registered: row[WORKER.registered],
+    activeJobs: row[WORKER.activeJobs],
+    beatSeq: row[WORKER.beatSeq],
+    pid: row[WORKER.pid],
+    concurrency: row[WORKER.concurrency],
+    hostname: parsed(row[WORKER.hostname]),
+    startedAt: parsed(row[WORKER.startedAt]),
+    queues: texts.value(refOf(row[WORKER.queues])),
+    labels: texts.value(refOf(row[WORKER.labels])),
+    handlers: texts.value(refOf(row[WORKER.handlers])),
+    beat: beat === null ? null : toBeat(beat),
   }
 }
 

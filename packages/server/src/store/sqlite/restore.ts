@@ -5,7 +5,7 @@ import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeVa
 import { Tally } from '../records.ts'
 import { duplicateOr, insertDoc, insertJob, reservePlaces } from './save.ts'
 import type { Session } from './session.ts'
-import type { Statements } from './statements.ts'
+import type { Statements } from './prepared.ts'
 
 /** Remembered while a restore is under way. */
 const MARK = 'half_restored'

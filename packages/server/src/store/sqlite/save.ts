@@ -7,7 +7,7 @@ import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeVa
 import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
 import { firstValues, isLarge, movingValues, otherValues } from './rows.ts'
 import type { Numbers, Session } from './session.ts'
-import type { Statements } from './statements.ts'
+import type { Statements } from './prepared.ts'
 
 /** How many removed jobs are remembered. */
 export const TOMBSTONES = 100_000

@@ -13,7 +13,7 @@ import type { LogSync } from './sync.ts'
 import { ListStatements } from './job-lists.ts'
 import { Remembered } from './remembered.ts'
 import { toJob } from './rows.ts'
-import { prepare, type Statements } from './statements.ts'
+import { prepare, type Statements } from './prepared.ts'
 import { Texts } from './texts.ts'
 
 /** After so many pages the log is copied into the database. */

@@ -54,7 +54,8 @@ import {
 } from './rows.ts'
 import { isHalfRestored, restoreBatch } from './restore.ts'
 import { Session, type OpenSync } from './session.ts'
-import { RESET, type Statements } from './statements.ts'
+import type { Statements } from './prepared.ts'
+import { RESET } from './statements.ts'
 import { LogSync } from './sync.ts'
 import { countsOf, docsUnder, SqliteTransaction } from './transaction.ts'
 

@@ -9,7 +9,7 @@
  */
 import { broken, type Limit } from '@curfew/core'
 import type { Terms } from './rows.ts'
-import type { Statements } from './statements.ts'
+import type { Statements } from './prepared.ts'
 
 /** A place in `texts`, or the text itself. */
 export type TextRef = number | string

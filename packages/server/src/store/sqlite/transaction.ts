@@ -28,7 +28,7 @@ import {
 import type { Rows } from './remembered.ts'
 import { saveChanges } from './save.ts'
 import type { Session } from './session.ts'
-import type { Statements, Wanted } from './statements.ts'
+import type { Statements, Wanted } from './prepared.ts'
 
 /** Runs a piece of work on the database and turns its troubles into StoreUnavailable. */
 export type Attempt = <T>(run: () => T) => T

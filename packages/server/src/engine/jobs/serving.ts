@@ -10,28 +10,27 @@
  */
 import { broken } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
-import { changeOf } from './changes.ts'
-import { decideEach, LookBroke } from './corridor.ts'
-import { asksFor, type OpenPoll, type Polls } from '../jobs/polls.ts'
-import { Ready } from './ready.ts'
-import type { Seen } from '../jobs/fetch.ts'
-import type { Unit } from './unit.ts'
+import { changeOf } from '../kernel/changes.ts'
+import { decideEach } from '../kernel/command.ts'
+import { ServingFailed, type Serving } from '../kernel/feature.ts'
+import { asksFor, type OpenPoll, type Polls } from './polls.ts'
+import { Ready } from '../kernel/ready.ts'
+import type { Seen } from './fetch.ts'
+import type { Unit } from '../kernel/unit.ts'
 
 /** In one transaction: the commands of the group wait for it. Other polls are woken, as many as there are jobs. */
 const MAX_SERVED = 50
 
-export class Serving {
+export class PollServing implements Serving {
   readonly #polls: Polls
-  readonly #endings: () => number
   readonly #mayServe: (poll: OpenPoll) => boolean
   readonly #served: { readonly poll: OpenPoll; readonly seen: Seen }[] = []
   #serving: OpenPoll | null = null
   #ready = new Ready()
   #read = 0
 
-  constructor(polls: Polls, endings: () => number, mayServe: (poll: OpenPoll) => boolean) {
+  constructor(polls: Polls, mayServe: (poll: OpenPoll) => boolean) {
     this.#polls = polls
-    this.#endings = endings
     this.#mayServe = mayServe
   }
 
@@ -56,7 +55,7 @@ export class Serving {
 
   /** The transaction was committed. */
   answer(durable: Promise<void>, refusal: (error: unknown) => unknown): void {
-    const endings = this.#endings()
+    const { endings } = this.#polls
     for (const { poll, seen } of this.#served) {
       durable.then(
         () => {
@@ -110,6 +109,6 @@ async function lookWithin(unit: Unit, poll: OpenPoll): Promise<Seen> {
     return outcome.value
   } catch (error) {
     if (error instanceof StoreUnavailable || error instanceof RowsMoved) throw error
-    throw new LookBroke('the look for a poll broke', { cause: error })
+    throw new ServingFailed('the look for a poll broke', { cause: error })
   }
 }

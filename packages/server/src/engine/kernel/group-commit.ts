@@ -20,43 +20,20 @@ import {
   instant,
   isDue,
   jobEvent,
-  type DocName,
-  type NewEvent,
   OjsError,
   type Host,
   type Instant,
   type Moment,
   type Millis,
-  type Transition,
 } from '@curfew/core'
-import {
-  RowsMoved,
-  StoreDamaged,
-  StoreUnavailable,
-  type Life,
-  type Store,
-  type StoredEvent,
-} from '../../store/store.ts'
+import { RowsMoved, StoreDamaged, StoreUnavailable, type Life, type Store } from '../../store/store.ts'
+import { decideEach, needsOf, sizeOf, type Ahead, type Command, type OnRefusal, type Outcome } from './command.ts'
+import { ServingFailed, type Committed, type Serving } from './feature.ts'
 import type { LongDocs } from './long-docs.ts'
-import type { Ready } from './ready.ts'
-import type { Serving } from './serving.ts'
 import { nextTurn } from './turns.ts'
-import { Unit, type Fingerprint, type Needs } from './unit.ts'
-import { MOST_DUE, wakeStep, type WakePorts } from './wake.ts'
-import type { Judged } from './watch.ts'
-import { touchLoaded } from '../workers/workers.ts'
-
-export interface Command<T> {
-  /** For counting and logging: enqueue, ack, … */
-  readonly name: string
-  /** The rows it will look at, as far as they are known before it runs; they are loaded for the whole group at once. */
-  readonly needs?: Needs
-  /** The worker that asks, one of those it needs. That it asked is a sign of its life, even if it is refused. */
-  readonly by?: string | undefined
-  /** How many it counts for when it is made of several; one, if it is left out. */
-  readonly size?: number
-  run(unit: Unit): T | Promise<T>
-}
+import { Unit } from './unit.ts'
+import { MAX_DUE, wakeStep, type WakePorts } from './wake.ts'
+import type { Judged } from './server-liveness.ts'
 
 interface Waiting {
   readonly command: Command<unknown>
@@ -66,44 +43,13 @@ interface Waiting {
   readonly hearAhead?: (decided: Ahead<unknown>) => void
 }
 
-/** What was decided. It may be used to prepare an answer, and must not leave the house before `durable`. */
-export interface Ahead<T> {
-  readonly value: T
-  readonly durable: Promise<void>
-}
-
-/** What became of a command: its answer, or why it was refused. */
-export type Outcome<T = unknown> =
-  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: OjsError }
-
 interface Decided {
   readonly outcomes: readonly Outcome[]
   readonly postponed: boolean
   readonly durable: Promise<void>
 }
 
-/** What a commit made true, for those who count, notify and re-arm. */
-export interface Committed {
-  readonly transitions: readonly Transition[]
-  readonly events: readonly StoredEvent[]
-  /** For live streams only. */
-  readonly live: readonly NewEvent[]
-  /** Workers for which orders were stored. */
-  readonly orders: Unit['orders']
-  readonly ranOut: Unit['ranOut']
-  /** What was refused from the inbox, and whether more may lie there. */
-  readonly refused: Unit['refused']
-  readonly moreInInbox: boolean
-  /** What is to be done once it is durable. */
-  readonly followUps: Unit['followUps']
-  /** The jobs that are left for polls that wait. */
-  readonly ready: Ready
-  readonly commands: number
-  readonly now: Instant
-  readonly life: Life
-}
-
-export interface CorridorPorts {
+export interface GroupCommitPorts {
   readonly store: Store
   readonly host: Host
   readonly moment: () => Moment
@@ -117,7 +63,7 @@ export interface CorridorPorts {
   readonly serving: () => Serving
   readonly onBrokenLook: (error: unknown) => void
   /** What is done with every sign of life, after the commands. */
-  readonly chore: Command<void> | null
+  readonly chore: () => Command<void> | null
   readonly onBrokenChore: (error: unknown) => void
   /** It is true from here on for whatever is decided next. */
   readonly onCommit: (committed: Committed) => void
@@ -128,23 +74,20 @@ export interface CorridorPorts {
 }
 
 /** No transaction takes more commands, or settles more due rows, than this: others want their turn. */
-const MOST_COMMANDS = 500
+const MAX_COMMANDS = 500
 /** For so many turns of the event loop a group gathers at most, and for so long: where turns are slow, few are enough. */
-const MOST_TURNS = 8
-const MOST_GATHERING_MS = 4
+const MAX_TURNS = 8
+const MAX_GATHERING_MS = 4
 /** How often a group is decided again because another server was faster. */
-const MOST_TRIES = 10
+const MAX_TRIES = 10
 /** How old the `now` of a group may be when it is saved; twice as old with each try, since perhaps it takes that long. */
-const MOST_AGE_MS = 1_000
+const MAX_AGE_MS = 1_000
 
 /** What was decided is of a time that is past: the process stood still, or the way to the database was blocked. */
 class Outdated extends Error {}
 
-/** A look for a poll broke inside a transaction that is not its own. The group is decided again without such looks. */
-export class LookBroke extends Error {}
-
-export class Corridor {
-  readonly #ports: CorridorPorts
+export class GroupCommit {
+  readonly #ports: GroupCommitPorts
   #waiting: Waiting[] = []
   #scheduled = false
   #running: Promise<void> = Promise.resolve()
@@ -157,7 +100,7 @@ export class Corridor {
   /** Once the data is known to be damaged, nothing more is written. */
   #damage: StoreDamaged | null = null
 
-  constructor(ports: CorridorPorts) {
+  constructor(ports: GroupCommitPorts) {
     this.#ports = ports
   }
 
@@ -235,9 +178,9 @@ export class Corridor {
   /** Everybody who comes in this turn, and in the turns that follow as long as each of them brings somebody. */
   async #gather(): Promise<void> {
     const { host } = this.#ports
-    const endsAt = host.monotonicMs() + MOST_GATHERING_MS
+    const endsAt = host.monotonicMs() + MAX_GATHERING_MS
     let seen = 0
-    for (let turns = 0; turns < MOST_TURNS && seen < this.#waiting.length && seen < MOST_COMMANDS; turns += 1) {
+    for (let turns = 0; turns < MAX_TURNS && seen < this.#waiting.length && seen < MAX_COMMANDS; turns += 1) {
       if (turns > 0 && host.monotonicMs() >= endsAt) return
       seen = this.#waiting.length
       await this.#turn()
@@ -270,7 +213,7 @@ export class Corridor {
   }
 
   /** Runs a group; returns the commands that must wait because time alone filled the transaction. */
-  async #together(group: readonly Waiting[], chore = this.#ports.chore): Promise<readonly Waiting[]> {
+  async #together(group: readonly Waiting[], chore = this.#ports.chore()): Promise<readonly Waiting[]> {
     try {
       const { outcomes, postponed, durable } = await this.#untilDecided(group, chore)
       const answered = postponed ? [] : group
@@ -318,15 +261,15 @@ export class Corridor {
     let serves = true
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#served(group, chore, MOST_AGE_MS * 2 ** (tries - 1), serves)
+        return await this.#served(group, chore, MAX_AGE_MS * 2 ** (tries - 1), serves)
       } catch (error) {
-        if (error instanceof LookBroke) {
+        if (error instanceof ServingFailed) {
           this.#ports.onBrokenLook(error.cause)
           serves = false
           continue
         }
         if (!(error instanceof RowsMoved || error instanceof Outdated)) throw error
-        if (tries === MOST_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
+        if (tries === MAX_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
       }
     }
   }
@@ -373,7 +316,7 @@ export class Corridor {
     const { store, host, moment, judge, workerTimeoutMs, deadLetterMax, longDocs } = this.#ports
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs, host, longDocs)
-    const mostDue = this.#knowsNothingDue(at.now) ? 0 : MOST_DUE
+    const mostDue = this.#knowsNothingDue(at.now) ? 0 : MAX_DUE
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const needs = needsOf(group.map(({ command }) => command))
       const { life, ...due } = await unit.open(tx, needs, mostDue)
@@ -434,9 +377,6 @@ export function refusalFor(error: unknown): OjsError {
   return new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, { cause: error })
 }
 
-/** Hears of a refusal besides whoever asked. Every command has one, so it costs nothing before there is a refusal. */
-export type OnRefusal = (error: unknown) => void
-
 const NOBODY_ELSE: OnRefusal = () => {}
 const HAS_HEARD = (): void => {}
 
@@ -450,113 +390,22 @@ const telling =
     })
   }
 
-const sizeOf = ({ size = 1 }: Command<unknown>): number => size
-
 /** How many of those who wait go together: as many as one transaction takes, but always the first. */
 function fitting(waiting: readonly Waiting[]): number {
   let size = 0
   for (const [index, { command }] of waiting.entries()) {
     size += sizeOf(command)
-    if (size > MOST_COMMANDS) return Math.max(1, index)
+    if (size > MAX_COMMANDS) return Math.max(1, index)
   }
   return waiting.length
 }
 
-/** What several commands need, each row once. */
-export function needsOf(commands: readonly Command<unknown>[]): Needs {
-  const docs = new Map<string, DocName>()
-  const unique: Fingerprint[] = []
-  const [workers, jobs, queues, types, notices, names, held] = [
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-  ]
-  const add = (into: Set<string>, names: readonly string[] | undefined): void => {
-    if (names !== undefined) for (const name of names) into.add(name)
-  }
-  for (const { needs } of commands) {
-    if (needs === undefined) continue
-    add(workers, needs.workers)
-    add(jobs, needs.jobs)
-    add(queues, needs.queues)
-    add(types, needs.types)
-    add(notices, needs.notices)
-    add(names, needs.names)
-    add(held, needs.held)
-    if (needs.unique !== undefined) unique.push(...needs.unique)
-    if (needs.docs !== undefined) for (const name of needs.docs) docs.set(`${name.kind} ${name.id}`, name)
-  }
-  return {
-    workers: [...workers],
-    jobs: [...jobs],
-    queues: [...queues],
-    types: [...types],
-    notices: [...notices],
-    docs: [...docs.values()],
-    names: [...names],
-    held: [...held],
-    unique,
-  }
-}
-
 const NOTHING: Command<void> = { name: 'settle', run: () => {} }
-
-/**
- * The parts of a command that is made of several: each is decided after the one before it, and stands or falls alone.
- * What was decided before can no longer be undone by the whole, so from here on the whole must not be refused.
- */
-export async function decideEach<T>(unit: Unit, commands: readonly Command<T>[]): Promise<Outcome<T>[]> {
-  const outcomes: Outcome<T>[] = []
-  for (const command of commands) {
-    const pause = unit.pace.step()
-    if (pause !== undefined) await pause
-    const outcome = decide(unit, command)
-    outcomes.push(outcome instanceof Promise ? await outcome : outcome)
-  }
-  return outcomes
-}
-
-/** Decides a command; waits only if the command does, or if a row it needs has to be found again. */
-function decide<T>(unit: Unit, command: Command<T>): Outcome<T> | Promise<Outcome<T>> {
-  unit.begin()
-  if (command.needs !== undefined && unit.misses(command.needs)) return decideLater(unit, command, command.needs)
-  try {
-    const value = command.run(unit)
-    if (!(value instanceof Promise)) return decided(unit, command, { ok: true, value })
-    return value.then(
-      (answer) => decided(unit, command, { ok: true, value: answer }),
-      (error: unknown) => decided(unit, command, refused(unit, error)),
-    )
-  } catch (error) {
-    return decided(unit, command, refused(unit, error))
-  }
-}
-
-/** Whatever became of it: who asked is alive. */
-function decided<T>(unit: Unit, { by }: Command<T>, outcome: Outcome<T>): Outcome<T> {
-  if (by !== undefined) touchLoaded(unit, by)
-  return outcome
-}
-
-async function decideLater<T>(unit: Unit, command: Command<T>, needs: Needs): Promise<Outcome<T>> {
-  await unit.load(needs)
-  return decide(unit, command)
-}
-
-function refused(unit: Unit, error: unknown): Outcome<never> {
-  if (!(error instanceof OjsError) || unit.spoiled) throw error
-  unit.revert()
-  return { ok: false, error }
-}
 
 /** The dead-letter list is bounded: the oldest make room. */
 async function trimDeadLetters(unit: Unit, keep: number): Promise<void> {
   unit.begin()
-  for (const job of await unit.deadLettersBeyond(keep, MOST_COMMANDS)) {
+  for (const job of await unit.deadLettersBeyond(keep, MAX_COMMANDS)) {
     unit.apply({ before: job, job: null, events: [jobEvent('dead_letter.pruned', job, unit.now)] })
   }
 }

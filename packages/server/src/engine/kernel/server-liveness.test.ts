@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { instant, type Instant, type Outage } from '@curfew/core'
 import type { Life } from '../../store/store.ts'
-import { Watch } from './watch.ts'
+import { ServerLiveness } from './server-liveness.ts'
 
 const at = (second: number): Instant => instant(second * 1_000)
 const alive = (second: number | null, outages: readonly Outage[] = []): Life => ({
@@ -10,24 +10,24 @@ const alive = (second: number | null, outages: readonly Outage[] = []): Life => 
 })
 
 /** A server that has been at work since second 100. */
-function atWork(shared = false, standsStill = false): Watch {
-  const watch = new Watch(shared, standsStill)
-  watch.kept(alive(100))
-  return watch
+function atWork(shared = false, standsStill = false): ServerLiveness {
+  const liveness = new ServerLiveness(shared, standsStill)
+  liveness.kept(alive(100))
+  return liveness
 }
 
 describe('one server on its data', () => {
   test('at its start, the time since the last sign of life is an outage, noted with the sign it gives', () => {
     const before = [{ from: at(1), to: at(2) }]
     const after = [...before, { from: at(10), to: at(100) }]
-    expect(new Watch(false, false).judge(alive(10, before), at(100), false)).toEqual({
+    expect(new ServerLiveness(false, false).judge(alive(10, before), at(100), false)).toEqual({
       outages: after,
       stamp: { outages: { before, after } },
     })
   })
 
   test('on new data there was none', () => {
-    expect(new Watch(false, false).judge(alive(null), at(100), false)).toEqual({
+    expect(new ServerLiveness(false, false).judge(alive(null), at(100), false)).toEqual({
       outages: [],
       stamp: { outages: null },
     })
@@ -44,13 +44,13 @@ describe('one server on its data', () => {
   })
 
   test('that could not store is not held against anybody, from its first failure on, until a commit', () => {
-    const watch = atWork()
-    watch.troubled(at(103))
-    watch.troubled(at(104))
-    expect(watch.judge(alive(100), at(105), true).outages).toEqual([{ from: at(103), to: at(105) }])
-    expect(watch.judge(alive(100), at(106), true).outages).toEqual([{ from: at(103), to: at(106) }])
-    watch.kept(alive(106))
-    expect(watch.judge(alive(106), at(106.5), true)).toEqual({ outages: [], stamp: null })
+    const liveness = atWork()
+    liveness.troubled(at(103))
+    liveness.troubled(at(104))
+    expect(liveness.judge(alive(100), at(105), true).outages).toEqual([{ from: at(103), to: at(105) }])
+    expect(liveness.judge(alive(100), at(106), true).outages).toEqual([{ from: at(103), to: at(106) }])
+    liveness.kept(alive(106))
+    expect(liveness.judge(alive(106), at(106.5), true)).toEqual({ outages: [], stamp: null })
   })
 
   test('gives a sign once a second when something is written anyway, and never sleeps through four', () => {
@@ -62,17 +62,17 @@ describe('one server on its data', () => {
 
   test('remembers a hundred outages', () => {
     const many = Array.from({ length: 100 }, (_, n) => ({ from: at(n), to: at(n + 0.5) }))
-    const { outages } = new Watch(false, false).judge(alive(150, many), at(160), false)
+    const { outages } = new ServerLiveness(false, false).judge(alive(150, many), at(160), false)
     expect(outages).toEqual([...many.slice(1), { from: at(150), to: at(160) }])
   })
 })
 
 describe('many servers on shared data', () => {
   test('an outage is a time in which none of them gave a sign, whoever starts, stood still or was in trouble', () => {
-    for (const watch of [new Watch(true, false), atWork(true)]) {
-      watch.troubled(at(99))
-      expect(watch.judge(alive(100), at(104), true).outages).toEqual([])
-      expect(watch.judge(alive(100), at(104.001), false).outages).toEqual([{ from: at(100), to: at(104.001) }])
+    for (const liveness of [new ServerLiveness(true, false), atWork(true)]) {
+      liveness.troubled(at(99))
+      expect(liveness.judge(alive(100), at(104), true).outages).toEqual([])
+      expect(liveness.judge(alive(100), at(104.001), false).outages).toEqual([{ from: at(100), to: at(104.001) }])
     }
   })
 

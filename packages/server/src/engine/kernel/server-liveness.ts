@@ -22,7 +22,7 @@ export interface Judged {
   readonly stamp: { readonly outages: Changes['outages'] } | null
 }
 
-export class Watch {
+export class ServerLiveness {
   readonly #shared: boolean
   readonly #standsStill: boolean
   #starting = true

@@ -3,9 +3,10 @@ import { after, FakeClock, millis, OjsError, type Host, type Instant, type Momen
 import { describe, expect, test } from 'vitest'
 import { StoreUnavailable, type Store, type Transaction } from '../../store/store.ts'
 import { LongDocs } from './long-docs.ts'
-import { Corridor, type Command } from './corridor.ts'
+import type { Command } from './command.ts'
+import { GroupCommit } from './group-commit.ts'
 import { Polls } from '../jobs/polls.ts'
-import { Serving } from './serving.ts'
+import { PollServing } from '../jobs/serving.ts'
 
 /** Commits at once, and is on the disk when it is told so. */
 class SlowDisk {
@@ -73,17 +74,17 @@ class Turns {
 const command = (name: string): Command<void> => ({ name, run: () => {} })
 
 interface Opened {
-  readonly corridor: Corridor
+  readonly commits: GroupCommit
   readonly disk: SlowDisk
   readonly turns: Turns
   readonly groups: number[]
   readonly clock: FakeClock
 }
 
-function openCorridor(): Opened {
+function openGroupCommit(): Opened {
   const [disk, turns, groups] = [new SlowDisk(), new Turns(), [] as number[]]
   const clock = new FakeClock()
-  const corridor = new Corridor({
+  const commits = new GroupCommit({
     store: disk.store,
     host: turns.host,
     moment: () => ({ now: clock.now() }) as Moment,
@@ -92,33 +93,28 @@ function openCorridor(): Opened {
     deadLetterMax: 10,
     longDocs: new LongDocs(turns.host),
     wake: { isPolling: () => false, wakeDocs: async () => {}, follow: async () => {} },
-    serving: () =>
-      new Serving(
-        new Polls(),
-        () => 0,
-        () => true,
-      ),
+    serving: () => new PollServing(new Polls(), () => true),
     onBrokenLook: () => {},
-    chore: null,
+    chore: () => null,
     onBrokenChore: () => {},
     onCommit: ({ commands }) => groups.push(commands),
     onDurable: () => {},
     onTrouble: () => {},
   })
-  return { corridor, disk, turns, groups, clock }
+  return { commits, disk, turns, groups, clock }
 }
 
 test('whoever was answered and asks again at once is in one transaction with those who waited meanwhile', async () => {
-  const { corridor, disk, turns, groups } = openCorridor()
-  const first = corridor.run(command('first'))
+  const { commits, disk, turns, groups } = openGroupCommit()
+  const first = commits.run(command('first'))
   await turns.end(2)
-  const other = corridor.run(command('other'))
+  const other = commits.run(command('other'))
   await turns.end(2)
   expect(groups).toEqual([1]) // the other waits for the disk
   disk.sync()
   await first
   await turns.end() // the answer is on its way
-  const again = corridor.run(command('first again'))
+  const again = commits.run(command('first again'))
   await turns.end(2)
   expect(groups).toEqual([1, 2])
   disk.sync()
@@ -126,10 +122,10 @@ test('whoever was answered and asks again at once is in one transaction with tho
 })
 
 test('a group gathers as long as every turn brings somebody, but not for ever', async () => {
-  const { corridor, disk, turns, groups } = openCorridor()
+  const { commits, disk, turns, groups } = openGroupCommit()
   const asked: Promise<void>[] = []
   const come = async (): Promise<void> => {
-    asked.push(corridor.run(command('come')))
+    asked.push(commits.run(command('come')))
     await turns.quiet()
   }
   await come()
@@ -153,9 +149,9 @@ test('a group gathers as long as every turn brings somebody, but not for ever', 
 })
 
 test('a command that meets nobody is decided at the end of its turn', async () => {
-  const { corridor, disk, turns, groups } = openCorridor()
+  const { commits, disk, turns, groups } = openGroupCommit()
   for (let n = 1; n <= 3; n += 1) {
-    const alone = corridor.run(command('alone'))
+    const alone = commits.run(command('alone'))
     await turns.end()
     expect(groups).toHaveLength(n)
     disk.sync()
@@ -166,7 +162,7 @@ test('a command that meets nobody is decided at the end of its turn', async () =
 describe('a process that stands still when a group is about to be decided', () => {
   /** When a command is decided while the clock goes on by this before each transaction has begun; the last one counts. */
   async function decidedAfter(...standstillsMs: number[]): Promise<number[]> {
-    const { corridor, disk, turns, clock } = openCorridor()
+    const { commits, disk, turns, clock } = openGroupCommit()
     const beganAt = clock.now()
     for (const ms of standstillsMs) {
       disk.before.push(() => {
@@ -174,7 +170,7 @@ describe('a process that stands still when a group is about to be decided', () =
       })
     }
     const decidedAt: number[] = []
-    const run = corridor.run({ name: 'note', run: ({ now }) => void decidedAt.push(now - beganAt) })
+    const run = commits.run({ name: 'note', run: ({ now }) => void decidedAt.push(now - beganAt) })
     await turns.end(2)
     disk.sync()
     await run
@@ -197,8 +193,8 @@ describe('a process that stands still when a group is about to be decided', () =
 
 describe('whoever prepares an answer ahead', () => {
   test('hears what was decided before it is on the disk, and that it is, once it is', async () => {
-    const { corridor, disk, turns } = openCorridor()
-    const asked = corridor.runAhead({ name: 'ahead', run: () => 7 })
+    const { commits, disk, turns } = openGroupCommit()
+    const asked = commits.runAhead({ name: 'ahead', run: () => 7 })
     await turns.end(2)
     const { value, durable } = await asked
     expect(value).toBe(7)
@@ -212,8 +208,8 @@ describe('whoever prepares an answer ahead', () => {
   })
 
   test('is told if it never gets there', async () => {
-    const { corridor, disk, turns } = openCorridor()
-    const asked = corridor.runAhead(command('ahead'))
+    const { commits, disk, turns } = openGroupCommit()
+    const asked = commits.runAhead(command('ahead'))
     await turns.end(2)
     const { durable } = await asked
     disk.fail()
@@ -221,12 +217,12 @@ describe('whoever prepares an answer ahead', () => {
   })
 
   test('hears of a refusal only when everything it may rest on is on the disk', async () => {
-    const { corridor, disk, turns } = openCorridor()
+    const { commits, disk, turns } = openGroupCommit()
     const refuse = (): never => {
       throw new OjsError('conflict', 'no')
     }
     let isRefused = false
-    corridor.runAhead({ name: 'ahead', run: refuse }).catch(() => (isRefused = true))
+    commits.runAhead({ name: 'ahead', run: refuse }).catch(() => (isRefused = true))
     await turns.end(2)
     expect(isRefused).toBe(false)
     disk.sync()
@@ -236,15 +232,15 @@ describe('whoever prepares an answer ahead', () => {
 })
 
 describe('what is due', () => {
-  async function settleOne({ corridor, disk, turns }: Opened): Promise<void> {
-    const done = corridor.run(command('any'))
+  async function settleOne({ commits, disk, turns }: Opened): Promise<void> {
+    const done = commits.run(command('any'))
     await turns.end(2)
     disk.sync()
     await done
   }
 
   test('is looked for by the first group, and then by those that come when the next row wants to be woken', async () => {
-    const opened = openCorridor()
+    const opened = openGroupCommit()
     const { disk, clock } = opened
     disk.nextWakeAt = after(clock.now(), millis(1_000))
     await settleOne(opened)
@@ -260,10 +256,10 @@ describe('what is due', () => {
   test.each(['before it was committed', 'on the way to the disk'])(
     'is looked for again by the group after one that failed %s',
     async (when) => {
-      const opened = openCorridor()
-      const { corridor, disk, turns } = opened
+      const opened = openGroupCommit()
+      const { commits, disk, turns } = opened
       await settleOne(opened)
-      const failed = corridor.run(command('any'))
+      const failed = commits.run(command('any'))
       const refusal = expect(failed).rejects.toMatchObject({ code: 'unavailable' })
       if (when.startsWith('before')) {
         disk.before.push(() => {
@@ -281,12 +277,12 @@ describe('what is due', () => {
 })
 
 test('a refusal is heard by whoever asked, and then by those who count', async () => {
-  const { corridor, disk, turns } = openCorridor()
+  const { commits, disk, turns } = openGroupCommit()
   const heard: string[] = []
   const refuse = (): never => {
     throw new OjsError('conflict', 'no')
   }
-  corridor.run({ name: 'any', run: refuse }, () => heard.push('others')).catch(() => heard.push('asker'))
+  commits.run({ name: 'any', run: refuse }, () => heard.push('others')).catch(() => heard.push('asker'))
   await turns.end(2)
   disk.sync()
   await turns.quiet()
@@ -296,12 +292,12 @@ test('a refusal is heard by whoever asked, and then by those who count', async (
 describe('while each turn brings somebody', () => {
   /** How many are in the first group. */
   async function gathered(lastMs: number): Promise<number | undefined> {
-    const { corridor, disk, turns, groups } = openCorridor()
+    const { commits, disk, turns, groups } = openGroupCommit()
     turns.lastMs = lastMs
-    const all = [corridor.run(command('first'))]
+    const all = [commits.run(command('first'))]
     await turns.quiet()
     for (let turn = 0; turn < 12; turn += 1) {
-      all.push(corridor.run(command(String(turn))))
+      all.push(commits.run(command(String(turn))))
       await turns.end()
       disk.sync()
     }

@@ -1,12 +1,12 @@
 /**
- * Requests that wait for room in a queue that is full (`block`). They wait here and not in the corridor: each try is a
- * command like any other, and between two tries nobody is held up. A commit by which jobs end wakes as many as there is
- * room for, oldest first. One that needs more room than there is passes its turn on to the next.
+ * Requests that wait for capacity in a queue that is full (`block`). They do not wait inside a transaction: each try is a
+ * command like any other, and blocks no other command. A commit that ends jobs wakes as many waiters as it freed places,
+ * oldest first. A waiter that needs more places than are free passes its turn on to the next one.
  */
-import { isTerminal, millis, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
+import { isTerminal, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
 import type { StateChange } from '../../store/store.ts'
-import type { Ahead, Command } from '../kernel/corridor.ts'
-import type { Engine } from '../kernel/engine.ts'
+import type { Command } from '../kernel/command.ts'
+import type { QueuesContext } from './context.ts'
 
 class Waiter {
   readonly queue: string
@@ -38,7 +38,7 @@ class Waiter {
   }
 }
 
-export class Rooms {
+export class CapacityWaiters {
   readonly #waiting = new Map<string, Set<Waiter>>()
   /** When a queue's refusals were last told of, and how many there were since. */
   readonly #refusals = new Map<string, { toldAt: Instant; since: number }>()
@@ -91,7 +91,7 @@ export class Rooms {
   }
 
   /** There may be room anywhere. */
-  wakeEverybody(): void {
+  wakeAllQueues(): void {
     for (const queue of this.#waiting.keys()) this.wakeAll(queue)
   }
 
@@ -127,58 +127,44 @@ export interface Patience {
   readonly gone: AbortSignal
 }
 
-export const NO_PATIENCE: Patience = { waitMs: millis(0), gone: new AbortController().signal }
+/** The name of one try: its refusal is not counted, because the request waits and is tried again. */
+const TRY = 'enqueue-try'
 
-/** Runs a command that enqueues; waits for room where the queue lets it. */
-export function whenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
-  if (patience.waitMs > 0) return waitForRoom(engine, command, patience)
-  return engine.run(command, (error) => {
-    if (error instanceof OjsError) tellOfRefusal(engine, error)
-  })
-}
-
-/** As `whenThereIsRoom`, for those who prepare their answer while the disk is written. */
-export function aheadWhenThereIsRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<Ahead<T>> {
-  if (patience.waitMs > 0)
-    return waitForRoom(engine, command, patience).then((value) => ({ value, durable: Promise.resolve() }))
-  return engine.runAhead(command, (error) => {
-    if (error instanceof OjsError) tellOfRefusal(engine, error)
-  })
-}
-
-async function waitForRoom<T>(engine: Engine, command: Command<T>, patience: Patience): Promise<T> {
-  const ending = endOf(engine, patience)
+/** Runs a command that enqueues; while its queue is full, and lets requests wait, it is tried again as jobs end. */
+export async function waitForCapacity<T>(context: QueuesContext, enqueue: Command<T>, patience: Patience): Promise<T> {
+  const command: Command<T> = { ...enqueue, name: TRY }
+  const ending = endOf(context, patience)
   let waiter: Waiter | null = null
   try {
     for (;;) {
       try {
-        return await engine.run(command)
+        return await context.run(command)
       } catch (error) {
         const full = fullQueue(error)
         if (full === null) throw error
         // If it was its turn, there is not enough room for it, but perhaps for the next.
-        if (waiter !== null) engine.rooms.passOn(waiter)
+        if (waiter !== null) context.capacityWaiters.passOn(waiter)
         if (!full.waits || ending.isOver()) {
-          tellOfRefusal(engine, error as OjsError)
+          noteFullQueue(context, error as OjsError)
           throw error
         }
         if (waiter === null || waiter.queue !== full.queue) {
-          if (waiter !== null) engine.rooms.leave(waiter)
+          if (waiter !== null) context.capacityWaiters.leave(waiter)
           // Room may have come before this one waited for it: then the next try finds it.
-          waiter = engine.rooms.enter(full.queue)
+          waiter = context.capacityWaiters.enter(full.queue)
           ending.wakes(waiter)
           continue
         }
         await waiter.woken()
         if (ending.isForgotten()) {
-          engine.rooms.passOn(waiter)
+          context.capacityWaiters.passOn(waiter)
           throw error
         }
       }
     }
   } finally {
     ending.forget()
-    if (waiter !== null) engine.rooms.leave(waiter)
+    if (waiter !== null) context.capacityWaiters.leave(waiter)
   }
 }
 
@@ -196,18 +182,18 @@ interface Ending {
 }
 
 /** The time is up, the asker is gone, or the server stops: whoever waits is woken, and does not wait again. */
-function endOf(engine: Engine, { waitMs, gone }: Patience): Ending {
+function endOf(context: QueuesContext, { waitMs, gone }: Patience): Ending {
   let over = false
   let waiter: Waiter | null = null
   const end = (): void => {
     over = true
     waiter?.wake()
   }
-  const timer = engine.host.setTimer(waitMs, end)
+  const timer = context.host.setTimer(waitMs, end)
   gone.addEventListener('abort', end, { once: true })
-  engine.closing.addEventListener('abort', end, { once: true })
+  context.closing.addEventListener('abort', end, { once: true })
   return {
-    isOver: () => over || gone.aborted || engine.closing.aborted,
+    isOver: () => over || gone.aborted || context.closing.aborted,
     isForgotten: () => gone.aborted,
     wakes: (next) => {
       waiter = next
@@ -215,18 +201,18 @@ function endOf(engine: Engine, { waitMs, gone }: Patience): Ending {
     forget: () => {
       timer.cancel()
       gone.removeEventListener('abort', end)
-      engine.closing.removeEventListener('abort', end)
+      context.closing.removeEventListener('abort', end)
     },
   }
 }
 
 /** Counts every refusal, and tells of them at most once a second and queue. */
-export function tellOfRefusal(engine: Engine, error: OjsError): void {
+export function noteFullQueue(context: QueuesContext, error: OjsError): void {
   if (error.code !== 'QUEUE_FULL') return
   const { queue, depth, bound } = error.details
   const name = String(queue)
-  engine.meters.refusedForRoom(name)
-  const refused = engine.rooms.refused(name, engine.now())
+  context.meters.refusedForRoom(name)
+  const refused = context.capacityWaiters.refused(name, context.now())
   if (refused === null) return
   const tell: Command<void> = {
     name: 'backpressure',
@@ -234,7 +220,7 @@ export function tellOfRefusal(engine: Engine, error: OjsError): void {
       unit.emit(queueEvent('backpressure.rejected', name, unit.now, { depth, bound, refused }))
     },
   }
-  engine.run(tell).catch(() => {
+  context.run(tell).catch(() => {
     // The server stops or cannot write: it was counted.
   })
 }
