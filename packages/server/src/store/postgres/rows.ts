@@ -109,12 +109,15 @@ export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
   for (const row of rows) {
     look(refOf(row[JOB.limits]))
     look(refOf(row[JOB.retry]))
-    if (row[JOB.hold] !== null) look(termsOf(row[JOB.hold]))
+    const hold = row[JOB.hold]
+    if (hold !== null) look(termsOf(hold))
   }
   return [...unknown]
 }
 
 export function toJob(row: JobRow, texts: Texts): Job {
+  const hold = row[JOB.hold]
+  const owner = row[JOB.owner]
   return {
     body: row[JOB.body],
     id: original(row[JOB.id]),
@@ -151,7 +154,7 @@ export function toJob(row: JobRow, texts: Texts): Job {
     retry: texts.value(refOf(row[JOB.retry])),
     ceiling: parsed(row[JOB.ceiling]),
     parent: parsed(row[JOB.parent]),
-    hold: row[JOB.hold] === null ? null : toHold(row[JOB.hold], row[JOB.workerId], texts),
+    hold: hold === null ? null : toHold(hold, row[JOB.workerId], texts),
     closedBy: parsed(row[JOB.closedBy]),
     progress: parsed(row[JOB.progress]),
     traceId: parsed(row[JOB.traceId]),
@@ -161,7 +164,7 @@ export function toJob(row: JobRow, texts: Texts): Job {
     result: row[JOB.result],
     given: row[JOB.given],
     life: row[JOB.life],
-    owner: row[JOB.owner] === null ? null : ownerOf(original(row[JOB.owner]), originalOrNull(row[JOB.step])),
+    owner: owner === null ? null : ownerOf(original(owner), originalOrNull(row[JOB.step])),
     uniqueKey: originalOrNull(row[JOB.uniqueKey]),
     limitKey: originalOrNull(row[JOB.limitKey]),
     tenant: originalOrNull(row[JOB.tenant]),
@@ -408,6 +411,7 @@ export function unknownToWorkers(rows: readonly WorkerRow[], texts: Texts): numb
 }
 
 export function toWorker(row: WorkerRow, texts: Texts): Worker {
+  const beat = row[WORKER.beat]
   return {
     id: original(row[WORKER.id]),
     version: row[WORKER.version],
@@ -430,7 +434,7 @@ export function toWorker(row: WorkerRow, texts: Texts): Worker {
     queues: texts.value(refOf(row[WORKER.queues])),
     labels: texts.value(refOf(row[WORKER.labels])),
     handlers: texts.value(refOf(row[WORKER.handlers])),
-    beat: row[WORKER.beat] === null ? null : toBeat(row[WORKER.beat]),
+    beat: beat === null ? null : toBeat(beat),
   }
 }
 

@@ -41,6 +41,8 @@ export type JobRow = readonly [
 const JOB = placesOf(['aside', 'place', ...JOB_COLUMNS, 'body', 'errorType', 'timeoutKind'])
 
 export function toJob(row: JobRow, texts: Texts): Job {
+  const hold = row[JOB.hold]
+  const owner = row[JOB.owner]
   return {
     body: row[JOB.body] ?? row[JOB.aside] ?? lost(row[JOB.id]),
     id: row[JOB.id],
@@ -77,7 +79,7 @@ export function toJob(row: JobRow, texts: Texts): Job {
     retry: texts.value(row[JOB.retry]),
     ceiling: parsed(row[JOB.ceiling]),
     parent: parsed(row[JOB.parent]),
-    hold: row[JOB.hold] === null ? null : toHold(row[JOB.hold], row[JOB.workerId], texts),
+    hold: hold === null ? null : toHold(hold, row[JOB.workerId], texts),
     closedBy: parsed(row[JOB.closedBy]),
     progress: parsed(row[JOB.progress]),
     traceId: parsed(row[JOB.traceId]),
@@ -87,7 +89,7 @@ export function toJob(row: JobRow, texts: Texts): Job {
     result: row[JOB.result],
     given: row[JOB.given],
     life: row[JOB.life],
-    owner: row[JOB.owner] === null ? null : ownerOf(row[JOB.owner], row[JOB.step]),
+    owner: owner === null ? null : ownerOf(owner, row[JOB.step]),
     uniqueKey: row[JOB.uniqueKey],
     limitKey: row[JOB.limitKey],
     tenant: row[JOB.tenant],
@@ -271,6 +273,7 @@ export type WorkerRow = WorkerColumns<number, TextRef>
 const WORKER = placesOf(WORKER_COLUMNS)
 
 export function toWorker(row: WorkerRow, texts: Texts): Worker {
+  const beat = row[WORKER.beat]
   return {
     id: original(row[WORKER.id]),
     version: row[WORKER.version],
@@ -293,7 +296,7 @@ export function toWorker(row: WorkerRow, texts: Texts): Worker {
     queues: texts.value(row[WORKER.queues]),
     labels: texts.value(row[WORKER.labels]),
     handlers: texts.value(row[WORKER.handlers]),
-    beat: row[WORKER.beat] === null ? null : toBeat(row[WORKER.beat]),
+    beat: beat === null ? null : toBeat(beat),
   }
 }
 
