@@ -12,9 +12,9 @@
  * The deadline of a workflow is decided before anything else (`expire`). A workflow that is over stays as it is: members
  * that end later are written down on their own step and lead to nothing.
  */
+import { range, StepsInHand, type Walk } from './steps-in-hand.ts'
 import { broken, OjsError } from '../errors.ts'
 import type { NewEvent } from '../events.ts'
-import type { Json } from '../job/job.ts'
 import { latenessOf } from '../job/lateness.ts'
 import type { Moment } from '../job/lifecycle/transition.ts'
 import type { Instant, Millis } from '../time/clock.ts'
@@ -29,7 +29,7 @@ import {
   type WorkflowError,
 } from '../wire/workflow/workflow-events.ts'
 import { after, isDue } from '../time/sums.ts'
-import { appended, NO_RESULTS, within, type Results } from './results.ts'
+import { appended, NO_RESULTS, type Results } from './results.ts'
 import { CANCELLED, closed, type StepEnding } from './step-ending.ts'
 import {
   isWorkflowOver,
@@ -44,116 +44,102 @@ import {
 const KEPT_FAILURES = 10
 const MAX_MESSAGE_LENGTH = 500
 
-export type Wish =
-  | { readonly kind: 'see'; readonly numbers: readonly number[] }
-  | { readonly kind: 'make'; readonly step: WorkflowStep; readonly results: Results }
-
-/** A job was made, or refused. */
-export type Made = { readonly jobId: string } | { readonly refused: OjsError }
-
-export type Walk = Generator<Wish, void, Made | undefined>
-
 export class Flow {
-  #workflow: Workflow
-  readonly #steps: Map<number, WorkflowStep>
-  readonly #touched = new Set<number>()
+  readonly #hand: StepsInHand
   readonly #moment: Moment
   readonly events: NewEvent[] = []
   /** How late the workflow's own deadline was decided, when it was. */
   overshootMs: Millis | null = null
 
   constructor(workflow: Workflow, steps: Iterable<WorkflowStep>, moment: Moment) {
-    this.#workflow = workflow
-    this.#steps = new Map(Array.from(steps, (step) => [step.number, step]))
+    this.#hand = new StepsInHand(workflow, steps)
     this.#moment = moment
   }
 
   get workflow(): Workflow {
-    return this.#workflow
+    return this.#hand.workflow
   }
 
   /** Steps that changed. */
   touched(): WorkflowStep[] {
-    return [...this.#touched].map((number) => this.#step(number))
+    return this.#hand.touched()
   }
 
   has(number: number): boolean {
-    return this.#steps.has(number)
+    return this.#hand.has(number)
   }
 
   /** Every step that is in hand, by number. */
   steps(): WorkflowStep[] {
-    return [...this.#steps.values()].sort((a, b) => a.number - b.number)
+    return this.#hand.all()
   }
 
   /** The numbers on the way from the root to a step. */
   lineage(number: number): readonly number[] {
-    const line: number[] = []
-    for (let at = number; at !== 0; at = this.#step(at).up) line.push(at)
-    return line.reverse()
+    return this.#hand.lineage(number)
   }
 
   /** A step that was asked for. What is known already may have been decided about since. */
   show(step: WorkflowStep): void {
-    if (!this.#steps.has(step.number)) this.#steps.set(step.number, step)
+    this.#hand.show(step)
   }
 
   // ---- The whole ----
 
   *begin(): Walk {
-    this.events.push(workflowStarted(this.#workflow, this.#moment.now))
+    this.events.push(workflowStarted(this.#hand.workflow, this.#moment.now))
     yield* this.#beginBranch(0, NO_RESULTS)
   }
 
   /** Ends the workflow if its time is up. Its members end by the same deadline, each on its own row. */
   expire(): boolean {
-    const { state, deadlineAt, createdAt } = this.#workflow
+    const { state, deadlineAt, createdAt } = this.#hand.workflow
     const { now, upAt } = this.#moment
     if (state !== 'running' || deadlineAt === null || !isDue(deadlineAt, now)) return false
     // Outages after the start of the server are known to members alone.
     const late = latenessOf(deadlineAt, createdAt, upAt, [], now)
     this.overshootMs = late.overshootMs
-    this.#end('failed', workflowTimeout(this.#workflow, deadlineAt, late, now))
+    this.#end('failed', workflowTimeout(this.#hand.workflow, deadlineAt, late, now))
     return true
   }
 
   /** By an operator. `running`: members that are active and run on. */
   cancel(running: number): void {
-    const { id, state, jobs, jobsCompleted, jobsFailed } = this.#workflow
+    const { id, state, jobs, jobsCompleted, jobsFailed } = this.#hand.workflow
     if (state !== 'running') {
       throw new OjsError('conflict', `The workflow is ${state} already and cannot be cancelled.`, {
         details: { workflow_id: id, current_state: state, expected_state: 'running' },
       })
     }
     const jobsCancelled = Math.max(0, jobs - jobsCompleted - jobsFailed - running)
-    this.#workflow = { ...this.#workflow, jobsCancelled }
+    this.#hand.workflow = { ...this.#hand.workflow, jobsCancelled }
     this.#end('cancelled', null)
   }
 
   /** A member has ended. Counted once: its step leaves `started` and never comes back. */
   *ended(number: number, ending: StepEnding): Walk {
-    const step = this.#step(number)
+    const step = this.#hand.step(number)
     if (step.state !== 'started') return
-    if (!isWorkflowOver(this.#workflow)) yield* this.#over(step, ending)
+    if (!isWorkflowOver(this.#hand.workflow)) yield* this.#over(step, ending)
     // Cancelled members of a workflow that is over need no word of their own.
-    else if (ending.ok || ending.error !== CANCELLED) this.#put(closed(step, ending, this.#moment.now))
+    else if (ending.ok || ending.error !== CANCELLED) this.#hand.put(closed(step, ending, this.#moment.now))
   }
 
   // ---- Starting ----
 
   *#beginBranch(number: number, given: Results): Walk {
-    const branch = this.#branch(number)
+    const branch = this.#hand.branch(number)
     const children = range(branch.first, branch.kind === 'chain' ? 1 : branch.count)
-    yield* this.#see(children)
-    const ready = children.filter((child) => this.#step(child).missing === 0)
+    yield* this.#hand.see(children)
+    const ready = children.filter((child) => this.#hand.step(child).missing === 0)
     // Counted before any of them starts: the first to fail must not end the branch before the last has begun.
-    this.#setBranch(number, { ...branch, open: ready.length })
+    this.#hand.setBranch(number, { ...branch, open: ready.length })
     for (const child of ready) yield* this.#start(child, given, NO_RESULTS)
   }
 
   /** `given` is what its jobs see; `before` is what the next step of a chain will see as well. */
   *#start(number: number, given: Results, before: Results): Walk {
-    const step = this.#step(number)
+    const step = this.#hand.step(number)
     const started: WorkflowStep = {
       ...step,
       state: 'started',
@@ -162,19 +148,20 @@ export class Flow {
       omitted: before.omitted,
     }
     if (step.branch !== null) {
-      this.#put({ ...started, startedAt: this.#moment.now })
+      this.#hand.put({ ...started, startedAt: this.#moment.now })
       yield* this.#beginBranch(number, given)
       return
     }
     const made = yield { kind: 'make', step, results: given }
     if (made === undefined) throw broken(`the job of step ${String(number)} was neither made nor refused`)
     if ('jobId' in made) {
-      this.#put({ ...started, jobId: made.jobId })
-      if (step.hook !== null) this.events.push(callbackFired(this.#workflow, this.#step(number), this.#moment.now))
+      this.#hand.put({ ...started, jobId: made.jobId })
+      if (step.hook !== null)
+        this.events.push(callbackFired(this.#hand.workflow, this.#hand.step(number), this.#moment.now))
       return
     }
     const { code, message } = made.refused
-    this.#put(started)
+    this.#hand.put(started)
     yield* this.#over(started, {
       ok: false,
       error: stepError(code, message),
@@ -188,10 +175,10 @@ export class Flow {
   // ---- Ending ----
 
   *#over(step: WorkflowStep, ending: StepEnding): Walk {
-    this.#put(closed(step, ending, this.#moment.now))
+    this.#hand.put(closed(step, ending, this.#moment.now))
     this.#count(step, ending)
-    this.events.push(stepEnded(this.#workflow, this.#step(step.number), ending, this.#moment.now))
-    const branch = this.#branch(step.up)
+    this.events.push(stepEnded(this.#hand.workflow, this.#hand.step(step.number), ending, this.#moment.now))
+    const branch = this.#hand.branch(step.up)
     const counted: Branch = {
       ...branch,
       open: branch.open - 1,
@@ -199,7 +186,7 @@ export class Flow {
       failed: branch.failed + (!ending.ok && step.hook === null ? 1 : 0),
       hooksFailed: branch.hooksFailed + (!ending.ok && step.hook !== null ? 1 : 0),
     }
-    this.#setBranch(step.up, counted)
+    this.#hand.setBranch(step.up, counted)
     switch (branch.kind) {
       case 'chain':
         return yield* this.#afterLink(step, ending.ok)
@@ -217,26 +204,26 @@ export class Flow {
   }
 
   *#afterLink(step: WorkflowStep, ok: boolean): Walk {
-    const branch = this.#branch(step.up)
+    const branch = this.#hand.branch(step.up)
     if (!ok) return yield* this.#endBranch(step.up, false)
     if (step.index === branch.count - 1) return yield* this.#endBranch(step.up, true)
-    const result = yield* this.#resultOf(step.number)
+    const result = yield* this.#hand.resultOf(step.number)
     const before = appended({ list: step.before, omitted: step.omitted }, step.index, result)
-    yield* this.#see([step.number + 1])
-    this.#setBranch(step.up, { ...branch, open: 1 })
+    yield* this.#hand.see([step.number + 1])
+    this.#hand.setBranch(step.up, { ...branch, open: 1 })
     yield* this.#start(step.number + 1, before, before)
   }
 
   /** All jobs of a batch are over: `on_complete` always, and one of the others. OJS workflows §6.4 */
   *#call(number: number): Walk {
-    const branch = this.#branch(number)
+    const branch = this.#hand.branch(number)
     const ok = branch.failed === 0
     const isCalled = (hook: Hook): boolean => hook === 'on_complete' || (hook === 'on_success') === ok
     const called = branch.hooks.flatMap((hook, place) => (isCalled(hook) ? [branch.first + branch.count + place] : []))
     if (called.length === 0) return yield* this.#endBranch(number, ok)
-    const results = yield* this.#resultsOf(range(branch.first, branch.count))
-    yield* this.#see(called)
-    this.#setBranch(number, { ...branch, calling: true, open: called.length })
+    const results = yield* this.#hand.resultsOf(range(branch.first, branch.count))
+    yield* this.#hand.see(called)
+    this.#hand.setBranch(number, { ...branch, calling: true, open: called.length })
     for (const hook of called) yield* this.#start(hook, results, NO_RESULTS)
   }
 
@@ -244,17 +231,18 @@ export class Flow {
   *#afterDependency(step: WorkflowStep, ok: boolean): Walk {
     const ready: number[] = []
     if (ok) {
-      yield* this.#see(step.next)
+      yield* this.#hand.see(step.next)
       for (const number of step.next) {
-        const dependent = this.#step(number)
-        this.#put({ ...dependent, missing: dependent.missing - 1 })
+        const dependent = this.#hand.step(number)
+        this.#hand.put({ ...dependent, missing: dependent.missing - 1 })
         if (dependent.missing === 1) ready.push(number)
       }
     }
-    const branch = this.#branch(step.up)
-    this.#setBranch(step.up, { ...branch, open: branch.open + ready.length })
+    const branch = this.#hand.branch(step.up)
+    this.#hand.setBranch(step.up, { ...branch, open: branch.open + ready.length })
     if (branch.open + ready.length === 0) return yield* this.#endBranch(step.up, branch.failed === 0)
-    for (const number of ready) yield* this.#start(number, yield* this.#resultsOf(this.#step(number).after), NO_RESULTS)
+    for (const number of ready)
+      yield* this.#start(number, yield* this.#hand.resultsOf(this.#hand.step(number).after), NO_RESULTS)
   }
 
   *#endBranch(number: number, ok: boolean): Walk {
@@ -262,9 +250,9 @@ export class Flow {
       this.#end(ok ? 'completed' : 'failed', ok ? null : this.#failure())
       return
     }
-    const step = this.#step(number)
+    const step = this.#hand.step(number)
     if (ok) return yield* this.#over(step, { ok, result: null, startedAt: step.startedAt })
-    const { kind, count, failed, hooksFailed } = this.#branch(number)
+    const { kind, count, failed, hooksFailed } = this.#hand.branch(number)
     const message = hooksFailed > 0 ? `A callback of the ${kind} failed.` : inWords(kind, failed, count)
     const code = 'step_failed'
     const error = stepError(code, message)
@@ -274,73 +262,23 @@ export class Flow {
   #end(state: 'completed' | 'failed' | 'cancelled', error: WorkflowError | null): void {
     const { now, retention } = this.#moment
     const keptMs = { completed: retention.completedMs, failed: retention.discardedMs, cancelled: retention.cancelledMs }
-    this.#workflow = {
-      ...this.#workflow,
+    this.#hand.workflow = {
+      ...this.#hand.workflow,
       state,
       endedAt: now,
       error: error === null ? null : JSON.stringify(error),
       purgeAt: after(now, keptMs[state]),
     }
-    this.events.push(workflowEnded(this.#workflow, state, error, now))
-  }
-
-  // ---- Results ----
-
-  /** A job's own; a chain's last one; of everything else an array, with null for what has none. */
-  *#resultOf(number: number): Generator<Wish, Json, Made | undefined> {
-    const step = this.#step(number)
-    if (step.state !== 'completed') return 'null'
-    if (step.branch === null) return step.result ?? 'null'
-    const { kind, first, count } = step.branch
-    if (kind !== 'chain') return `[${(yield* this.#resultsOf(range(first, count))).list}]`
-    const last = first + count - 1
-    yield* this.#see([last])
-    return yield* this.#resultOf(last)
-  }
-
-  *#resultsOf(numbers: readonly number[]): Generator<Wish, Results, Made | undefined> {
-    yield* this.#see(numbers)
-    const results: Json[] = []
-    for (const number of numbers) results.push(yield* this.#resultOf(number))
-    return within(results)
-  }
-
-  // ---- The tree in hand ----
-
-  *#see(numbers: readonly number[]): Walk {
-    const unknown = numbers.filter((number) => !this.#steps.has(number))
-    if (unknown.length > 0) yield { kind: 'see', numbers: unknown }
-  }
-
-  #step(number: number): WorkflowStep {
-    const step = this.#steps.get(number)
-    if (step === undefined) throw broken(`step ${String(number)} of workflow ${this.#workflow.id} was not shown`)
-    return step
-  }
-
-  #put(step: WorkflowStep): void {
-    this.#steps.set(step.number, step)
-    this.#touched.add(step.number)
-  }
-
-  #branch(number: number): Branch {
-    const branch = number === 0 ? this.#workflow.branch : this.#step(number).branch
-    if (branch === null) throw broken(`step ${String(number)} of workflow ${this.#workflow.id} is not a branch`)
-    return branch
-  }
-
-  #setBranch(number: number, branch: Branch): void {
-    if (number === 0) this.#workflow = { ...this.#workflow, branch }
-    else this.#put({ ...this.#step(number), branch })
+    this.events.push(workflowEnded(this.#hand.workflow, state, error, now))
   }
 
   /** Members are counted, and the first failures remembered. A callback's failure is remembered too. */
   #count(step: WorkflowStep, ending: StepEnding): void {
     if (step.branch !== null) return
-    const { jobsCompleted, jobsFailed, failures } = this.#workflow
+    const { jobsCompleted, jobsFailed, failures } = this.#hand.workflow
     const isMember = step.hook === null
     if (ending.ok) {
-      if (isMember) this.#workflow = { ...this.#workflow, jobsCompleted: jobsCompleted + 1 }
+      if (isMember) this.#hand.workflow = { ...this.#hand.workflow, jobsCompleted: jobsCompleted + 1 }
       return
     }
     const failure: StepFailure = {
@@ -351,22 +289,20 @@ export class Flow {
       message: ending.message.slice(0, MAX_MESSAGE_LENGTH),
       attempt: ending.attempt,
     }
-    this.#workflow = {
-      ...this.#workflow,
+    this.#hand.workflow = {
+      ...this.#hand.workflow,
       jobsFailed: jobsFailed + (isMember ? 1 : 0),
       failures: failures.length < KEPT_FAILURES ? [...failures, failure] : failures,
     }
   }
 
   #failure(): WorkflowError {
-    const { branch } = this.#workflow
+    const { branch } = this.#hand.workflow
     const message =
       branch.hooksFailed > 0 ? 'A callback of the batch failed.' : inWords(branch.kind, branch.failed, branch.count)
-    return stepFailed(this.#workflow, message)
+    return stepFailed(this.#hand.workflow, message)
   }
 }
-
-const range = (first: number, count: number): number[] => Array.from({ length: count }, (_, index) => first + index)
 
 function inWords(kind: string, failed: number, count: number): string {
   return kind === 'chain'
