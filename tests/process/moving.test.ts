@@ -265,7 +265,7 @@ describe('migrate', () => {
     await server.stop()
     const { code, stdout } = await curfew(['migrate', '--data', server.data])
     expect(code).toBe(0)
-    expect(stdout).toMatch(/curfew\.db has schema \d+, which is the newest\. .*whenever it is opened/)
+    expect(stdout).toMatch(/curfew\.db has schema \d+, which is the newest\. .*when it opens it/)
     expect((await curfew(['migrate', '--data', join(server.data, 'no')])).stdout).toMatch(/does not exist yet/)
   })
 })
