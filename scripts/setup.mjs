@@ -5,7 +5,7 @@
 // Where the stamp is missing or old, an installation that `npm install` made by hand is checked and adopted.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -25,6 +25,7 @@ export async function setup(scope) {
   const found = existsSync(stampFile) ? readFileSync(stampFile, 'utf8') : ''
   if (found === stamps[scope] || found === stamps.everything) return false
   if (!installationIsCurrent(scope)) await install(scope)
+  rmSync(stampFile, { force: true }) // node_modules may be a hard-linked copy of another clone's
   writeFileSync(stampFile, stamps[scope])
   return true
 }
