@@ -19,13 +19,14 @@ import { Journeys } from './journeys/journeys.ts'
 import type { Trace } from './journeys/report.ts'
 import type { Feature } from './kernel/feature.ts'
 import { Kernel, startOf, type KernelParts, type Start } from './kernel/kernel.ts'
-import { metrics, seriesKeeping } from './metrics/feature.ts'
+import { metrics } from './metrics/feature.ts'
 import type { Meters } from './metrics/meters.ts'
 import { RecentSigns } from './metrics/recent-signs.ts'
 import { callsNobody, type Send } from './outgoing.ts'
 import { CapacityWaiters } from './queues/capacity-waiters.ts'
 import { queues } from './queues/feature.ts'
 import { Checkers } from './schemas/schemas.ts'
+import { series } from './series/feature.ts'
 import { SeriesKeeper } from './series/keeper.ts'
 import { Pulse } from './series/pulse.ts'
 import { webhooks } from './webhooks/feature.ts'
@@ -43,7 +44,7 @@ const FEATURES: readonly ((engine: Engine) => Feature)[] = [
   workflows,
   definitions,
   inbox,
-  seriesKeeping,
+  series,
 ]
 
 export interface EngineParts extends KernelParts {

@@ -13,7 +13,6 @@ import { Series } from './series.ts'
 const DURATIONS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const WAITS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
 const OVERSHOOTS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 30]
-const LATE_OPERATIONS = ['ack', 'nack', 'progress', 'checkpoint', 'step']
 /** Failures that have an outcome of their own; everything else is `failed`. */
 const OUTCOMES = ['timeout', 'stalled', 'total_timeout', 'visibility_timeout', 'worker_death', 'shutdown']
 const COUNTED_KINDS = ['execution', 'total', 'enqueue_ttl', 'stalled']
@@ -138,11 +137,8 @@ export class Meters {
     this.#deliveryDuration.observe({ event_type: eventType }, tookMs / 1000)
   }
 
-  /** Whether it counts as late. */
-  late(operation: string, reason: string): boolean {
-    if (!LATE_OPERATIONS.includes(operation)) return false
+  late(operation: string, reason: string): void {
     this.#late.inc({ operation, reason })
-    return true
   }
 
   committed({ transitions, events, ranOut, commands, now }: Committed): void {

@@ -4,7 +4,7 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs and NUL included, which a text of PostgreSQL cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import type { Checkpoint, Doc, DocName, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Doc, DocName, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfew/core'
 import { JOB_COLUMNS, placesOf, WORKER_COLUMNS, type JobColumns, type WorkerColumns } from '../columns.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'

@@ -5,7 +5,7 @@
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
 import { broken, errorKeys } from '@curfew/core'
-import type { Checkpoint, Doc, Hold, Instant, Job, JobState, Notice, TypePolicy, Worker } from '@curfew/core'
+import type { Checkpoint, Doc, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { JOB_COLUMNS, placesOf, WORKER_COLUMNS, type JobColumns, type WorkerColumns } from '../columns.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import { beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
