@@ -19,7 +19,8 @@ export async function run(args) {
   try {
     for (let n = 0; n < 2; n += 1) servers.push(await startServer({ database: database.urlOf('series') }))
     const call = async (server, method, path, body) => {
-      const sent = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
+      const sent =
+        body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
       for (;;) {
         const reply = await fetch(`http://127.0.0.1:${servers[server].port}${path}`, { method, ...sent })
         // The database may be slow to answer on a busy machine; nothing was done then.
@@ -47,7 +48,9 @@ export async function run(args) {
         const { created, counted } = await fromSeries(call, server, step)
         const isEqual = created === jobs && isDeepStrictEqual(counted, logged)
         if (!isEqual) differing += 1
-        console.log(`series ${step} from server ${server}: ${isEqual ? 'equal' : `DIFFERENT ${JSON.stringify({ created, counted })}`}`)
+        console.log(
+          `series ${step} from server ${server}: ${isEqual ? 'equal' : `DIFFERENT ${JSON.stringify({ created, counted })}`}`,
+        )
       }
     }
     process.exitCode = differing === 0 ? 0 : 1

@@ -36,7 +36,8 @@ export async function play({ jobs, call, halfway }) {
   const either = () => (turn += 1) % 2
   for (let from = 0; from < jobs; from += A_ROUND) {
     const round = []
-    for (let n = from; n < Math.min(jobs, from + A_ROUND); n += 1) round.push({ args: [], queue: 'work', ...KINDS[n % KINDS.length] })
+    for (let n = from; n < Math.min(jobs, from + A_ROUND); n += 1)
+      round.push({ args: [], queue: 'work', ...KINDS[n % KINDS.length] })
     for (const { type } of round) made[type] = (made[type] ?? 0) + 1
     const { jobs: entered } = await call(either(), 'POST', '/ojs/v1/jobs/batch', { jobs: round })
     const cancelled = entered.filter(({ type }) => type === 'cancelled')
@@ -57,7 +58,11 @@ export async function play({ jobs, call, halfway }) {
 /** Takes what there is, until nothing is left at the moment. */
 async function work(call, either) {
   for (;;) {
-    const { jobs } = await call(either(), 'POST', '/ojs/v1/workers/fetch', { queues: ['work'], count: 200, worker_id: 'w' })
+    const { jobs } = await call(either(), 'POST', '/ojs/v1/workers/fetch', {
+      queues: ['work'],
+      count: 200,
+      worker_id: 'w',
+    })
     if (jobs.length === 0) return
     await inParallel(jobs, async ({ id, type, attempt }) => {
       if (type.startsWith('late')) return
@@ -82,7 +87,7 @@ export async function fromLog(call) {
   const add = (to, name) => (to[name] = (to[name] ?? 0) + 1)
   let after = ''
   let bySubject = new Set()
-  for (let more = true; more; ) {
+  for (let more = true; more;) {
     const page = await call(0, 'GET', `/ojs/v1/events?limit=1000${after === '' ? '' : `&after=${after}`}`)
     for (const event of page.events) {
       const outcome = OUTCOMES[event.type]
@@ -90,7 +95,8 @@ export async function fromLog(call) {
       if (event.type === 'job.completed') add(counted.types, event.data.job_type)
       // The two events of a TTL follow each other.
       if (event.type === 'job.ttl_expired') bySubject.add(event.subject)
-      const beside = event.type === 'job.expired' && bySubject.delete(event.subject) ? [{ type: 'job.ttl_expired' }] : []
+      const beside =
+        event.type === 'job.expired' && bySubject.delete(event.subject) ? [{ type: 'job.ttl_expired' }] : []
       const kind = timeoutKindOf(event, beside)
       if (kind === null) continue
       add(counted.kinds, kind)

@@ -118,7 +118,12 @@ test('pages follow each other without a gap, whatever is compared', async () => 
     await server.enqueue({ queue: 'other' })
     await server.advance(60_000)
   }
-  for (const filter of ['source=publish', 'timeout_kind=execution', 'error_type=timeout', `source=publish&created_after=${at(-1)}`]) {
+  for (const filter of [
+    'source=publish',
+    'timeout_kind=execution',
+    'error_type=timeout',
+    `source=publish&created_after=${at(-1)}`,
+  ]) {
     const pages: string[] = []
     let cursor = ''
     for (;;) {

@@ -606,9 +606,17 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
       at_risk: COUNT,
       minutes: listOf(members({ deadlines: mapOf(COUNT), at_risk: COUNT })),
       queues: listOf(
-        members({ queue: nullable(TEXT), other: FLAG, deadlines: mapOf(COUNT), at_risk: COUNT, first_at: nullable(TIME) }),
+        members({
+          queue: nullable(TEXT),
+          other: FLAG,
+          deadlines: mapOf(COUNT),
+          at_risk: COUNT,
+          first_at: nullable(TIME),
+        }),
       ),
-      next: listOf(members({ job_id: TEXT, type: TEXT, queue: TEXT, state: STATE, kind: TEXT, source: TEXT, at: TIME })),
+      next: listOf(
+        members({ job_id: TEXT, type: TEXT, queue: TEXT, state: STATE, kind: TEXT, source: TEXT, at: TIME }),
+      ),
       examined: COUNT,
       looked_until: TIME,
       complete: FLAG,
