@@ -1,6 +1,7 @@
 /** What will end in the next minutes, by deadline. */
 import { iso, QUEUE_SHAPE, whole } from '@curfew/core'
 import { forecast, MAX_MINUTES } from '../../engine/series/forecast.ts'
+import { JSON_MEDIA } from '../api/message.ts'
 import { queryOf, type Route } from '../api/route.ts'
 
 const QUERY = { minutes: whole(1, MAX_MINUTES), queue: QUEUE_SHAPE } as const
@@ -16,6 +17,7 @@ export const FORESIGHT_ROUTES: readonly Route[] = [
       const { minutes = 15, queue = null } = queryOf(call, QUERY)
       const made = await forecast(call.engine, queue, minutes)
       return {
+        media: JSON_MEDIA,
         body: JSON.stringify({
           ...made.forecast,
           to: iso(made.to),

@@ -18,7 +18,7 @@ import {
   type Job,
 } from '@curfew/core'
 import { searchJobs } from '../../engine/series/search.ts'
-import type { Answer } from '../api/message.ts'
+import { JSON_MEDIA, type Answer } from '../api/message.ts'
 import { upTo } from '../api/query.ts'
 import { queryOf, tenantOf, type Call, type Route } from '../api/route.ts'
 
@@ -41,6 +41,7 @@ async function search(call: Call): Promise<Answer> {
     throw badField('cursor', 'cursor must be a next_cursor from an earlier answer to the same filter.')
   const { jobs, examined, until, next } = await searchJobs(call.engine, asked, cursor, read.limit ?? 50)
   return {
+    media: JSON_MEDIA,
     body: JSON.stringify({
       items: jobs.map(foundJob),
       examined,

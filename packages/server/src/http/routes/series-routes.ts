@@ -28,7 +28,7 @@ import {
 import { collectSlots } from '../../engine/series/collect.ts'
 import { SAVE_EVERY_MS } from '../../engine/series/keeper.ts'
 import type { PulseFrame } from '../../engine/series/pulse.ts'
-import type { Answer } from '../api/message.ts'
+import { JSON_MEDIA, type Answer } from '../api/message.ts'
 import { queryOf, type Call, type Route } from '../api/route.ts'
 import { sse } from './event-routes.ts'
 import { frame } from './stream.ts'
@@ -87,6 +87,7 @@ async function series(call: Call): Promise<Answer> {
     view.add(at, tally)
   })
   return {
+    media: JSON_MEDIA,
     body: JSON.stringify({
       ...view.answer(),
       servers,
