@@ -88,7 +88,7 @@ export default defineConfig(
   js.configs.recommended,
 
   {
-    files: ['**/*.ts'],
+    files: ['**/*.ts', '**/*.tsx'],
     extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
@@ -133,7 +133,8 @@ export default defineConfig(
   {
     name: 'wall: time and chance',
     files: ['packages/*/src/**/*.ts'],
-    ignores: [...tests, 'packages/server/src/cli/**', 'packages/*/src/host.ts'],
+    // The board draws the clock it is told of: time.ts and query.ts there are its only timers.
+    ignores: [...tests, 'packages/server/src/cli/**', 'packages/*/src/host.ts', 'packages/board/**'],
     rules: {
       'no-restricted-globals': [
         'error',
@@ -221,6 +222,32 @@ export default defineConfig(
         { regex: '^(\\.\\./)+server/', message: 'The sdk speaks to a server; it holds none.' },
         { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the sdk: it is handed a client.' },
       ),
+    },
+  },
+  {
+    name: 'wall: the board knows core, and no server',
+    files: ['packages/board/src/**/*.{ts,tsx}'],
+    ignores: tests,
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            { regex: '^node:', message: 'The board runs in a browser.' },
+            {
+              regex: '^(\\.\\./)+(server|sdk)/',
+              message: 'The board speaks to a server over HTTP, and shares nothing with it but core.',
+            },
+          ],
+        },
+      ],
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "JSXAttribute[name.name='dangerouslySetInnerHTML']",
+          message: 'Text of clients is text: it never becomes markup.',
+        },
+      ],
     },
   },
   {

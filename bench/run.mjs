@@ -20,7 +20,7 @@ if (name === undefined) {
   process.exitCode = 1
 } else {
   await setupOrExit()
-  const code = build()
+  const code = await build()
   if (code !== 0) process.exit(code)
   const { run } = await import(pathToFileURL(join(folder, `${name}${ending}`)).href)
   await run(args)

@@ -7,7 +7,7 @@ import { loopbackOnly } from './loopback.mjs'
 import { root, setupOrExit } from './setup.mjs'
 
 await setupOrExit()
-if (build() !== 0) process.exit(1)
+if ((await build()) !== 0) process.exit(1)
 const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
 const compiled = spawnSync(process.execPath, [tsc, '-p', 'chaos/tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
 if (compiled.status !== 0) process.exit(1)

@@ -91,7 +91,7 @@ const expected = JSON.parse(readFileSync(join(root, 'tests', 'conformance', 'sdk
 
 const options = readOptions(process.argv.slice(2))
 await setupOrExit()
-if (build() !== 0) process.exit(2)
+if ((await build()) !== 0) process.exit(2)
 
 const results = []
 for (const name of options.only) results.push(await tryLanguage(name, LANGUAGES[name]))

@@ -26,7 +26,7 @@ const CONCURRENCY = '24'
 
 const { store, official, json, rest } = readArgs(process.argv.slice(2))
 await setupOrExit()
-if (build() !== 0) process.exit(2)
+if ((await build()) !== 0) process.exit(2)
 
 const houses = []
 try {

@@ -14,7 +14,7 @@ const began = performance.now()
 await setupOrExit('run')
 
 console.log('Building: about 10 seconds the first time, about 1 second when nothing changed.')
-const buildCode = build()
+const buildCode = await build()
 if (buildCode !== 0) process.exit(buildCode)
 
 if (process.env.npm_lifecycle_event === 'start') endWithParent()

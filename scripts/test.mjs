@@ -33,18 +33,18 @@ if (everything) {
 if (everything || runsProcessTests(vitestArgs)) {
   setupBrowser()
   setupNode24()
-  part('Build (tsc -b)', build)
+  await part('Build (tsc -b, vite)', build)
 }
-part('Tests (vitest)', runVitest)
+await part('Tests (vitest)', runVitest)
 
 if (failures.length > 0) console.log(`\nFailed: ${failures.join(', ')}`)
 console.log(`${counted.passed} passed, ${counted.failed} failed`)
 process.exit(failures.length > 0 ? 1 : 0)
 
-function part(name, run) {
+async function part(name, run) {
   console.log(`\n— ${name}`)
   const began = performance.now()
-  const code = run()
+  const code = await run()
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   console.log(`  ${code === 0 ? 'ok' : 'FAILED'}, ${seconds} s`)
   if (code !== 0) failures.push(name)

@@ -13,6 +13,7 @@ import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'
 import { AUDIT_ROUTES } from '../routes/audit-routes.ts'
 import { BOARD_JOB_ROUTES } from '../routes/board-job-routes.ts'
 import { bodyIn, checkUnread } from './body.ts'
+import { BOARD_ROUTES } from '../routes/board-routes.ts'
 import { BULK_ACTION_ROUTES } from '../routes/bulk-action-routes.ts'
 import { BULK_ROUTES } from '../routes/bulk-routes.ts'
 import { CRON_ROUTES } from '../routes/cron-routes.ts'
@@ -149,7 +150,8 @@ export function createApp(options: AppOptions): Handler {
     ...ROUTES,
     { method: 'GET', path: '/openapi.json', tag: 'system', summary: 'This description', handle: spec },
   ]
-  for (const route of routes.map(served)) {
+  // Pages and files of the board are for browsers: not a part of the API that is described.
+  for (const route of [...routes, ...BOARD_ROUTES].map(served)) {
     router.add(route.method, route.path, route)
     for (const alias of [...(route.aliases ?? []), ...(route.quirks ?? [])]) {
       const [method = '', path = ''] = alias.split(' ')
@@ -270,12 +272,17 @@ async function endingWith(ended: AbortSignal, answering: Answer | Promise<Answer
 /** Of a route that is open; what it brings is not looked at. */
 const UNKNOWN_CALLER: Caller = { ...ANYONE, roles: [], bits: 0 }
 
-function finish({ status = 200, headers, body, media }: Answer, requestId: string, byDefault: string): HttpResponse {
+function finish(
+  { status = 200, headers, body, media, isBytes }: Answer,
+  requestId: string,
+  byDefault: string,
+): HttpResponse {
   const common: Record<string, string> =
     status === 204
       ? { 'OJS-Version': '1.0', 'X-Request-Id': requestId }
       : { 'Content-Type': media ?? byDefault, 'OJS-Version': '1.0', 'X-Request-Id': requestId }
-  return { status, headers: Object.assign(common, headers), body }
+  const whole = Object.assign(common, headers)
+  return isBytes === true ? { status, headers: whole, body, isBytes } : { status, headers: whole, body }
 }
 
 function checkVersion(version: string | undefined): void {

@@ -36,6 +36,8 @@ export interface HttpResponse {
   readonly headers: Readonly<Record<string, string>>
   /** Text, or a stream of text. */
   readonly body: string | AsyncIterable<string>
+  /** `body` is bytes, one in each sign: a file that was compressed when it was built. */
+  readonly isBytes?: boolean
 }
 
 /** The whole API as one function. */
@@ -48,6 +50,7 @@ export interface Answer {
   /** JSON text, or the chunks of a stream. */
   readonly body: Json | AsyncIterable<string>
   readonly media?: string
+  readonly isBytes?: boolean
   /** The answer is sent only after this resolves, and not at all if it rejects. */
   readonly durable?: Promise<void>
 }

@@ -62,8 +62,8 @@ interface AnswerText {
   readonly encoding: 'latin1' | 'utf8'
 }
 
-function textOf({ status, headers }: HttpResponse, body: string): AnswerText {
-  const length = Buffer.byteLength(body)
+function textOf({ status, headers, isBytes }: HttpResponse, body: string): AnswerText {
+  const length = Buffer.byteLength(body, isBytes === true ? 'latin1' : 'utf8')
   const lengthLine = status === 204 ? '' : `Content-Length: ${String(length)}\r\n`
   return {
     head: headText(status, headers) + lengthLine,

@@ -213,7 +213,7 @@ async function serve(
   response: ServerResponse,
 ): Promise<void> {
   try {
-    const { status, headers, body } = await handler(incoming)
+    const { status, headers, body, isBytes = false } = await handler(incoming)
     // The connection may have ended meanwhile, be it by what the caller sent behind this request. Node fails an assertion
     // of its own, and the process with it, when such a request is answered while others wait behind it.
     if (!response.req.socket.writable) return
@@ -227,7 +227,7 @@ async function serve(
       const sized = { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }
       return await writeStream(response, status, sized, piecesOf(body), isHead)
     }
-    writeText(response, status, headers, body, isHead)
+    writeText(response, status, headers, body, isHead, isBytes ? 'latin1' : 'utf8')
     if (isEarly) endEarly(response, sent)
     else response.end()
   } catch {
@@ -255,15 +255,22 @@ function endEarly(response: ServerResponse, sent: RequestBody): void {
 }
 
 /** All of it but the end. */
-function writeText(response: ServerResponse, status: number, headers: Headers, body: string, isHead: boolean): void {
+function writeText(
+  response: ServerResponse,
+  status: number,
+  headers: Headers,
+  body: string,
+  isHead: boolean,
+  encoding: 'latin1' | 'utf8',
+): void {
   const fields: string[] = []
   for (const name in headers) fields.push(name, headers[name] ?? '')
-  if (status !== 204) fields.push('Content-Length', String(Buffer.byteLength(body)))
+  if (status !== 204) fields.push('Content-Length', String(Buffer.byteLength(body, encoding)))
   response.writeHead(status, fields)
   if (status === 204 || isHead) return
   // Head and body leave as one text; `end(body)` would make two of it, which costs more than all of the above.
   response.cork()
-  response.write(body)
+  response.write(body, encoding)
   response.uncork()
 }
 

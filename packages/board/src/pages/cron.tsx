@@ -1,0 +1,3 @@
+export function CronPage() {
+  return <h1>todo</h1>
+}

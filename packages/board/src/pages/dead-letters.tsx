@@ -1,0 +1,3 @@
+export function DeadLetters() {
+  return <h1>todo</h1>
+}

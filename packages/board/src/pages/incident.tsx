@@ -1,0 +1,3 @@
+export function Incident() {
+  return <h1>todo</h1>
+}

@@ -1,0 +1,3 @@
+export function JobPage() {
+  return <h1>todo</h1>
+}

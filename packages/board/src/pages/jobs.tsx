@@ -1,0 +1,3 @@
+export function Jobs() {
+  return <h1>todo</h1>
+}

@@ -1,0 +1,4 @@
+export function Runs() {
+  return <h1>todo</h1>
+}
+export const RunPage = Runs

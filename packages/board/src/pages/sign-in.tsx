@@ -1,0 +1,3 @@
+export function SignIn() {
+  return <h1>todo</h1>
+}

@@ -1,0 +1,3 @@
+export function Timeouts() {
+  return <h1>todo</h1>
+}

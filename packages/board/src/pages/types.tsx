@@ -1,0 +1,4 @@
+export function Types() {
+  return <h1>todo</h1>
+}
+export const TypePage = Types

@@ -1,0 +1,76 @@
+/** The clock of the server as this page knows it, ticks for what is drawn, and lengths and instants in words. */
+import { signal } from '@preact/signals'
+
+export const monotonicMs = (): number => performance.now()
+
+/** What to add to the page's own clock; never the clock of the machine, which may be wrong and may be set. */
+let offsetMs: number | null = null
+let errorMs = Infinity
+
+/** `withinMs`: how exactly the instant was told. A more exact one is kept until it is contradicted. */
+export function learnServerTime(at: number, withinMs: number): void {
+  const told = at - monotonicMs()
+  // What was told in whole seconds lies up to a second back.
+  const middle = told + withinMs / 2
+  if (offsetMs !== null && errorMs <= withinMs && Math.abs(middle - offsetMs) <= errorMs + withinMs) return
+  offsetMs = middle
+  errorMs = withinMs
+}
+
+export const serverNow = (): number => (offsetMs === null ? 0 : offsetMs + monotonicMs())
+
+const calm = window.matchMedia('(prefers-reduced-motion: reduce)')
+
+/** Now on the server's clock: four steps a second, one for people who asked for less motion. */
+export const now = signal(0)
+
+export function startClock(): void {
+  const tick = (): void => {
+    if (!document.hidden) now.value = serverNow()
+    setTimeout(tick, calm.matches ? 1_000 : 250)
+  }
+  tick()
+}
+
+// ---- Words ----
+
+/** Three figures at most and one unit: `1.2 s`, `4 min`, `23 h`. */
+export function length(ms: number): string {
+  const size = Math.abs(ms)
+  const sign = ms < 0 ? '−' : ''
+  if (size < 1_000) return `${sign}${String(Math.round(size))} ms`
+  if (size < 120_000) return `${sign}${figures(size / 1_000)} s`
+  if (size < 7_200_000) return `${sign}${figures(size / 60_000)} min`
+  if (size < 172_800_000) return `${sign}${figures(size / 3_600_000)} h`
+  return `${sign}${figures(size / 86_400_000)} d`
+}
+
+/** Like `length`, but of a clock that runs: no part of a second below a tenth, so that it does not flicker. */
+export function running(ms: number): string {
+  const size = Math.max(0, ms)
+  return size < 1_000 ? `${(size / 1_000).toFixed(1)} s` : length(size)
+}
+
+const figures = (size: number): string => (size >= 10 ? String(Math.round(size)) : String(Math.round(size * 10) / 10))
+
+const pad = (value: number, width = 2): string => String(value).padStart(width, '0')
+
+/** `03:12:27`, with the day in front of it where that is not today. */
+export function clockTime(at: number | string | null | undefined): string {
+  if (at === null || at === undefined) return ''
+  const date = new Date(at)
+  const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`
+  const today = new Date(serverNow())
+  const isToday = date.toDateString() === today.toDateString()
+  return isToday ? time : `${String(date.getFullYear())}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${time}`
+}
+
+export const instantOf = (at: string | null | undefined): number | null =>
+  at === null || at === undefined ? null : Date.parse(at)
+
+/** `2 min ago`, `in 4 s`. */
+export function relative(at: number, from: number): string {
+  const ms = at - from
+  if (Math.abs(ms) < 1_000) return 'now'
+  return ms > 0 ? `in ${length(ms)}` : `${length(-ms)} ago`
+}
