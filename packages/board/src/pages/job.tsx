@@ -1,3 +1,216 @@
-export function JobPage() {
-  return <h1>todo</h1>
+/** Where did its time go, what comes next, who set that limit? */
+import { instant, readBoardJob, timeline } from '@curfew/core'
+import type { JSX } from 'preact'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { ask, follow } from '../api.ts'
+import { useQuery } from '../query.ts'
+import { instantOf, length, now } from '../time.ts'
+import { Timeline } from '../timeline.tsx'
+import { act, Dialog, Facts, Json, Link, Loading, Page, Source, StateBadge, Table, Time, Trouble } from '../ui.tsx'
+import type { Explanation, Failure, Job } from '../wire.ts'
+
+const OVER = new Set(['completed', 'discarded', 'cancelled'])
+
+export function JobPage({ at: [id = ''] }: { readonly at: readonly string[] }): JSX.Element {
+  const where = encodeURIComponent(id)
+  const asked = useQuery<{ job: Job }>(`/ojs/v1/jobs/${where}`)
+  const record = useQuery<object>(`/api/v1/board/jobs/${where}`)
+  const explained = useQuery<Explanation>(`/ojs/v1/jobs/${where}/explain`)
+  const job = asked.data?.job ?? null
+  const isOver = job === null || OVER.has(job.state)
+  const refresh = (): void => {
+    asked.refresh()
+    record.refresh()
+    explained.refresh()
+  }
+  useEffect(() => {
+    if (isOver) return
+    const gone = new AbortController()
+    follow(`/ojs/v1/jobs/${where}/events`, gone.signal, refresh).catch(() => {})
+    return () => {
+      gone.abort()
+    }
+  }, [where, isOver])
+  if (job === null)
+    return (
+      <Page title="Job">
+        <Loading error={asked.error} />
+      </Page>
+    )
+  return (
+    <Page
+      title={
+        <>
+          {job.type} <StateBadge state={job.state} />
+        </>
+      }
+      aside={<Actions job={job} done={refresh} />}
+    >
+      <Trouble error={asked.error} />
+      <p class="id">{job.id}</p>
+      <Facts
+        of={[
+          ['Queue', <Link to={`/queues/${encodeURIComponent(job.queue)}`}>{job.queue}</Link>],
+          ['Attempt', `${String(job.attempt)} of ${String(job.max_attempts)}`],
+          job.worker_id === undefined
+            ? null
+            : ['Worker', <Link to={`/workers/${encodeURIComponent(job.worker_id)}`}>{job.worker_id}</Link>],
+          ['Priority', String(job.priority)],
+          ['Created', <Time at={job.created_at} />],
+          job.workflow_id === undefined
+            ? null
+            : ['Workflow', <Link to={`/workflows/${encodeURIComponent(job.workflow_id)}`}>{job.workflow_id}</Link>],
+          job.tags === undefined || job.tags.length === 0 ? null : ['Tags', job.tags.join(', ')],
+        ]}
+      />
+      {record.data === null ? null : (
+        <LiveTimeline record={record.data} ended={endedAt(job)} text={explained.data?.text ?? null} />
+      )}
+      <Limits job={job} />
+      <Endings job={job} />
+      {explained.data === null ? null : (
+        <>
+          <h2>What happened</h2>
+          <pre tabIndex={0}>{explained.data.text}</pre>
+        </>
+      )}
+      <h2>Data</h2>
+      <Json name="Arguments" value={job.args} />
+      {job.meta === undefined || Object.keys(job.meta as object).length === 0 ? null : (
+        <Json name="Meta" value={job.meta} />
+      )}
+      {job.result === undefined ? null : <Json name="Result" value={job.result} open />}
+      <Json name="Whole record" value={job} />
+    </Page>
+  )
+}
+
+const endedAt = (job: Job): number | null => instantOf(job.completed_at ?? job.discarded_at ?? job.cancelled_at)
+
+/** Runs with the clock while the job lives; of a job that is over it shows the moment of its end. */
+function LiveTimeline({
+  record,
+  ended,
+  text,
+}: {
+  record: object
+  ended: number | null
+  text: string | null
+}): JSX.Element {
+  const input = useMemo(() => readBoardJob(JSON.stringify(record)), [record])
+  // An answer may be a little ahead of the page's clock.
+  const at = ended ?? Math.max(now.value, input.now)
+  const model = timeline(input, instant(at))
+  const ending = ended === null ? null : (text?.trim().split('\n').at(-1) ?? null)
+  return <Timeline model={ending === null ? model : { ...model, sentence: ending }} isOver={ended !== null} />
+}
+
+const LIMITS: readonly (readonly [string, string, string])[] = [
+  ['timeout', 'timeout_ms', 'How long one attempt may run'],
+  ['grace', 'grace_ms', 'Time to clean up after that'],
+  ['total', 'total_ms', 'All attempts together, from enqueue on'],
+  ['ttl', 'ttl_ms', 'How long it may wait for its start'],
+  ['heartbeat', 'heartbeat_ms', 'Longest silence of an attempt'],
+  ['visibility', 'visibility_ms', 'How long a worker holds it without a sign'],
+]
+
+function Limits({ job }: { job: Job }): JSX.Element | null {
+  const { x_limits: limits } = job
+  if (limits === undefined) return null
+  const rows = LIMITS.flatMap(([name, member, words]) => {
+    const ms = limits[member]
+    return typeof ms === 'number' ? [{ name, ms, words, source: limits.sources?.[name] }] : []
+  })
+  if (rows.length === 0) return null
+  return (
+    <>
+      <h2>Limits</h2>
+      <Table label="Limits" head={['Limit', 'Length', 'Set by', 'Meaning']}>
+        {rows.map(({ name, ms, words, source }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>{length(ms)}</td>
+            <td>{source === undefined ? '' : <Source source={source} type={job.type} queue={job.queue} />}</td>
+            <td class="soft">{words}</td>
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}
+
+function Endings({ job }: { job: Job }): JSX.Element | null {
+  const errors: readonly Failure[] = job.errors ?? (job.error === undefined ? [] : [job.error])
+  if (errors.length === 0) return null
+  return (
+    <>
+      <h2>Failed attempts</h2>
+      <Table label="Failed attempts" head={['#Attempt', 'Ended by', 'Message', 'Limit', 'Set by', 'Decided', 'When']}>
+        {errors.map((error, index) => (
+          <tr key={index}>
+            <td class="num">{error.attempt ?? '–'}</td>
+            <td>{error.timeout_kind?.replaceAll('_', ' ') ?? error.type}</td>
+            <td class="wrap">{error.message}</td>
+            <td>{error.limit_ms === undefined ? '' : length(error.limit_ms)}</td>
+            <td>
+              {error.source === undefined ? '' : <Source source={error.source} type={job.type} queue={job.queue} />}
+            </td>
+            <td>{error.overshoot_ms === undefined ? '' : `+${length(error.overshoot_ms)}`}</td>
+            <td>
+              <Time at={error.occurred_at} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}
+
+function Actions({ job, done }: { job: Job; done: () => void }): JSX.Element {
+  const [isAsking, setAsking] = useState(false)
+  const where = `/ojs/v1/admin/jobs/${encodeURIComponent(job.id)}`
+  const mayRetry = job.state === 'discarded' || job.state === 'cancelled'
+  const mayCancel = !OVER.has(job.state)
+  return (
+    <div class="buttons">
+      {mayRetry ? (
+        <button
+          type="button"
+          class="main"
+          onClick={() =>
+            void act('Retried: the job waits for a worker.', () => ask('POST', `${where}/retry`)).then(done)
+          }
+        >
+          Retry
+        </button>
+      ) : null}
+      {mayCancel ? (
+        <button
+          type="button"
+          onClick={() => {
+            setAsking(true)
+          }}
+        >
+          Cancel…
+        </button>
+      ) : null}
+      {isAsking ? (
+        <Dialog
+          title="Cancel this job?"
+          confirm="Cancel the job"
+          isDanger
+          onConfirm={() => act('Cancelled.', () => ask('POST', `${where}/cancel`)).then(done)}
+          onClose={() => {
+            setAsking(false)
+          }}
+        >
+          <p>
+            {job.state === 'active'
+              ? 'Its attempt is asked to stop, and its result no longer counts.'
+              : 'It will not be started. A cancelled job can be retried.'}
+          </p>
+        </Dialog>
+      ) : null}
+    </div>
+  )
 }

@@ -97,7 +97,7 @@ function page({ request }: Call): Answer {
   return {
     media: 'text/html; charset=utf-8',
     headers: { ...SAFE, 'Content-Security-Policy': POLICY, 'Cache-Control': 'no-cache' },
-    body: built.shell.replace('<base href="./">', `<base href="./${up}">`),
+    body: built.shell.replace(/<base href="[^"]*"/, `<base href="./${up}"`),
   }
 }
 
@@ -123,6 +123,8 @@ export const BOARD_ROUTES: readonly Route[] = [
     tag: 'board',
     summary: 'The board (HTML)',
     open: true,
+    // Filters are the page's own, and go with its address.
+    bindsQuery: true,
     handle: page,
   })),
   { method: 'GET', path: '/board/:file', tag: 'board', summary: 'A file of the board', open: true, handle: file },
