@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 /** Real processes whose tests wait for what happens, and never measure how long it takes: a busy machine only slows them. */
 const PATIENT = [
   'api-record',
+  'board',
   'browser',
   'command-line',
   'conformance',

@@ -40,7 +40,9 @@ function greetWhenListening() {
 
 function greeting(address) {
   return `
-Ready ${((performance.now() - began) / 1000).toFixed(1)} s after npm start. Enqueue a job from another terminal:
+Ready ${((performance.now() - began) / 1000).toFixed(1)} s after npm start. The board is at ${address}/
+
+Enqueue a job from another terminal:
 
   curl -sS ${address}/ojs/v1/jobs -H 'Content-Type: application/json' \\
     -d '{"type": "email.send", "args": ["ada@example.com"], "options": {"timeout_ms": 30000}}'

@@ -1,8 +1,8 @@
 /**
- * Calls to the server. One place knows the token, when the server was last heard, and what its clock says: every answer
+ * Calls to the server. One place knows who is signed in, when the server was last heard, and what its clock says: every answer
  * tells it in `Date`, the board's own answers to the millisecond.
  */
-import { signal } from '@preact/signals'
+import { batch, signal } from '@preact/signals'
 import { href } from './router.ts'
 import { learnServerTime, monotonicMs } from './time.ts'
 
@@ -24,16 +24,36 @@ export const heardAt = signal<number | null>(null)
 /** The server asks for a token, or refused the one it got. */
 export const mustSignIn = signal(false)
 
-const TOKEN = 'curfew-token'
+/** Who the server takes this browser for. `roles` says what to show. */
+export interface Session {
+  readonly authenticated: boolean
+  readonly token_required: boolean
+  readonly name: string | null
+  readonly roles: readonly string[]
+}
 
-/** For this tab only, and gone when it is closed. */
-export const token = signal<string | null>(sessionStorage.getItem(TOKEN))
+export const session = signal<Session | null>(null)
 
-export function setToken(value: string | null): void {
-  if (value === null) sessionStorage.removeItem(TOKEN)
-  else sessionStorage.setItem(TOKEN, value)
-  token.value = value
-  mustSignIn.value = false
+/** What may not be done is not offered; the server refuses it in any case. */
+export const may = (role: 'produce' | 'operate' | 'admin'): boolean => session.value?.roles.includes(role) === true
+
+export async function learnSession(): Promise<void> {
+  const told = await get<Session>('/api/v1/session')
+  batch(() => {
+    session.value = told
+    mustSignIn.value = told.token_required && !told.authenticated
+  })
+}
+
+/** Exchanges the token for a cookie that scripts cannot read; the token itself is kept nowhere. */
+export async function signIn(token: string): Promise<void> {
+  await ask('POST', '/api/v1/session', undefined, undefined, { Authorization: `Bearer ${token}` })
+  await learnSession()
+}
+
+export async function signOut(): Promise<void> {
+  await ask('DELETE', '/api/v1/session')
+  await learnSession()
 }
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -41,14 +61,22 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 /** A call whose answer has not come after this is given up; the page says that the server is silent. */
 const PATIENCE_MS = 15_000
 
-export async function call(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+export async function call(
+  method: Method,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Response> {
   const limit = AbortSignal.timeout(PATIENCE_MS)
   const response = await fetch(href(path), {
     method,
     headers: {
       Accept: 'application/json',
+      // A page of another origin cannot send this: the server takes changes with a cookie only beside it.
+      'X-Curfew-Request': 'board',
+      ...more,
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-      ...(token.value === null ? {} : { Authorization: `Bearer ${token.value}` }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
@@ -62,8 +90,14 @@ export async function call(method: Method, path: string, body?: unknown, signal?
 }
 
 /** The answer, or an ApiError with the server's own words. */
-export async function ask<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  const response = await call(method, path, body, signal)
+export async function ask<T>(
+  method: Method,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+  more?: Readonly<Record<string, string>>,
+): Promise<T> {
+  const response = await call(method, path, body, signal, more)
   const text = await response.text()
   if (!response.ok) throw errorOf(response.status, text)
   return (text === '' ? {} : JSON.parse(text)) as T
@@ -116,7 +150,6 @@ export async function follow(
   const response = await fetch(href(path), {
     headers: {
       Accept: 'text/event-stream',
-      ...(token.value === null ? {} : { Authorization: `Bearer ${token.value}` }),
     },
     signal,
     cache: 'no-store',

@@ -50,7 +50,7 @@ const MENU: readonly (readonly [string, string])[] = [
 ]
 
 /** Silence longer than this greys what is shown: it may have changed. */
-const SILENT_MS = 5_000
+const SILENT_MS = 3_000
 const CLOCK_EVERY_MS = 30_000
 
 export function App(): JSX.Element {

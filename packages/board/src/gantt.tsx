@@ -17,7 +17,17 @@ export interface Step {
 
 const WIDTH = 1_000
 
-export function Gantt({ steps, nowMs, limitMs, label }: { steps: readonly Step[]; nowMs: number | null; limitMs: number | null; label: string }): JSX.Element {
+export function Gantt({
+  steps,
+  nowMs,
+  limitMs,
+  label,
+}: {
+  steps: readonly Step[]
+  nowMs: number | null
+  limitMs: number | null
+  label: string
+}): JSX.Element {
   const spent = Math.max(1, nowMs ?? 0, ...steps.map(({ toMs }) => toMs ?? 0))
   // A budget far beyond what is spent would squash every bar: then the axis shows what is spent.
   const isFar = limitMs !== null && limitMs > spent * 10
@@ -31,7 +41,11 @@ export function Gantt({ steps, nowMs, limitMs, label }: { steps: readonly Step[]
             <th scope="col">Step</th>
             <th scope="col">
               0 to {length(whole)}
-              {limitMs === null ? '' : isFar ? `, deadline after ${length(limitMs)} →` : `, deadline after ${length(limitMs)}`}
+              {limitMs === null
+                ? ''
+                : isFar
+                  ? `, deadline after ${length(limitMs)} →`
+                  : `, deadline after ${length(limitMs)}`}
             </th>
             <th scope="col">Took</th>
           </tr>
@@ -49,11 +63,27 @@ export function Gantt({ steps, nowMs, limitMs, label }: { steps: readonly Step[]
                     <rect class="track" width={WIDTH} height={16} />
                     {step.fromMs === null ? null : (
                       <>
-                        {step.limitMs === null ? null : <rect class="limitbar" x={x(step.fromMs)} y={1} width={Math.max(1, x(step.fromMs + step.limitMs) - x(step.fromMs))} height={14} />}
-                        <rect class={step.isWaiting ? 'waitbar' : 'spanbar'} x={x(step.fromMs)} y={3} width={Math.max(2, x(end) - x(step.fromMs))} height={10} />
+                        {step.limitMs === null ? null : (
+                          <rect
+                            class="limitbar"
+                            x={x(step.fromMs)}
+                            y={1}
+                            width={Math.max(1, x(step.fromMs + step.limitMs) - x(step.fromMs))}
+                            height={14}
+                          />
+                        )}
+                        <rect
+                          class={step.isWaiting ? 'waitbar' : 'spanbar'}
+                          x={x(step.fromMs)}
+                          y={3}
+                          width={Math.max(2, x(end) - x(step.fromMs))}
+                          height={10}
+                        />
                       </>
                     )}
-                    {limitMs === null || isFar ? null : <line class="deadline" x1={x(limitMs)} x2={x(limitMs)} y1={0} y2={16} />}
+                    {limitMs === null || isFar ? null : (
+                      <line class="deadline" x1={x(limitMs)} x2={x(limitMs)} y1={0} y2={16} />
+                    )}
                     {nowMs === null ? null : <line class="nowline" x1={x(nowMs)} x2={x(nowMs)} y1={0} y2={16} />}
                   </svg>
                 </td>

@@ -1,6 +1,6 @@
 /** What a page shows of the server: asked for at once, and again while somebody looks at it. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, get, token } from './api.ts'
+import { ApiError, get, session } from './api.ts'
 
 export interface Query<T> {
   /** The last answer; null until the first. It stays when a later call fails. */
@@ -18,7 +18,7 @@ export function useQuery<T>(path: string | null, everyMs: number | null = 2_000)
     error: null,
   })
   const again = useRef(() => {})
-  const credential = token.value
+  const credential = session.value?.name ?? null
   useEffect(() => {
     if (path === null) return
     const over = new AbortController()

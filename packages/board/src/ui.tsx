@@ -2,16 +2,21 @@
 import { signal } from '@preact/signals'
 import type { ComponentChildren, JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError } from './api.ts'
+import { ApiError, may } from './api.ts'
 import { href } from './router.ts'
 import { clockTime, length, now, relative } from './time.ts'
-import type { State } from './wire.ts'
 
 export function Link({
   to,
   children,
   ...rest
-}: { to: string; children: ComponentChildren } & JSX.HTMLAttributes<HTMLAnchorElement>): JSX.Element {
+}: {
+  to: string
+  children: ComponentChildren
+  class?: string
+  title?: string
+  'aria-current'?: 'page' | undefined
+}): JSX.Element {
   return (
     <a {...rest} href={href(to)} data-board>
       {children}
@@ -44,7 +49,7 @@ const SIGNS: Readonly<Record<string, string>> = {
   cancelled: '⊘',
 }
 
-export function StateBadge({ state }: { state: State | string }): JSX.Element {
+export function StateBadge({ state }: { state: string }): JSX.Element {
   return (
     <span class={`state s-${state}`}>
       <span aria-hidden="true">{SIGNS[state] ?? '•'}</span> {state}
@@ -219,6 +224,17 @@ export function Copy({ text }: { text: string }): JSX.Element {
 }
 
 // ---- Actions ----
+
+/** What the role does not allow is not shown. */
+export function Needs({
+  role,
+  children,
+}: {
+  role: 'produce' | 'operate' | 'admin'
+  children: ComponentChildren
+}): JSX.Element | null {
+  return may(role) ? <>{children}</> : null
+}
 
 export const notice = signal<{ readonly text: string; readonly isBad: boolean } | null>(null)
 

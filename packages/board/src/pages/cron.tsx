@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { ask } from '../api.ts'
 import { useQuery } from '../query.ts'
 import { now, relative } from '../time.ts'
-import { act, count, Link, Loading, Page, Table, Time, Trouble } from '../ui.tsx'
+import { act, count, Link, Loading, Needs, Page, Table, Time, Trouble } from '../ui.tsx'
 
 interface Entry {
   readonly name: string
@@ -42,7 +42,8 @@ export function CronPage(): JSX.Element {
                 <code>{entry.expression}</code> <span class="soft">{entry.timezone}</span>
               </td>
               <td>
-                <Link to={`/types/${encodeURIComponent(entry.type)}`}>{entry.type}</Link> <span class="soft">{entry.queue}</span>
+                <Link to={`/types/${encodeURIComponent(entry.type)}`}>{entry.type}</Link>{' '}
+                <span class="soft">{entry.queue}</span>
               </td>
               <td>
                 {!entry.enabled ? (
@@ -51,29 +52,36 @@ export function CronPage(): JSX.Element {
                   '–'
                 ) : (
                   <>
-                    <Time at={entry.next_run_at} /> <span class="soft">{relative(Date.parse(entry.next_run_at), now.value)}</span>
+                    <Time at={entry.next_run_at} />{' '}
+                    <span class="soft">{relative(Date.parse(entry.next_run_at), now.value)}</span>
                   </>
                 )}
               </td>
               <td>{entry.last_run_at === null ? '–' : <Time at={entry.last_run_at} />}</td>
               <td class="num">{count(entry.run_count)}</td>
               <td class="do">
-                <button
-                  type="button"
-                  onClick={() => {
-                    tell(entry, 'trigger', `${entry.name} fired.`)
-                  }}
-                >
-                  Fire now
-                </button>{' '}
-                <button
-                  type="button"
-                  onClick={() => {
-                    tell(entry, entry.enabled ? 'pause' : 'resume', `${entry.name} is ${entry.enabled ? 'off' : 'on'}.`)
-                  }}
-                >
-                  {entry.enabled ? 'Turn off' : 'Turn on'}
-                </button>
+                <Needs role="operate">
+                  <button
+                    type="button"
+                    onClick={() => {
+                      tell(entry, 'trigger', `${entry.name} fired.`)
+                    }}
+                  >
+                    Fire now
+                  </button>{' '}
+                  <button
+                    type="button"
+                    onClick={() => {
+                      tell(
+                        entry,
+                        entry.enabled ? 'pause' : 'resume',
+                        `${entry.name} is ${entry.enabled ? 'off' : 'on'}.`,
+                      )
+                    }}
+                  >
+                    {entry.enabled ? 'Turn off' : 'Turn on'}
+                  </button>
+                </Needs>
               </td>
             </tr>
           ))}

@@ -1,10 +1,10 @@
 /** Jobs that ended without success and were kept to be looked at. */
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { ask, queryOf } from '../api.ts'
+import { ask, may, queryOf } from '../api.ts'
 import { useQuery } from '../query.ts'
 import { search, setFilters } from '../router.ts'
-import { act, count, Dialog, JobLink, Loading, Page, Table, Time, Trouble } from '../ui.tsx'
+import { act, count, Dialog, JobLink, Loading, Needs, Page, Table, Time, Trouble } from '../ui.tsx'
 import type { Job, JobList } from '../wire.ts'
 
 export function DeadLetters(): JSX.Element {
@@ -20,7 +20,9 @@ export function DeadLetters(): JSX.Element {
     )
   const { jobs, pagination } = list.data
   const retry = (job: Job): Promise<void> =>
-    act('Retried: the job waits for a worker.', () => ask('POST', `/ojs/v1/dead-letter/${encodeURIComponent(job.id)}/retry`)).then(list.refresh)
+    act('Retried: the job waits for a worker.', () =>
+      ask('POST', `/ojs/v1/dead-letter/${encodeURIComponent(job.id)}/retry`),
+    ).then(list.refresh)
   return (
     <Page title="Dead letters">
       <Trouble error={list.error} />
@@ -41,7 +43,7 @@ export function DeadLetters(): JSX.Element {
             ))}
           </select>
         </label>
-        {jobs.length === 0 ? null : (
+        {jobs.length === 0 || !may('operate') ? null : (
           <button
             type="button"
             onClick={() => {
@@ -69,17 +71,21 @@ export function DeadLetters(): JSX.Element {
                 <Time at={job.discarded_at} />
               </td>
               <td class="do">
-                <button type="button" onClick={() => void retry(job)}>
-                  Retry
-                </button>{' '}
-                <button
-                  type="button"
-                  onClick={() => {
-                    setAsked(job)
-                  }}
-                >
-                  Delete…
-                </button>
+                <Needs role="operate">
+                  <button type="button" onClick={() => void retry(job)}>
+                    Retry
+                  </button>{' '}
+                  <Needs role="admin">
+                    <button
+                      type="button"
+                      onClick={() => {
+                        setAsked(job)
+                      }}
+                    >
+                      Delete…
+                    </button>
+                  </Needs>
+                </Needs>
               </td>
             </tr>
           ))}
@@ -91,14 +97,17 @@ export function DeadLetters(): JSX.Element {
           title="Retry all of them?"
           confirm={`Retry ${count(pagination.total ?? jobs.length)}`}
           onConfirm={() =>
-            act('Retried.', () => ask('POST', '/ojs/v1/dead-letter/retry', { ...(queue === null ? {} : { queue }), confirm: true })).then(list.refresh)
+            act('Retried.', () =>
+              ask('POST', '/ojs/v1/dead-letter/retry', { ...(queue === null ? {} : { queue }), confirm: true }),
+            ).then(list.refresh)
           }
           onClose={() => {
             setAsked(null)
           }}
         >
           <p>
-            {count(pagination.total ?? jobs.length)} jobs {queue === null ? 'of all queues' : `of ${queue}`} get a second life, with their limits counted anew.
+            {count(pagination.total ?? jobs.length)} jobs {queue === null ? 'of all queues' : `of ${queue}`} get a
+            second life, with their limits counted anew.
           </p>
         </Dialog>
       ) : (
@@ -106,7 +115,11 @@ export function DeadLetters(): JSX.Element {
           title="Delete this dead letter?"
           confirm="Delete the job"
           isDanger
-          onConfirm={() => act('Deleted.', () => ask('DELETE', `/ojs/v1/dead-letter/${encodeURIComponent(asked.id)}`)).then(list.refresh)}
+          onConfirm={() =>
+            act('Deleted.', () => ask('DELETE', `/ojs/v1/dead-letter/${encodeURIComponent(asked.id)}`)).then(
+              list.refresh,
+            )
+          }
           onClose={() => {
             setAsked(null)
           }}

@@ -1,3 +1,229 @@
-export function Incident() {
-  return <h1>todo</h1>
+/** What happened when: deaths, pauses, timeouts and outages of time on one axis, as a link and as Markdown. */
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError, get, queryOf } from '../api.ts'
+import { search, setFilters } from '../router.ts'
+import { clockTime, length, now, serverNow } from '../time.ts'
+import { Copy, count, JobLink, Link, Page, Table, Trouble } from '../ui.tsx'
+import type { EventView } from '../wire.ts'
+
+const KINDS = [
+  ...['worker.died', 'worker.quiet', 'worker.started', 'worker.stopped'],
+  ...['queue.paused', 'queue.draining', 'queue.resumed', 'operator.action'],
+  ...['job.timeout', 'job.total_timeout', 'job.ttl_expired', 'job.expired', 'job.stalled', 'journey.timeout'],
+  ...['backpressure.rejected', 'backpressure.dropped', 'webhook.dead', 'workflow.failed'],
+]
+const SPANS: Readonly<Record<string, number>> = { '15m': 900_000, '1h': 3_600_000, '6h': 21_600_000, '24h': 86_400_000 }
+const MAX_CALLS = 40
+const MAX_SHOWN = 60
+
+interface Found {
+  readonly events: readonly EventView[]
+  /** The log was not read to its end. */
+  readonly isPart: boolean
 }
+
+export function Incident(): JSX.Element {
+  const since = search.value.get('since') ?? '1h'
+  const [found, setFound] = useState<Found | null>(null)
+  const [error, setError] = useState<ApiError | null>(null)
+  const [reads, setReads] = useState(0)
+  useEffect(() => {
+    const over = new AbortController()
+    setFound(null)
+    readLog(serverNow() - (SPANS[since] ?? 3_600_000), over.signal).then(setFound, (caught: unknown) => {
+      if (!over.signal.aborted) setError(caught instanceof ApiError ? caught : null)
+    })
+    return () => {
+      over.abort()
+    }
+  }, [since, reads])
+  return (
+    <Page title="Incident">
+      <form class="filters">
+        <label>
+          Within the last
+          <select
+            value={since}
+            onChange={(event) => {
+              setFilters({ since: event.currentTarget.value })
+            }}
+          >
+            {Object.keys(SPANS).map((value) => (
+              <option key={value}>{value}</option>
+            ))}
+          </select>
+        </label>
+        <button
+          type="button"
+          onClick={() => {
+            setReads(reads + 1)
+          }}
+        >
+          Read again
+        </button>
+      </form>
+      <Trouble error={error} />
+      {found === null ? (
+        error === null ? (
+          <p class="soft">Reading the log of events…</p>
+        ) : null
+      ) : (
+        <Shown found={found} spanMs={SPANS[since] ?? 3_600_000} />
+      )}
+    </Page>
+  )
+}
+
+/** The log is read from its beginning: it cannot be asked from its end. Bounded, and honest about it. */
+async function readLog(from: number, signal: AbortSignal): Promise<Found> {
+  const events: EventView[] = []
+  let after: string | null = null
+  for (let calls = 0; calls < MAX_CALLS; calls += 1) {
+    const page: { events: readonly EventView[]; cursor: string | null; has_more: boolean } = await get(
+      `/ojs/v1/events${queryOf({ types: KINDS.join(','), limit: 1000, after })}`,
+      signal,
+    )
+    events.push(...page.events.filter(({ time }) => Date.parse(time) >= from))
+    if (!page.has_more || page.cursor === null) return { events: events.reverse(), isPart: false }
+    after = page.cursor
+  }
+  return { events: events.reverse(), isPart: true }
+}
+
+function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: number }): JSX.Element {
+  const kinds = [...new Set(events.map(({ type }) => type))].sort()
+  const [only, setOnly] = useState<string | null>(null)
+  const shown = events.filter(({ type }) => only === null || type === only)
+  return (
+    <>
+      {isPart ? <p class="soft">The log is long: its newest part was not read.</p> : null}
+      {events.length === 0 ? (
+        <p>Nothing of note: no deaths, no pauses, no timeouts.</p>
+      ) : (
+        <>
+          <Lanes events={events} kinds={kinds} spanMs={spanMs} />
+          <div class="filters">
+            <label>
+              Show
+              <select
+                value={only ?? ''}
+                onChange={(event) => {
+                  setOnly(event.currentTarget.value === '' ? null : event.currentTarget.value)
+                }}
+              >
+                <option value="">everything ({count(events.length)})</option>
+                {kinds.map((kind) => (
+                  <option key={kind} value={kind}>
+                    {kind} ({count(events.filter(({ type }) => type === kind).length)})
+                  </option>
+                ))}
+              </select>
+            </label>
+          </div>
+          <Table label="Events" head={['When', 'What', 'Subject', 'Details']}>
+            {shown.slice(0, MAX_SHOWN).map((event) => (
+              <tr key={event.id}>
+                <td>{clockTime(event.time)}</td>
+                <td>{event.type}</td>
+                <td>
+                  <Subject event={event} />
+                </td>
+                <td class="wrap">{detailsOf(event)}</td>
+              </tr>
+            ))}
+          </Table>
+          {shown.length > MAX_SHOWN ? (
+            <p class="soft">
+              The newest {String(MAX_SHOWN)} of {count(shown.length)} are shown.
+            </p>
+          ) : null}
+          <h2>As Markdown</h2>
+          <Copy text={markdownOf(shown)} />
+        </>
+      )}
+    </>
+  )
+}
+
+function Lanes({
+  events,
+  kinds,
+  spanMs,
+}: {
+  events: readonly EventView[]
+  kinds: readonly string[]
+  spanMs: number
+}): JSX.Element {
+  const to = now.value
+  const x = (time: string): number => Math.max(0, 1_000 - ((to - Date.parse(time)) / spanMs) * 1_000)
+  return (
+    <div class="scroll" role="region" aria-label="Events over time" tabIndex={0}>
+      <table class="gantt">
+        <thead>
+          <tr>
+            <th scope="col">Kind</th>
+            <th scope="col">{length(spanMs)} ago until now</th>
+            <th scope="col">Events</th>
+          </tr>
+        </thead>
+        <tbody>
+          {kinds.map((kind) => {
+            const own = events.filter(({ type }) => type === kind)
+            return (
+              <tr key={kind}>
+                <th scope="row">{kind}</th>
+                <td class="lane">
+                  <svg viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true">
+                    <rect class="track" width={1000} height={16} />
+                    {own.slice(0, 500).map((event) => (
+                      <line
+                        key={event.id}
+                        class={/timeout|died|stalled|expired|failed|dead/.test(kind) ? 'deadline' : 'nowline'}
+                        x1={x(event.time)}
+                        x2={x(event.time)}
+                        y1={1}
+                        y2={15}
+                      />
+                    ))}
+                  </svg>
+                </td>
+                <td>{count(own.length)}</td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Subject({ event }: { event: EventView }): JSX.Element {
+  if (event.type.startsWith('job.')) return <JobLink id={event.subject} />
+  if (event.type.startsWith('worker.'))
+    return <Link to={`/workers/${encodeURIComponent(event.subject)}`}>{event.subject}</Link>
+  if (event.type.startsWith('queue.'))
+    return <Link to={`/queues/${encodeURIComponent(event.subject)}`}>{event.subject}</Link>
+  return <>{event.subject}</>
+}
+
+function detailsOf({ data }: EventView): string {
+  return ['job_type', 'queue', 'timeout_kind', 'limit_ms', 'source', 'overshoot_ms', 'action', 'token']
+    .flatMap((name) => {
+      const value = data[name]
+      return typeof value === 'string' || typeof value === 'number'
+        ? [`${name.replaceAll('_', ' ')} ${String(value)}`]
+        : []
+    })
+    .join(', ')
+}
+
+const markdownOf = (events: readonly EventView[]): string =>
+  [
+    '| when | what | subject | details |',
+    '|---|---|---|---|',
+    ...[...events]
+      .slice(0, MAX_SHOWN)
+      .reverse()
+      .map((event) => `| ${event.time} | ${event.type} | ${event.subject} | ${detailsOf(event)} |`),
+  ].join('\n')

@@ -6,7 +6,21 @@ import { ask, follow } from '../api.ts'
 import { useQuery } from '../query.ts'
 import { instantOf, length, now } from '../time.ts'
 import { Timeline } from '../timeline.tsx'
-import { act, Dialog, Facts, Json, Link, Loading, Page, Source, StateBadge, Table, Time, Trouble } from '../ui.tsx'
+import {
+  act,
+  Dialog,
+  Facts,
+  Json,
+  Link,
+  Loading,
+  Needs,
+  Page,
+  Source,
+  StateBadge,
+  Table,
+  Time,
+  Trouble,
+} from '../ui.tsx'
 import type { Explanation, Failure, Job } from '../wire.ts'
 
 const OVER = new Set(['completed', 'discarded', 'cancelled'])
@@ -44,7 +58,11 @@ export function JobPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
           {job.type} <StateBadge state={job.state} />
         </>
       }
-      aside={<Actions job={job} done={refresh} />}
+      aside={
+        <Needs role="operate">
+          <Actions job={job} done={refresh} />
+        </Needs>
+      }
     >
       <Trouble error={asked.error} />
       <p class="id">{job.id}</p>

@@ -1,12 +1,26 @@
 /** Which jobs, how many, what have they in common? Filters are in the address; rows stay where they are while one reads. */
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ask, queryOf } from '../api.ts'
+import { ask, may, queryOf } from '../api.ts'
 import { Budget, Why } from '../budget.tsx'
 import { useQuery } from '../query.ts'
 import { go, search, setFilters } from '../router.ts'
 import { serverNow } from '../time.ts'
-import { act, count, Dialog, Facts, JobLink, jobPath, Link, Loading, Page, StateBadge, Time, Trouble } from '../ui.tsx'
+import {
+  act,
+  count,
+  Dialog,
+  Facts,
+  JobLink,
+  jobPath,
+  Link,
+  Loading,
+  Needs,
+  Page,
+  StateBadge,
+  Time,
+  Trouble,
+} from '../ui.tsx'
 import { STATES, TIMEOUT_KINDS, type Job, type JobList } from '../wire.ts'
 
 /** Names in the query bar, and the parameters they mean. */
@@ -327,31 +341,33 @@ function List({
         </div>
       )}
       <div class="buttons">
-        {(['retry', 'cancel', 'delete'] as const).map((action) => (
-          <button
-            key={action}
-            type="button"
-            disabled={ids.length === 0}
-            onClick={() => {
-              setBulk({ action, what: { job_ids: ids } })
-            }}
-          >
-            {action} {ids.length === 0 ? 'selected' : String(ids.length)}…
-          </button>
-        ))}
-        {isFiltered && total !== undefined && total > 0
-          ? (['retry', 'cancel'] as const).map((action) => (
-              <button
-                key={`all ${action}`}
-                type="button"
-                onClick={() => {
-                  setBulk({ action, what: { filter: filterBody(asked) } })
-                }}
-              >
-                {action} all that fit…
-              </button>
-            ))
-          : null}
+        <Needs role="operate">
+          {(may('admin') ? (['retry', 'cancel', 'delete'] as const) : (['retry', 'cancel'] as const)).map((action) => (
+            <button
+              key={action}
+              type="button"
+              disabled={ids.length === 0}
+              onClick={() => {
+                setBulk({ action, what: { job_ids: ids } })
+              }}
+            >
+              {action} {ids.length === 0 ? 'selected' : String(ids.length)}…
+            </button>
+          ))}
+          {isFiltered && total !== undefined && total > 0
+            ? (['retry', 'cancel'] as const).map((action) => (
+                <button
+                  key={`all ${action}`}
+                  type="button"
+                  onClick={() => {
+                    setBulk({ action, what: { filter: filterBody(asked) } })
+                  }}
+                >
+                  {action} all that fit…
+                </button>
+              ))
+            : null}
+        </Needs>
         {hasMore && next !== undefined ? <Link to={`/jobs${queryOf({ ...filters, cursor: next })}`}>Older</Link> : null}
         {search.value.has('cursor') ? <Link to={`/jobs${queryOf({ ...filters })}`}>Newest</Link> : null}
       </div>

@@ -1,15 +1,29 @@
 /** Is anything late, about to be, or stuck? A verdict, at most five causes, the numbers, the queues. */
 import type { ComponentChildren, JSX } from 'preact'
 import { ask, queryOf } from '../api.ts'
+import { pulse } from '../live.ts'
 import { useQuery } from '../query.ts'
+import { folded, kindFilter, type Series } from '../series.ts'
 import { clockTime, length, now, running, serverNow } from '../time.ts'
-import { act, Copy, count, JobLink, Link, Loading, Page, perSecond, Source, Table, Trouble } from '../ui.tsx'
+import {
+  act,
+  Columns,
+  Copy,
+  count,
+  JobLink,
+  Link,
+  Loading,
+  Needs,
+  Page,
+  perSecond,
+  Source,
+  Table,
+  Trouble,
+} from '../ui.tsx'
 import { href } from '../router.ts'
-import type { AtRisk, Health, JobList, Manifest, QueueView, Stats, WorkerView } from '../wire.ts'
-import { TIMEOUT_KINDS } from '../wire.ts'
+import type { AtRisk, Health, Manifest, QueueView, Stats, WorkerView } from '../wire.ts'
 
 const MAX_CAUSES = 5
-const HOUR_MS = 3_600_000
 
 interface Cause {
   readonly key: string
@@ -35,11 +49,15 @@ export function Now(): JSX.Element {
   const total = Object.values(stats.data.jobs).reduce((sum, value) => sum + value, 0)
   if (total === 0 && workers.data.workers.length === 0) return <Greeting />
   const deadMs = (manifest.data?.x_timeout_defaults['worker_heartbeat_timeout'] ?? 30) * 1_000
+  const stuck = stuckIn(queues.data.queues, workers.data.workers)
+  const late = lateQueues(risk.data, stuck)
+  // What is late and stuck is one cause.
+  const others = new Map([...stuck].filter(([name]) => !late.some(({ key }) => key === `queue ${name}`)))
   const causes = [
     ...troubleIn(health.data),
-    ...lateQueues(risk.data),
+    ...late,
     ...silentWorkers(workers.data.workers, deadMs),
-    ...stuckQueues(queues.data.queues, workers.data.workers),
+    ...stuckQueues(queues.data.queues, others),
   ].sort((a, b) => a.at - b.at)
   return (
     <Page title="Now">
@@ -105,7 +123,14 @@ function troubleIn(health: Health | null): Cause[] {
   ]
 }
 
-function lateQueues({ items, queues }: AtRisk): Cause[] {
+/** The pace that would save the first of them, or why nothing moves. */
+function paceInWords(pace: AtRisk['queues'][number] | undefined, needed: number, why: string | undefined): string {
+  if (why !== undefined) return `, ${why}`
+  if (pace === undefined || pace.starts_per_second === 0) return ', nothing starts'
+  return `, ${perSecond(pace.starts_per_second)}/s, needs ${perSecond(needed)}/s`
+}
+
+function lateQueues({ items, queues }: AtRisk, stuck: ReadonlyMap<string, string>): Cause[] {
   const names = [...new Set(items.map(({ queue }) => queue))]
   return names.flatMap((name) => {
     const [first] = items.filter(({ queue }) => queue === name)
@@ -121,11 +146,8 @@ function lateQueues({ items, queues }: AtRisk): Cause[] {
         what: (
           <>
             <Link to={`/queues/${encodeURIComponent(name)}`}>{name}</Link>: {count(pace?.waiting ?? 0)} waiting
-            {pace?.paused === true
-              ? ', paused'
-              : `, ${perSecond(pace?.starts_per_second ?? 0)}/s, needs ${perSecond(needed)}/s`}
-            . {first.type} <JobLink id={first.job_id} /> has {count(first.jobs_ahead)} ahead and must start by{' '}
-            {clockTime(first.latest_start)}
+            {paceInWords(pace, needed, stuck.get(name))}. {first.type} <JobLink id={first.job_id} /> has{' '}
+            {count(first.jobs_ahead)} ahead and must start by {clockTime(first.latest_start)}
           </>
         ),
         more: (
@@ -163,29 +185,31 @@ function silentWorkers(workers: readonly WorkerView[], deadMs: number): Cause[] 
   })
 }
 
-function stuckQueues(queues: readonly QueueView[], workers: readonly WorkerView[]): Cause[] {
-  return queues.flatMap((queue) => {
-    if (queue.counts.available === 0) return []
-    const isServed = workers.some((worker) => worker.state === 'running' && worker.queues.includes(queue.name))
-    if (!queue.paused && isServed) return []
-    const waiting = `${count(queue.counts.available)} waiting`
-    return [
-      {
-        key: `stuck ${queue.name}`,
-        at: Infinity,
-        isLate: false,
-        what: (
-          <>
-            <Link to={`/queues/${encodeURIComponent(queue.name)}`}>{queue.name}</Link>: {waiting},{' '}
-            {queue.paused
-              ? `${queue.status} ${queue.paused_at === undefined ? '' : `since ${clockTime(queue.paused_at)}`}`
-              : 'no registered worker serves it'}
-          </>
-        ),
-        more: <Link to={`/jobs${queryOf({ queue: queue.name, state: 'available' })}`}>jobs</Link>,
-      },
-    ]
-  })
+/** Queues with jobs that no worker can take, and why. */
+function stuckIn(queues: readonly QueueView[], workers: readonly WorkerView[]): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const { name, counts, paused, status, paused_at: at } of queues) {
+    if (counts.available === 0) continue
+    const isServed = workers.some((worker) => worker.state === 'running' && worker.queues.includes(name))
+    if (paused) found.set(name, at === undefined ? status : `${status} since ${clockTime(at)}`)
+    else if (!isServed) found.set(name, 'no registered worker serves it')
+  }
+  return found
+}
+
+function stuckQueues(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>): Cause[] {
+  return [...stuck].map(([name, why]) => ({
+    key: `stuck ${name}`,
+    at: Infinity,
+    isLate: false,
+    what: (
+      <>
+        <Link to={`/queues/${encodeURIComponent(name)}`}>{name}</Link>:{' '}
+        {count(queues.find((queue) => queue.name === name)?.counts.available ?? 0)} waiting, {why}
+      </>
+    ),
+    more: <Link to={`/jobs${queryOf({ queue: name, state: 'available' })}`}>jobs</Link>,
+  }))
 }
 
 function Tiles({ stats }: { stats: Stats }): JSX.Element {
@@ -213,36 +237,39 @@ function Tiles({ stats }: { stats: Stats }): JSX.Element {
   )
 }
 
-/** By kind, of jobs that were created within the hour. */
+/** Attempts that a limit ended in the last hour, by kind, and how late they were decided. */
 function TimeoutsOfHour(): JSX.Element {
+  const { data } = useQuery<Series>('/api/v1/board/series?metric=timeouts&by=kind&from=-1h', 10_000)
+  const recent = pulse.value?.recent ?? null
   return (
     <>
-      <h2>Jobs of the last hour that a limit ended</h2>
-      <ul class="tiles" aria-label="Timeouts by kind">
-        {TIMEOUT_KINDS.map((kind) => (
-          <KindTile key={kind} kind={kind} />
-        ))}
-      </ul>
+      <h2>
+        <Link to="/timeouts">Timeouts</Link> in the last hour
+      </h2>
+      {data === null ? null : data.groups.length === 0 ? (
+        <p>No attempt was ended by a limit.</p>
+      ) : (
+        <ul class="tiles wide" aria-label="Timeouts by kind">
+          {data.groups.map(({ name, total, points }) => (
+            <li key={name}>
+              <Link to={`/jobs${queryOf({ ...kindFilter(name), since: '1h' })}`}>
+                <strong>{count(total)}</strong>
+                <span>{(name ?? 'other').replaceAll('_', ' ')}</span>
+              </Link>
+              <Columns values={folded(points, 30)} tone="bad" label={`${count(total)} in the last hour, by minute`} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {recent === null ? null : (
+        <p class="soft">
+          {recent.overshoot_p99_ms === null
+            ? ''
+            : `99 % of deadlines were decided within ${length(recent.overshoot_p99_ms)}. `}
+          {recent.late_results_refused === 0 ? '' : `${count(recent.late_results_refused)} late results were refused.`}
+        </p>
+      )}
     </>
-  )
-}
-
-function KindTile({ kind }: { kind: string }): JSX.Element {
-  // The minute, so that the address stays the same for a while.
-  const since = new Date(Math.floor((now.value - HOUR_MS) / 60_000) * 60_000).toISOString()
-  const isKnown = now.value > HOUR_MS
-  const { data } = useQuery<JobList>(
-    isKnown ? `/ojs/v1/jobs${queryOf({ timeout_kind: kind, created_after: since, limit: 1 })}` : null,
-    10_000,
-  )
-  const many = data?.pagination.total
-  return (
-    <li>
-      <Link to={`/jobs${queryOf({ timeout_kind: kind, since: '1h' })}`}>
-        <strong>{many === undefined ? '–' : count(many)}</strong>
-        <span>{kind.replaceAll('_', ' ')}</span>
-      </Link>
-    </li>
   )
 }
 
@@ -280,7 +307,7 @@ function Greeting(): JSX.Element {
       <Copy
         text={`curl -sS ${base}ojs/v1/jobs -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(FIRST_JOB)}'`}
       />
-      <p>
+      <Needs role="produce">
         <button
           type="button"
           class="main"
@@ -288,7 +315,7 @@ function Greeting(): JSX.Element {
         >
           Send this job now
         </button>
-      </p>
+      </Needs>
       <p>
         A worker takes it with the SDK, or with three calls: fetch, heartbeat, ack. Every call is described in{' '}
         <a href={href('/openapi.json')}>openapi.json</a>; how limits work is in <code>docs/timeouts.md</code>, the SDK

@@ -4,7 +4,23 @@ import { useState } from 'preact/hooks'
 import { ask, queryOf } from '../api.ts'
 import { useQuery } from '../query.ts'
 import { length } from '../time.ts'
-import { act, count, Dialog, Facts, JobLink, Json, Link, Loading, Page, perSecond, Source, Table, Time, Trouble } from '../ui.tsx'
+import {
+  act,
+  count,
+  Dialog,
+  Facts,
+  JobLink,
+  Json,
+  Link,
+  Loading,
+  Needs,
+  Page,
+  perSecond,
+  Source,
+  Table,
+  Time,
+  Trouble,
+} from '../ui.tsx'
 import type { AtRisk, QueueStats, QueueView, State } from '../wire.ts'
 import { STATES } from '../wire.ts'
 
@@ -26,7 +42,21 @@ export function Queues(): JSX.Element {
     <Page title="Queues">
       <Trouble error={error} />
       {data.queues.length === 0 ? <p>A queue comes into being with its first job.</p> : null}
-      <Table label="Queues" head={['Queue', '#Waiting', '#Active', '#To retry', '#Scheduled', '#Done', '#Discarded', '#Starts/s', '#At risk', 'State']}>
+      <Table
+        label="Queues"
+        head={[
+          'Queue',
+          '#Waiting',
+          '#Active',
+          '#To retry',
+          '#Scheduled',
+          '#Done',
+          '#Discarded',
+          '#Starts/s',
+          '#At risk',
+          'State',
+        ]}
+      >
         {data.queues.map(({ name, counts, status }) => {
           const pace = risk.data?.queues.find(({ queue }) => queue === name)
           const late = risk.data?.items.filter(({ queue }) => queue === name).length ?? 0
@@ -68,7 +98,8 @@ export function QueuePage({ at: [name = ''] }: { readonly at: readonly string[] 
       </Page>
     )
   const isRunning = data.status === 'active'
-  const tell = (word: Word): Promise<void> => act(DONE[word], () => ask('POST', `/ojs/v1/queues/${where}/${word}`)).then(refresh)
+  const tell = (word: Word): Promise<void> =>
+    act(DONE[word], () => ask('POST', `/ojs/v1/queues/${where}/${word}`)).then(refresh)
   const figures = stats.data?.stats
   return (
     <Page
@@ -78,25 +109,27 @@ export function QueuePage({ at: [name = ''] }: { readonly at: readonly string[] 
         </>
       }
       aside={
-        <div class="buttons">
-          {isRunning ? (
-            (['pause', 'drain'] as const).map((word) => (
-              <button
-                key={word}
-                type="button"
-                onClick={() => {
-                  setAsked(word)
-                }}
-              >
-                {word === 'pause' ? 'Pause…' : 'Drain…'}
+        <Needs role="operate">
+          <div class="buttons">
+            {isRunning ? (
+              (['pause', 'drain'] as const).map((word) => (
+                <button
+                  key={word}
+                  type="button"
+                  onClick={() => {
+                    setAsked(word)
+                  }}
+                >
+                  {word === 'pause' ? 'Pause…' : 'Drain…'}
+                </button>
+              ))
+            ) : (
+              <button type="button" class="main" onClick={() => void tell('resume')}>
+                Resume
               </button>
-            ))
-          ) : (
-            <button type="button" class="main" onClick={() => void tell('resume')}>
-              Resume
-            </button>
-          )}
-        </div>
+            )}
+          </div>
+        </Needs>
       }
     >
       <Trouble error={error} />
@@ -144,7 +177,11 @@ export function QueuePage({ at: [name = ''] }: { readonly at: readonly string[] 
         </Table>
       )}
       <h2>Limits of this queue</h2>
-      {Object.keys(data.config).length === 0 ? <p>None of its own: jobs keep those of their type and of the server.</p> : <Json name="Configuration" value={data.config} open />}
+      {Object.keys(data.config).length === 0 ? (
+        <p>None of its own: jobs keep those of their type and of the server.</p>
+      ) : (
+        <Json name="Configuration" value={data.config} open />
+      )}
       {asked === null ? null : (
         <Dialog
           title={`${asked === 'pause' ? 'Pause' : 'Drain'} ${name}?`}

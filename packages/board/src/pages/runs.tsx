@@ -1,7 +1,7 @@
 /** Runs of journeys: states as bars against the budget, and forms for steps that wait for an answer. */
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { ApiError, ask, queryOf } from '../api.ts'
+import { ApiError, ask, may, queryOf } from '../api.ts'
 import { Gantt } from '../gantt.tsx'
 import { useQuery } from '../query.ts'
 import { href } from '../router.ts'
@@ -22,7 +22,12 @@ interface RunView {
 }
 
 interface Explained {
-  readonly budget: { readonly startedAt: string; readonly limitMs: number; readonly limitedBy: string; readonly spentMs: number }
+  readonly budget: {
+    readonly startedAt: string
+    readonly limitMs: number
+    readonly limitedBy: string
+    readonly spentMs: number
+  }
   readonly states: readonly {
     readonly state: string
     readonly type: string
@@ -116,7 +121,7 @@ export function RunPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
         </>
       }
       aside={
-        run._links?.['cancel'] === undefined ? null : (
+        run._links?.['cancel'] === undefined || !may('operate') ? null : (
           <button
             type="button"
             onClick={() => {
@@ -134,14 +139,16 @@ export function RunPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
         of={[
           ['Version', run.journeyVersion],
           ['State', run.currentState],
-          told === null ? null : ['Spent', `${length(spent)} of ${length(told.budget.limitMs)} (${percent(spent / told.budget.limitMs)})`],
+          told === null
+            ? null
+            : ['Spent', `${length(spent)} of ${length(told.budget.limitMs)} (${percent(spent / told.budget.limitMs)})`],
           isRunning ? ['Left', length(Math.max(0, Date.parse(run.deadlineAt) - now.value))] : null,
           ['Started', <Time at={run.startedAt} />],
           ['Deadline', <Time at={run.deadlineAt} />],
           ['Plain page', <a href={href(`/journeys/${encodeURIComponent(id)}`)}>without script</a>],
         ]}
       />
-      {open.map(([name]) => (
+      {(may('operate') || may('produce') ? open : []).map(([name]) => (
         <StepForm key={name} run={run} step={name.slice('step:'.length)} done={again} />
       ))}
       {told === null ? null : (
@@ -223,7 +230,10 @@ function schemaOf(definition: unknown, step: string): Schema | null {
 
 function StepForm({ run, step, done }: { run: RunView; step: string; done: () => void }): JSX.Element {
   const name = encodeURIComponent(run.journeyName)
-  const { data } = useQuery<{ definition: unknown }>(`/api/v1/definitions/${name}${queryOf({ version: run.journeyVersion })}`, null)
+  const { data } = useQuery<{ definition: unknown }>(
+    `/api/v1/definitions/${name}${queryOf({ version: run.journeyVersion })}`,
+    null,
+  )
   const schema = schemaOf(data?.definition, step)
   const fields = Object.entries(schema?.properties ?? {})
   const isPlain = fields.length > 0 && fields.every(([, field]) => kindOf(field) !== null)
@@ -231,7 +241,9 @@ function StepForm({ run, step, done }: { run: RunView; step: string; done: () =>
   const submit = (form: HTMLFormElement): void => {
     let body: unknown
     try {
-      body = isPlain ? valuesOf(form, fields, schema?.required ?? []) : JSON.parse((form.elements.namedItem('json') as HTMLTextAreaElement).value)
+      body = isPlain
+        ? valuesOf(form, fields, schema?.required ?? [])
+        : JSON.parse((form.elements.namedItem('json') as HTMLTextAreaElement).value)
     } catch {
       setProblem('This is not valid JSON.')
       return
@@ -257,7 +269,9 @@ function StepForm({ run, step, done }: { run: RunView; step: string; done: () =>
     >
       <strong>{step}</strong> waits for an answer
       {isPlain ? (
-        fields.map(([field, shape]) => <Field key={field} name={field} shape={shape} isRequired={schema?.required?.includes(field) === true} />)
+        fields.map(([field, shape]) => (
+          <Field key={field} name={field} shape={shape} isRequired={schema?.required?.includes(field) === true} />
+        ))
       ) : (
         <label>
           Answer as JSON
@@ -317,7 +331,11 @@ function Field({ name, shape, isRequired }: { name: string; shape: Schema; isReq
 }
 
 /** What was left empty is left out: the server says what it misses. */
-function valuesOf(form: HTMLFormElement, fields: readonly (readonly [string, Schema])[], required: readonly string[]): object {
+function valuesOf(
+  form: HTMLFormElement,
+  fields: readonly (readonly [string, Schema])[],
+  required: readonly string[],
+): object {
   const data = new FormData(form)
   return Object.fromEntries(
     fields.flatMap(([name, shape]) => {

@@ -4,8 +4,22 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ask, get, queryOf } from '../api.ts'
 import { useQuery } from '../query.ts'
-import { length, now, relative, serverNow } from '../time.ts'
-import { act, Ago, count, Dialog, Facts, JobLink, Link, Loading, Page, StateBadge, Table, Trouble } from '../ui.tsx'
+import { now, relative, serverNow } from '../time.ts'
+import {
+  act,
+  Ago,
+  count,
+  Dialog,
+  Facts,
+  JobLink,
+  Link,
+  Loading,
+  Needs,
+  Page,
+  StateBadge,
+  Table,
+  Trouble,
+} from '../ui.tsx'
 import type { Job, JobList, WorkerView } from '../wire.ts'
 
 interface WorkerList {
@@ -92,30 +106,39 @@ export function WorkerPage({ at: [id = ''] }: { readonly at: readonly string[] }
         </>
       }
       aside={
-        <div class="buttons">
-          {isTold ? (
-            <button type="button" onClick={() => void act('It is told with its next sign of life.', () => ask('POST', `/ojs/v1/admin/workers/${where}/resume`)).then(refresh)}>
-              Resume
-            </button>
-          ) : (
+        <Needs role="operate">
+          <div class="buttons">
+            {isTold ? (
+              <button
+                type="button"
+                onClick={() =>
+                  void act('It is told with its next sign of life.', () =>
+                    ask('POST', `/ojs/v1/admin/workers/${where}/resume`),
+                  ).then(refresh)
+                }
+              >
+                Resume
+              </button>
+            ) : (
+              <button
+                type="button"
+                onClick={() => {
+                  setAsked('quiet')
+                }}
+              >
+                Quiet…
+              </button>
+            )}
             <button
               type="button"
               onClick={() => {
-                setAsked('quiet')
+                setAsked('terminate')
               }}
             >
-              Quiet…
+              Terminate…
             </button>
-          )}
-          <button
-            type="button"
-            onClick={() => {
-              setAsked('terminate')
-            }}
-          >
-            Terminate…
-          </button>
-        </div>
+          </div>
+        </Needs>
       }
     >
       <Trouble error={error} />
@@ -137,7 +160,9 @@ export function WorkerPage({ at: [id = ''] }: { readonly at: readonly string[] }
           confirm={asked === 'quiet' ? 'Quiet it' : 'Terminate it'}
           isDanger={asked === 'terminate'}
           onConfirm={() =>
-            act(`It is told to ${asked} with its next sign of life.`, () => ask('POST', `/ojs/v1/admin/workers/${where}/${asked}`)).then(refresh)
+            act(`It is told to ${asked} with its next sign of life.`, () =>
+              ask('POST', `/ojs/v1/admin/workers/${where}/${asked}`),
+            ).then(refresh)
           }
           onClose={() => {
             setAsked(null)
@@ -235,5 +260,3 @@ const THEN: Readonly<Record<Foreseen['then'], string>> = {
   cancel: 'ends, cancelled',
   attempt: 'runs again',
 }
-
-export { length }

@@ -1,12 +1,27 @@
 /** Workflows: which step eats the shared budget? */
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
-import { ask, queryOf } from '../api.ts'
+import { ask, may, queryOf } from '../api.ts'
 import { Gantt, type Step } from '../gantt.tsx'
 import { useQuery } from '../query.ts'
 import { search, setFilters } from '../router.ts'
 import { instantOf, length, now } from '../time.ts'
-import { act, count, Dialog, Facts, JobLink, Json, Link, Loading, Page, shortId, StateBadge, Table, Time, Trouble } from '../ui.tsx'
+import {
+  act,
+  count,
+  Dialog,
+  Facts,
+  JobLink,
+  Json,
+  Link,
+  Loading,
+  Page,
+  shortId,
+  StateBadge,
+  Table,
+  Time,
+  Trouble,
+} from '../ui.tsx'
 
 interface StepView {
   readonly id: string
@@ -39,7 +54,9 @@ const WORKFLOW_STATES = ['running', 'completed', 'failed', 'cancelled']
 
 export function Workflows(): JSX.Element {
   const state = search.value.get('state')
-  const { data, error } = useQuery<{ workflows: readonly WorkflowView[] }>(`/ojs/v1/workflows${queryOf({ state, limit: 50 })}`)
+  const { data, error } = useQuery<{ workflows: readonly WorkflowView[] }>(
+    `/ojs/v1/workflows${queryOf({ state, limit: 50 })}`,
+  )
   return (
     <Page title="Workflows">
       <form class="filters">
@@ -168,7 +185,7 @@ export function WorkflowPage({ at: [id = ''] }: { readonly at: readonly string[]
         </>
       }
       aside={
-        workflow.state === 'running' ? (
+        workflow.state === 'running' && may('operate') ? (
           <button
             type="button"
             onClick={() => {
@@ -192,7 +209,11 @@ export function WorkflowPage({ at: [id = ''] }: { readonly at: readonly string[]
         ]}
       />
       <Gantt label="Steps" steps={steps.slice(0, MAX_DRAWN)} nowMs={ended === null ? spent : null} limitMs={limit} />
-      {steps.length > MAX_DRAWN ? <p class="soft">The first {String(MAX_DRAWN)} of {count(steps.length)} steps are drawn.</p> : null}
+      {steps.length > MAX_DRAWN ? (
+        <p class="soft">
+          The first {String(MAX_DRAWN)} of {count(steps.length)} steps are drawn.
+        </p>
+      ) : null}
       <h2>Data</h2>
       <Json name="Whole record" value={workflow} />
       {isAsking ? (

@@ -28,6 +28,8 @@ export const echo: Handler = async ({ method, url, headers, body }) => {
   if (url === '/empty') return { status: 204, headers: { 'X-Mine': 'yes' }, body: 'ü' }
   if (url === '/unchanged') return { status: 304, headers: { 'X-Mine': 'yes' }, body: 'ü' }
   if (url === '/odd') return { status: 299, headers: {}, body: 'ä\u0000💥' }
+  // Bytes that are no text: a compressed file.
+  if (url === '/bytes') return { status: 200, headers: {}, body: '\u001f\u008b\u0000\u00ff', isBytes: true }
   if (url === '/broken') throw new Error('broken')
   if (url === '/split') return { status: 200, headers: { 'X-Mine': 'a\r\nSet-Cookie: b' }, body: '' }
   if (url === '/stream') return { status: 200, headers: { 'Content-Type': 'text/event-stream' }, body: words() }
