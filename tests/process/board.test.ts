@@ -1,0 +1,411 @@
+/** The board in a real browser, against a real server and a real worker. */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { createServer, request as httpRequest } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { browserPath } from '../../scripts/browser.mjs'
+import { deaf, expectNoFaults, openCrew, openPage, pagesOf, patient, seen, sprint } from './board-stage.ts'
+import { openBrowser } from './browser.ts'
+import { deploy, start, succeed, wait } from './journeys/stage.ts'
+import { ServerProcess, until } from './server-process.ts'
+
+const built = fileURLToPath(new URL('../../packages/server/dist/board', import.meta.url))
+
+test('the first load of the board is at most 50 KB compressed, and all of it at most 90 KB', () => {
+  const shell = readFileSync(join(built, 'index.html'), 'utf8')
+  const sizeOf = (name: string): number => statSync(join(built, 'board', `${name}.gz`)).size
+  const first = [...shell.matchAll(/board\/([\w.-]+\.(?:js|css))/g)].map(([, name = '']) => name)
+  // The first page is in the first script: no other is asked for.
+  expect(first.length).toBeGreaterThanOrEqual(2)
+  const firstBytes = Buffer.byteLength(shell) + first.reduce((sum, name) => sum + sizeOf(name), 0)
+  const all = readdirSync(join(built, 'board')).filter((name) => name.endsWith('.gz'))
+  const allBytes = all.reduce((sum, name) => sum + statSync(join(built, 'board', name)).size, 0)
+  expect(firstBytes).toBeGreaterThan(5_000)
+  expect(firstBytes).toBeLessThanOrEqual(50_000)
+  expect(allBytes).toBeLessThanOrEqual(90_000)
+})
+
+describe.skipIf(browserPath() === null)('on the board', () => {
+  let browser: Browser
+  let server: ServerProcess
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+    server = await ServerProcess.start()
+  })
+  afterAll(async () => {
+    await browser.close()
+    await server.stop()
+  })
+
+  test('an empty server greets with a command that works, and takes a first job', async () => {
+    const empty = await ServerProcess.start()
+    onTestFinished(() => empty.stop().then(() => {}))
+    const watched = await openPage(browser, `${empty.url}/`)
+    const { page } = watched
+    await seen(page, 'This server is up, and empty')
+    const command = await page.locator('pre').innerText()
+    const body = /-d '(.*)'/s.exec(command)?.[1] ?? ''
+    expect((await empty.post('/ojs/v1/jobs', body)).status).toBe(201)
+    await page.getByRole('heading', { name: 'Now' }).waitFor()
+    await seen(page, 'no registered worker serves it')
+    expectNoFaults(watched)
+  })
+
+  test('an operator finds a timed-out job by its kind, reads why, retries it and watches it finish', async () => {
+    const { client, letGo } = await openCrew(server)
+    const job = await client.enqueue(deaf, [], { timeout: '300ms', gracePeriod: '100ms', retry: { maxAttempts: 1 } })
+    await until('it timed out', async () => (await server.job(job.id)).state === 'discarded')
+    const watched = await openPage(browser, `${server.url}/jobs`)
+    const { page } = watched
+    await page.getByLabel('Ended by limit').selectOption('execution')
+    await page.waitForURL(/timeout_kind=execution/)
+    await page.locator(`a[title="${job.id}"]`).click()
+    await page.waitForURL(new RegExp(`/jobs/${job.id}$`))
+    await seen(page, /Ended discarded: timeout/)
+    await seen(page, /Job execution exceeded timeout of 0\.3 seconds/)
+    expect(await page.getByRole('region', { name: 'Limits' }).innerText()).toMatch(
+      /timeout\s+300 ms\s+● set at enqueue/,
+    )
+    letGo()
+    await page.getByRole('button', { name: 'Retry' }).click()
+    await page.getByRole('heading', { name: /completed/ }).waitFor()
+    expect((await server.job(job.id)).state).toBe('completed')
+    expectNoFaults(watched)
+  })
+
+  test("a job's soft and hard deadline approach and pass while one looks", async () => {
+    const { client } = await openCrew(server)
+    const job = await client.enqueue(deaf, [], { timeout: '10s', gracePeriod: '5s', retry: { maxAttempts: 1 } })
+    const watched = await openPage(browser, `${server.url}/jobs/${job.id}`)
+    const { page } = watched
+    const drawing = page.locator('svg.timeline')
+    await seen(page, /Next: asked to stop in/)
+    // A vertical line has no width, so it counts as hidden.
+    for (const limit of ['soft_deadline', 'hard_deadline'])
+      await drawing.locator(`line.${limit}`).first().waitFor({ state: 'attached' })
+    const place = async (): Promise<number> => Number(await drawing.locator('line.now').getAttribute('x1'))
+    const before = await place()
+    await until('the line of now moves', async () => (await place()) > before)
+    // The grace has begun: its part of the bar is there, and it is no longer to come.
+    await drawing.locator('rect.grace:not(.future)').first().waitFor()
+    await seen(page, /Next: attempt ends/)
+    await page.getByRole('heading', { name: /discarded/ }).waitFor()
+    await seen(page, /Ended discarded: timeout/)
+    await page.getByRole('button', { name: 'Show as a table' }).click()
+    await page.getByRole('region', { name: 'Timeline as a table' }).getByText('asked to stop').first().waitFor()
+    expectNoFaults(watched)
+  })
+
+  test('an operator sees the blast radius of a worker before it is quieted', async () => {
+    const { client, worker, letGo } = await openCrew(server, ['radius'])
+    const kept = await client.enqueue(patient, [], { queue: 'radius', timeout: '10m', retry: { maxAttempts: 3 } })
+    const last = await client.enqueue(patient, [], { queue: 'radius', timeout: '10m', retry: { maxAttempts: 1 } })
+    await until('both are taken', async () => {
+      const { body } = await server.get('/ojs/v1/jobs?queue=radius&state=active')
+      return (body.jobs as unknown[]).length === 2
+    })
+    const id = worker.id
+    const watched = await openPage(browser, `${server.url}/workers/${encodeURIComponent(id)}`)
+    const { page } = watched
+    await seen(page, '1 would come back, 1 would end.')
+    await page.getByRole('button', { name: 'Quiet…' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('The 2 it holds go on.').waitFor()
+    await dialog.getByText('No other running worker serves radius: jobs there will wait.').waitFor()
+    for (const job of [kept, last]) await dialog.locator(`a[title="${job.id}"]`).waitFor()
+    expect((await server.get(`/ojs/v1/workers/${id}`)).text).not.toContain('"directive":"quiet"')
+    await dialog.getByRole('button', { name: 'Quiet it' }).click()
+    await page.getByRole('button', { name: 'Resume' }).waitFor()
+    await page.getByRole('heading', { name: /quiet/ }).waitFor()
+    letGo()
+    expectNoFaults(watched)
+  })
+
+  test('an operator answers a step of a journey that waits, in a form made from its schema', async () => {
+    const schema = {
+      type: 'object',
+      required: ['approved'],
+      properties: { approved: { type: 'boolean', title: 'Approved' }, note: { type: 'string' } },
+    }
+    const states = { approve: wait('done', { input: { schema } }), done: succeed() }
+    await deploy(server, 'approval', { seconds: 600, states })
+    const id = await start(server, 'approval')
+    const watched = await openPage(browser, `${server.url}/runs/${id}`)
+    const { page } = watched
+    const form = page.getByRole('form', { name: 'Step approve' })
+    await form.getByLabel(/Approved/).selectOption('true')
+    await form.getByLabel('note').fill('<b>fine</b>')
+    await form.getByRole('button', { name: 'Submit' }).click()
+    await page.getByRole('heading', { name: /succeeded/ }).waitFor()
+    const result = await server.get(`/api/v1/journeys/${id}/result`)
+    expect(result.body).toMatchObject({ phase: 'SUCCEEDED' })
+    expect(result.text).toContain('<b>fine</b>')
+    expectNoFaults(watched)
+  })
+
+  test('rows stay where they are while newer jobs come, until they are asked for', async () => {
+    const make = (): Promise<{ id: string }> =>
+      server.enqueue({ queue: 'still', type: 'still.job' }) as Promise<{ id: string }>
+    const [first, second] = [await make(), await make()]
+    const watched = await openPage(browser, `${server.url}/jobs?queue=still`)
+    const { page } = watched
+    const ids = (): Promise<string[]> =>
+      page.evaluate("[...document.querySelectorAll('tbody a.id')].map((link) => link.title)")
+    await page.locator(`a[title="${first.id}"]`).waitFor()
+    expect(await ids()).toEqual([second.id, first.id])
+    const third = await make()
+    await server.call('DELETE', `/ojs/v1/jobs/${second.id}`)
+    await page.getByRole('button', { name: 'Show 1 new' }).waitFor()
+    expect(await ids()).toEqual([second.id, first.id])
+    await page
+      .locator('tr', { has: page.locator(`a[title="${second.id}"]`) })
+      .getByText('cancelled')
+      .waitFor()
+    await page.getByRole('button', { name: 'Show 1 new' }).click()
+    await until('the new one is first', async () => (await ids())[0] === third.id)
+    expectNoFaults(watched)
+  })
+
+  test('many jobs are cancelled by filter only after the board has said what this hits', async () => {
+    for (let made = 0; made < 3; made += 1) await server.enqueue({ queue: 'bulk' })
+    const watched = await openPage(browser, `${server.url}/jobs?queue=bulk`)
+    const { page } = watched
+    await page.getByRole('button', { name: 'cancel all that fit…' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('This would hit 3 jobs.').waitFor()
+    await dialog.getByText('available 3').waitFor()
+    await dialog.getByRole('button', { name: 'cancel 3' }).click()
+    await until('they are cancelled', async () => {
+      const { body } = await server.get('/ojs/v1/jobs?queue=bulk&state=cancelled')
+      return body.pagination.total === 3
+    })
+    expectNoFaults(watched)
+  })
+
+  test('jobs are walked through by keyboard alone', async () => {
+    const { id } = (await server.enqueue({ queue: 'keys', type: 'keys.job' })) as { id: string }
+    const watched = await openPage(browser, `${server.url}/jobs`)
+    const { page } = watched
+    await page.locator('tbody tr').first().waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('queue:keys nonsense')
+    await page.keyboard.press('Enter')
+    await seen(page, /"nonsense" is not understood/)
+    await page.keyboard.press('ControlOrMeta+a')
+    await page.keyboard.type('queue:keys')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/queue=keys/)
+    await page.locator(`a[title="${id}"]`).waitFor()
+    await page.locator('h1').focus()
+    await page.locator('h1').blur()
+    await page.keyboard.press('j')
+    await page.locator('tr.at').waitFor()
+    await page.keyboard.press('Enter')
+    await page.waitForURL(new RegExp(`/jobs/${id}$`))
+    expectNoFaults(watched)
+  })
+
+  test('a server that falls silent is said to be, and what is shown turns grey', async () => {
+    const doomed = await ServerProcess.start()
+    await doomed.enqueue()
+    const { page } = await openPage(browser, `${doomed.url}/jobs`)
+    await seen(page, /Live, heard/)
+    await doomed.kill()
+    await seen(page, /Last heard .* ago/)
+    await page.locator('main.stale').waitFor()
+    const again = await ServerProcess.start({ data: doomed.data, flags: ['--port', String(doomed.port)] })
+    onTestFinished(() => again.stop().then(() => {}))
+    await seen(page, /Live, heard/)
+    await page.locator('main:not(.stale)').waitFor()
+  })
+
+  test('a token with the role read sees everything and is offered no action', async () => {
+    const closed = await ServerProcess.start({ flags: ['--token', 'the-first-token-of-this-test'] })
+    onTestFinished(() => closed.stop().then(() => {}))
+    const admin = { Authorization: 'Bearer the-first-token-of-this-test' }
+    const made = await closed.call('POST', '/api/v1/tokens', { name: 'reader', roles: ['read'] }, admin)
+    const { body } = await closed.call('POST', '/ojs/v1/jobs', { type: 'a.job', args: [] }, admin)
+    const refused = { mayFail: /401|403/ }
+    const watched = await openPage(browser, `${closed.url}/jobs/${String(body.job.id)}`, refused)
+    const { page } = watched
+    const signIn = async (token: string): Promise<void> => {
+      await page.getByLabel('Token').fill(token)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+    }
+    await signIn('wrong')
+    await page.getByRole('alert').waitFor()
+    await signIn(String(made.body.token))
+    // Signing in leads to where one wanted to go.
+    await page.getByRole('heading', { name: /a\.job/ }).waitFor()
+    await page.locator('svg.timeline').waitFor()
+    expect(await page.getByRole('button', { name: 'Cancel…' }).count()).toBe(0)
+    const status = await page.evaluate(
+      (id) =>
+        fetch(`/ojs/v1/admin/jobs/${id}/cancel`, { method: 'POST', headers: { 'X-Curfew-Request': '1' } }).then(
+          (answer) => answer.status,
+        ),
+      String(body.job.id),
+    )
+    expect(status).toBe(403)
+    expect(await page.evaluate('[document.cookie, sessionStorage.length, localStorage.length]')).toEqual(['', 0, 0])
+    expectNoFaults(watched)
+  })
+
+  test('the board works behind a prefix that a proxy takes away', async () => {
+    const { id } = (await server.enqueue({ type: 'prefixed.job' })) as { id: string }
+    const url = await prefixed(server, '/ops/curfew')
+    const watched = await openPage(browser, `${url}/jobs/${id}`)
+    const { page } = watched
+    await page.locator('svg.timeline').waitFor()
+    await page.getByRole('link', { name: 'Queues' }).click()
+    await page.waitForURL(`${url}/queues`)
+    await page.getByRole('link', { name: 'default', exact: true }).click()
+    await page.getByRole('heading', { name: /default/ }).waitFor()
+    await page.reload()
+    await page.getByRole('heading', { name: /default/ }).waitFor()
+    expect(
+      await page.evaluate(
+        "[...document.querySelectorAll('a[data-board]')].filter((link) => !link.pathname.startsWith('/ops/curfew/')).length",
+      ),
+    ).toBe(0)
+    expectNoFaults(watched)
+  })
+
+  test('nothing serious stands in the way of assistive technology on any page, light, dark or narrow', async () => {
+    const paths = pagesOf(await furnished(server))
+    const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+    for (const look of [{}, { colorScheme: 'dark' as const }, { viewport: { width: 360, height: 740 } }]) {
+      // The policy of the page lets no foreign script in: axe comes in past it.
+      const watched = await openPage(browser, `${server.url}/`, { ...look, bypassCSP: true, mayFail: /404/ })
+      for (const path of paths) {
+        await watched.page.goto(server.url + path)
+        await settled(watched.page)
+        await watched.page.evaluate(axe)
+        const found = await watched.page.evaluate(
+          "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html).join(' | ')))",
+        )
+        expect([path, found]).toEqual([path, []])
+        const overflow = await watched.page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth')
+        expect([path, overflow <= 0]).toEqual([path, true])
+      }
+      expectNoFaults(watched)
+    }
+  }, 300_000)
+
+  test('markup in any text that a client can set is shown as text, and no policy is violated', async () => {
+    const evil = `<img src=x onerror="alert(1)"><script>alert(2)</script>`
+    await server.post('/ojs/v1/workers/register', {
+      worker_id: 'evil',
+      hostname: evil,
+      pid: 1,
+      queues: ['evil'],
+      concurrency: 1,
+      labels: [evil],
+    })
+    const retry = { max_attempts: 1, on_exhaustion: 'dead_letter' }
+    const job = (await server.enqueue({
+      queue: 'evil',
+      args: [evil],
+      meta: { [evil]: evil },
+      tags: [evil],
+      retry,
+    })) as { id: string }
+    await server.fetch({ queues: ['evil'], worker_id: 'evil' })
+    await server.post('/ojs/v1/workers/nack', { job_id: job.id, error: { type: evil, message: evil } })
+    await server.post('/ojs/v1/cron', {
+      name: 'evil',
+      expression: '0 0 1 1 *',
+      type: 'evil.job',
+      args: [evil],
+      description: evil,
+    })
+    const flow = await server.post('/ojs/v1/workflows', {
+      name: evil,
+      type: 'chain',
+      steps: [{ type: 'evil.job', args: [evil], queue: 'evil' }],
+    })
+    await deploy(server, 'evil-journey', {
+      seconds: 600,
+      states: {
+        ask: wait('done', {
+          input: {
+            schema: { type: 'object', properties: { text: { type: 'string', title: evil, description: evil } } },
+          },
+        }),
+        done: succeed(),
+      },
+    })
+    const run = await start(server, 'evil-journey', { text: evil })
+    const ids = { job: job.id, worker: 'evil', workflow: String(flow.body.workflow.id), run }
+    const watched = await openPage(browser, `${server.url}/`, { mayFail: /404/ })
+    let shown = 0
+    for (const path of [...pagesOf(ids), '/jobs?queue=evil', '/dead-letters?queue=evil']) {
+      await watched.page.goto(server.url + path)
+      await settled(watched.page)
+      await watched.page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+      if ((await watched.page.locator('body').innerText()).includes('<script>alert(2)</script>')) shown += 1
+      expect([path, await watched.page.locator('img, main script').count()]).toEqual([path, 0])
+    }
+    // The job, the worker, the workflow and its list, the run, the dead letters and the list of workers.
+    expect(shown).toBeGreaterThanOrEqual(6)
+    expectNoFaults(watched)
+  }, 300_000)
+
+  /** Something on every page. */
+  async function furnished(on: ServerProcess): Promise<Parameters<typeof pagesOf>[0]> {
+    const { client, worker } = await openCrew(on)
+    const job = await client.enqueue(deaf, [], { timeout: '200ms', gracePeriod: '100ms', retry: { maxAttempts: 1 } })
+    await client.enqueue(sprint, [])
+    await on.post('/ojs/v1/cron', { name: 'yearly', expression: '0 0 1 1 *', type: 'test.sprint', args: [] })
+    const flow = await on.post('/ojs/v1/workflows', {
+      name: 'two',
+      type: 'chain',
+      steps: [
+        { type: 'test.sprint', args: [] },
+        { type: 'test.sprint', args: [] },
+      ],
+    })
+    await deploy(on, 'asking', { seconds: 600, states: { ask: wait('done'), done: succeed() } })
+    const run = await start(on, 'asking')
+    await until('it timed out', async () => (await on.job(job.id)).state === 'discarded')
+    return { job: job.id, worker: worker.id, workflow: String(flow.body.workflow.id), run }
+  }
+})
+
+/** Everything a page asks for first has come. */
+async function settled(page: Page): Promise<void> {
+  await page.locator('h1').first().waitFor()
+  await page.waitForFunction('!/Loading…|Reading the log/.test(document.body.innerText)')
+}
+
+/** A proxy that serves a server below a prefix, as nginx does with `location /ops/curfew/ { proxy_pass http://…/; }`. */
+async function prefixed(to: ServerProcess, prefix: string): Promise<string> {
+  const proxy = createServer((request, response) => {
+    if (request.url?.startsWith(`${prefix}/`) !== true) {
+      response.writeHead(404).end()
+      return
+    }
+    const { method, headers } = request
+    const passed = httpRequest(
+      { host: '127.0.0.1', port: to.port, method, headers, path: request.url.slice(prefix.length) },
+      (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers)
+        answer.pipe(response)
+      },
+    )
+    passed.on('error', () => response.destroy())
+    response.on('close', () => passed.destroy())
+    request.pipe(passed)
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    proxy.close()
+    proxy.closeAllConnections()
+  })
+  return `http://127.0.0.1:${String((proxy.address() as AddressInfo).port)}${prefix}`
+}
