@@ -3,9 +3,10 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { root } from './setup.mjs'
 
-/** Core alone, without the types of Node; then everything, tests included. The same as `npm run typecheck`. */
+/** Core alone, without the types of Node; the board, with those of browsers; then everything, tests included. The same as `npm run typecheck`. */
 export const TYPES = [
   ['typescript/bin/tsc', '-p', 'packages/core', '--noEmit', '--composite', 'false', '--incremental', 'false'],
+  ['typescript/bin/tsc', '-p', 'packages/board'],
   ['typescript/bin/tsc', '-p', 'tsconfig.tests.json'],
 ]
 
