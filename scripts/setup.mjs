@@ -16,7 +16,10 @@ const stampFile = join(root, 'node_modules', '.curfew-setup')
 const nodeNeeded = [20, 19]
 
 /** The packages that `npm start` builds and serves; their own dependencies are the scope `run`. */
-const PACKAGES = ['@curfew/core', 'curfew', '@curfew/sdk']
+const PACKAGES = ['@curfew/core', 'curfew', '@curfew/sdk', '@curfew/board']
+
+/** What builds them. */
+const BUILD_TOOLS = ['typescript', 'vite', 'preact', '@preact/signals'].map((name) => `node_modules/${name}`)
 
 /** Returns true when it changed something. */
 export async function setup(scope) {
@@ -63,7 +66,7 @@ function installationIsCurrent(scope) {
       !path.includes('node_modules/') ||
       entry.optional ||
       entry.peer ||
-      (scope === 'run' && entry.dev && path !== 'node_modules/typescript') ||
+      (scope === 'run' && entry.dev && !BUILD_TOOLS.includes(path)) ||
       installed[path],
   )
   if (!same || !whole) return false
@@ -97,7 +100,9 @@ function loads(name) {
 function npmCi(scope) {
   const args = ['ci', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error']
   if (scope === 'run') args.push(...PACKAGES.map((name) => `--workspace=${name}`))
-  if (scope === 'run' && hasBuiltInSqlite()) args.push('--omit=optional')
+  // better-sqlite3, the only one with such a script, is not compiled where it is not used. (The bundler of the board has
+  // its native part as an optional dependency, so these cannot be left out.)
+  if (scope === 'run' && hasBuiltInSqlite()) args.push('--ignore-scripts')
   const npm = process.env.npm_execpath
   const viaNode = npm && /\.c?js$/.test(npm)
   const child = viaNode
