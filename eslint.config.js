@@ -64,7 +64,9 @@ const noJsonText = [
   },
 ]
 /** Their records are answers of the API, and are written as they are. */
-const ANSWERS = ['explain*', 'next*', 'plan'].map((name) => `packages/core/src/job/${name}.ts`)
+const ANSWERS = ['job/explain*', 'job/next*', 'job/plan', 'job/timeline/*', 'series/*', 'access/*'].map(
+  (name) => `packages/core/src/${name}.ts`,
+)
 /** What rules may use of the wire: to write an event or a failure, to read a text that is stored with a job. */
 const wireForRules = (allowed) => `^(\\.\\./)+wire/(?!(${allowed})\\.ts$)`
 const fewOfTheWire = 'Rules use the wire only to write events and failures, and to read texts stored with a job.'

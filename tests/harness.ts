@@ -210,7 +210,10 @@ export class TestServer {
       secrets: { valueOf: (name) => options.secrets?.[name] ?? null },
       ...(options.manual === true ? { manualClock: manualClock(clock.now()) } : {}),
     })
-    const access = await Access.open(engine, { token: options.token ?? null })
+    const access = await Access.open(engine, { token: options.token ?? null }).catch(async (error: unknown) => {
+      await engine.close()
+      throw error
+    })
     const handler = createApp({
       engine,
       info: { version: '0.0.0-test', conformance: settings.conformance, backend: 'sqlite', pid: 1 },

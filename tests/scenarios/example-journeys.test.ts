@@ -97,9 +97,9 @@ test.each(names)('%s is the same in YAML and as a program, and nothing is doubtf
   await client.journeys.deploy(definition)
 })
 
-test('the journey of README.md ends as it says there', async () => {
-  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
-  const [, yaml = ''] = /--data-binary '\n(apiVersion: v1\n.*?)'\n/s.exec(readme) ?? []
+test('the journey of docs/journeys.md ends as it says there', async () => {
+  const page = readFileSync(new URL('../../docs/journeys.md', import.meta.url), 'utf8')
+  const [, yaml = ''] = /--data-binary '\n(apiVersion: v1\n.*?)'\n/s.exec(page) ?? []
   server = await TestServer.open()
   const client = new Client({ server, host: server.clock, random: seededRandom(11) })
   await client.journeys.deploy('approval', yaml)

@@ -18,14 +18,14 @@ test('deadlines of the next minutes are counted in their minute, by kind and que
   await server.enqueue({ queue: 'mail' })
   const { body } = await forecast(server, 'minutes=5')
   expect(body).toMatchObject({ total: 3, complete: true, from: at(0), to: at(300_000), looked_until: at(300_000) })
-  expect(body['minutes'].map(({ deadlines }: { deadlines: object }) => deadlines)).toEqual([
+  expect((body['minutes'] as { deadlines: object }[]).map(({ deadlines }) => deadlines)).toEqual([
     { execution: 0, total: 0, enqueue_ttl: 0, expires_at: 1 },
     { execution: 1, total: 0, enqueue_ttl: 0, expires_at: 0 },
     { execution: 0, total: 0, enqueue_ttl: 1, expires_at: 0 },
     { execution: 0, total: 0, enqueue_ttl: 0, expires_at: 0 },
     { execution: 0, total: 0, enqueue_ttl: 0, expires_at: 0 },
   ])
-  expect(body['next'].map(({ kind, source, at: when }: Record<string, string>) => [kind, source, when])).toEqual([
+  expect((body['next'] as Record<string, string>[]).map(({ kind, source, at: when }) => [kind, source, when])).toEqual([
     ['expires_at', 'publish', at(30_000)],
     ['execution', 'publish', at(90_000)],
     ['enqueue_ttl', 'publish', at(150_000)],

@@ -16,7 +16,9 @@ const series = (server: TestServer, query: string): Promise<Reply> => server.get
 async function totals(server: TestServer, query: string): Promise<Record<string, number>> {
   const { body, status } = await series(server, query)
   expect(status, JSON.stringify(body)).toBe(200)
-  return Object.fromEntries((body['groups'] as Group[]).map(({ name, other, total }) => [other ? '*' : name, total]))
+  return Object.fromEntries(
+    (body['groups'] as Group[]).map(({ name, other, total }) => [other ? '*' : name, total]),
+  ) as Record<string, number>
 }
 
 /** One job of each ending. */
@@ -207,7 +209,7 @@ test('the pulse tells counts, rates and workers each second, and nothing is comp
   const frames = stream.frames().filter(({ event }) => event === 'pulse')
   expect(frames.length).toBeGreaterThanOrEqual(10)
   expect(frames.at(-1)?.data).toMatchObject({ counts: { available: 1, active: 1 }, trouble: null, readers: 1 })
-  const created = frames.map(({ data }): number => data.rates.created)
+  const created = frames.map(({ data }) => (data.rates as { created: number }).created)
   expect(Math.max(...created)).toBeGreaterThan(0)
   expect(created.at(-1)).toBe(0)
   stream.hangUp()

@@ -188,11 +188,13 @@ test('every change by an operator is written down with the name of the token, an
   await server.call('PUT', '/ojs/v1/admin/pools/p', { queues: ['a'] }, ada)
   await server.get('/ojs/v1/queues', ada)
   const { items } = (await server.get('/api/v1/audit', ADMIN)).body
-  expect(items.map(({ token, action }) => [token, action])).toEqual([
-    ['ada', 'delete_ojs_v1_jobs_id'],
-    ['ada', 'post_ojs_v1_queues_name_pause'],
-    ['--token', 'post_api_v1_tokens'],
-  ])
+  expect((items as unknown as { token: string; action: string }[]).map(({ token, action }) => [token, action])).toEqual(
+    [
+      ['ada', 'delete_ojs_v1_jobs_id'],
+      ['ada', 'post_ojs_v1_queues_name_pause'],
+      ['--token', 'post_api_v1_tokens'],
+    ],
+  )
   expect(items[1]).toMatchObject({
     time: '2026-01-01T12:00:00.000Z',
     via: 'bearer',

@@ -262,7 +262,7 @@ describe('options of an enqueue that equal those of the one before', () => {
 
   test('are prepared anew after the same object was changed', () => {
     const last = new LastOptions()
-    const [meta, tags, options] = [{ deep: { n: 1 } }, ['x'], { queue: 'a' } as { queue: string }]
+    const [meta, tags, options] = [{ deep: { n: 1 } }, ['x'], { queue: 'a' }]
     const said = (): string => last.prepare(plain, { ...options, meta, tags }).after
     const texts = [said()]
     meta.deep.n = 2
@@ -284,7 +284,7 @@ describe('options of an enqueue that equal those of the one before', () => {
   test('are prepared anew for another job, and after the options of the job were changed', () => {
     const last = new LastOptions()
     const limits = { timeout: '1h' as string }
-    const [one, two] = [defineJob('one', { queue: 'q', limits: limits as never }), defineJob('two', { queue: 'r' })]
+    const [one, two] = [defineJob('one', { queue: 'q', limits: limits }), defineJob('two', { queue: 'r' })]
     for (const job of [one, two, one]) expect(last.prepare(job, {})).toEqual(prepareOptions(job, {}))
     limits.timeout = '2h'
     expect(last.prepare(one, {})).toEqual(prepareOptions(one, {}))
