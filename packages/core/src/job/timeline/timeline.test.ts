@@ -323,6 +323,13 @@ describe('the timeline', () => {
     expect(drawn(completedJob(), at('23:00')).clocks).toEqual([])
   })
 
+  test('a clock that the total cuts off does not stretch the axis beyond the total', () => {
+    const job = activeJob({ timeoutMs: 3_000, graceMs: 0, totalMs: 12_000, heartbeatMs: 40_000 })
+    const seen = drawn(job, later(NOON, 1_000))
+    expect(seen.to).toBe(later(NOON, 12_000))
+    expect(laneOf(seen, 'signs')?.edges).toMatchObject([{ kind: 'heartbeat', cutBy: 'total_timeout' }])
+  })
+
   test('a limit far beyond everything else is a flag at the edge and does not stretch the axis', () => {
     const job = activeJob({ timeoutMs: 3_000, graceMs: 0, totalMs: 3_600_000, retry: { maxAttempts: 1 } })
     const seen = drawn(job, later(NOON, 1_000))

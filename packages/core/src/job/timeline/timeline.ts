@@ -460,8 +460,8 @@ const FAR = 4
 const SHORTEST_AXIS_MS = millis(1_000)
 
 /**
- * What is past, the present and the nearest clock are always shown; a limit up to four times as far as all before it. The
- * present of a job that is over is its end (`shown`).
+ * What is past, the present and the nearest clock are always shown; a limit up to four times as far as all before it, and
+ * none beyond the total, where every other clock is cut off. The present of a job that is over is its end (`shown`).
  */
 function axisEnd(lanes: readonly Drawn[], clocks: readonly JobClock[], from: Instant, shown: Instant): Instant {
   const instants = lanes.flatMap(({ spans, marks }) => [...spans.map(({ to }) => to), ...marks.map(({ at }) => at)])
@@ -470,7 +470,8 @@ function axisEnd(lanes: readonly Drawn[], clocks: readonly JobClock[], from: Ins
     ...marks.filter(({ isFuture }) => !isFuture).map(({ at }) => at),
   ])
   let end = Math.max(shown, after(from, SHORTEST_AXIS_MS), ...past, clocks[0]?.until ?? shown)
-  for (const at of instants.filter((other) => other > end).sort((a, b) => a - b)) {
+  const total = clocks.find(({ kind }) => kind === 'total')?.until ?? Infinity
+  for (const at of instants.filter((other) => other > end && other <= total).sort((a, b) => a - b)) {
     if (at - from > FAR * (end - from)) break
     end = at
   }
