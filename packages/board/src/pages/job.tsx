@@ -115,7 +115,7 @@ function LiveTimeline({
   ended: number | null
   text: string | null
 }): JSX.Element {
-  const input = useMemo(() => readBoardJob(JSON.stringify(record)), [record])
+  const input = useMemo(() => readBoardJob(record), [record])
   // An answer may be a little ahead of the page's clock.
   const at = ended ?? Math.max(now.value, input.now)
   const model = timeline(input, instant(at))

@@ -203,7 +203,7 @@ function Radius({ jobs, total }: { jobs: readonly Job[]; total: number }): JSX.E
     void Promise.all(
       jobs.map(async ({ id }): Promise<[string, Foreseen | null]> => {
         try {
-          const record = readBoardJob(JSON.stringify(await get(`/api/v1/board/jobs/${encodeURIComponent(id)}`)))
+          const record = readBoardJob(await get(`/api/v1/board/jobs/${encodeURIComponent(id)}`))
           const { steps: coming } = foresee(record.job, record.life, instant(serverNow()))
           return [id, coming.find(({ kind }) => kind !== 'soft_deadline') ?? null]
         } catch {
