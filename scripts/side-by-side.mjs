@@ -1,5 +1,6 @@
 // Runs tools of node_modules at the same time. The output of each part is printed when the part ends.
 import { spawn } from 'node:child_process'
+import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { root } from './setup.mjs'
 
@@ -36,6 +37,7 @@ function quietTool(script, ...args) {
   const path = join(root, 'node_modules', ...script.split('/'))
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [path, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
     let said = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
     child.on('error', (error) => resolve({ code: 1, said: `${said}${error.message}\n` }))

@@ -4,7 +4,7 @@
 //   npm test -- --project unit retry    only vitest, with these arguments
 //
 // The last line is always `N passed, N failed`, counting tests.
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,38 +21,43 @@ const failures = []
 let counted = { passed: 0, failed: 0 }
 
 await setupOrExit()
-if (everything) {
-  // They read the same files and do not depend on each other.
-  const failed = await sideBySide(
-    ['Lint (eslint)', [['eslint/bin/eslint.js', '.', '--max-warnings', '0']]],
-    ['Format (prettier)', [['prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.']]],
-    ['Types (tsc)', TYPES],
-  )
-  failures.push(...failed)
-}
+// They read the same files and do not depend on each other, nor on the tests: they run beside them, and take the processor
+// only while the tests leave it.
+const beside = everything
+  ? sideBySide(
+      ['Lint (eslint)', [['eslint/bin/eslint.js', '.', '--max-warnings', '0']]],
+      ['Format (prettier)', [['prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.']]],
+      ['Types (tsc)', TYPES],
+    )
+  : Promise.resolve([])
 if (everything || runsProcessTests(vitestArgs)) {
   setupBrowser()
   setupNode24()
   await part('Build (tsc -b, vite)', build)
 }
 await part('Tests (vitest)', runVitest)
+failures.push(...(await beside))
 
 if (failures.length > 0) console.log(`\nFailed: ${failures.join(', ')}`)
 console.log(`${counted.passed} passed, ${counted.failed} failed`)
 process.exit(failures.length > 0 ? 1 : 0)
 
-async function part(name, run) {
+async function part(name, work) {
   console.log(`\n— ${name}`)
   const began = performance.now()
-  const code = await run()
+  const code = await work()
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
   console.log(`  ${code === 0 ? 'ok' : 'FAILED'}, ${seconds} s`)
   if (code !== 0) failures.push(name)
 }
 
-function tool(script, ...args) {
-  const path = join(root, 'node_modules', ...script.split('/'))
-  return spawnSync(process.execPath, [path, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1
+/** Answers the exit code; what the program prints goes to the terminal. */
+function run(program, args, env = process.env) {
+  return new Promise((resolve) => {
+    const child = spawn(program, args, { cwd: root, stdio: 'inherit', env })
+    child.on('error', () => resolve(1))
+    child.on('close', (code) => resolve(code ?? 1))
+  })
 }
 
 /** The process tests start the server from dist, so a stale build would test yesterday's code. */
@@ -64,12 +69,12 @@ function runsProcessTests(args) {
   return projects.length === 0 || ['process', 'clocks', 'commands'].some((name) => projects.includes(name))
 }
 
-function runVitest() {
+async function runVitest() {
   const folder = mkdtempSync(join(tmpdir(), 'curfew-test-'))
   const report = join(folder, 'report.json')
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
   try {
-    const code = vitest('run', ...reporters, ...vitestArgs)
+    const code = await vitest('run', ...reporters, ...vitestArgs)
     counted = count(report)
     return code
   } finally {
@@ -83,13 +88,11 @@ function vitest(...args) {
   const within = loopbackOnly()
   if (within === null) {
     console.log('  No network namespace here (Linux with unshare and ip has them): the tests run on the open network.')
-    return tool('vitest/vitest.mjs', ...args)
+    return run(process.execPath, [script, ...args])
   }
   const [program, ...before] = within
   const env = { ...process.env, [LOOPBACK_ONLY]: '1' }
-  return (
-    spawnSync(program, [...before, process.execPath, script, ...args], { cwd: root, stdio: 'inherit', env }).status ?? 1
-  )
+  return run(program, [...before, process.execPath, script, ...args], env)
 }
 
 /** A file that could not even be loaded has no tests to count: it counts as one failure. */
