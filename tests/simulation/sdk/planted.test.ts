@@ -3,7 +3,7 @@ import { PLANTED } from './planted-faults.ts'
 import { runSeed } from './run.ts'
 
 /** A simulation that does not find these would not find their like. */
-const MAX_RUNS = Number(process.env['PLANTED_RUNS'] ?? 150)
+const MAX_RUNS = Number(process.env['PLANTED_RUNS'] ?? 300)
 
 describe.skipIf(process.env['SEED'] !== undefined)('a planted fault is found', () => {
   test.each(Object.entries(PLANTED))('%s', { timeout: 3_600_000 }, async (name, plant) => {
