@@ -37,7 +37,7 @@ function quietTool(script, ...args) {
   const path = join(root, 'node_modules', ...script.split('/'))
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [path, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
-    if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
+    if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW)
     let said = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk))
     child.on('error', (error) => resolve({ code: 1, said: `${said}${error.message}\n` }))
