@@ -73,10 +73,11 @@ function ask(
     const where = { host: '127.0.0.1', port, method, path, headers: sent, ca: readFileSync(ca) }
     const call = request({ ...where, agent: agent ?? false }, (response) => {
       let text = ''
+      // A connection that is kept alive is taken from the response before its end.
+      const subject = String((response.socket as TLSSocket).getPeerCertificate().subject.CN)
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       response.on('error', reject)
       response.on('end', () => {
-        const subject = String((response.socket as TLSSocket).getPeerCertificate().subject.CN)
         resolve({ status: response.statusCode ?? 0, headers: response.headers, text, subject })
       })
     })
