@@ -1,11 +1,12 @@
 /**
  * A lease that the worker holds, from the answer that brought it to the moment nothing is left to do for it.
  *
- *   buffered ─┬─→ waiting ──→ running ──→ over            the handler ended; its report is sent
- *             ├───────────────↗  └──────→ abandoned ──→ over    an inline handler did not stop in time: it may still run
- *             └──→ over                                 it never began: handed back, cancelled, or lost
+ *   buffered ─┬─→ waiting ──→ buffered or running         the older attempt ended
+ *             ├─→ running ──┬─→ over                       the handler ended; its report is sent
+ *             │             └─→ abandoned ──→ over         an inline handler did not stop in time: it may still run
+ *             └─→ over                                     it never began: handed back, cancelled, or lost
  *
- * `buffered`: no slot is free yet. `waiting`: it has a slot, and an older attempt of its job steps aside.
+ * `buffered`: no slot is free yet. `waiting`: an older attempt of its job has to end first; it takes no slot until then.
  * A held lease is forgotten when its handler is over and its report was answered (or there is none to send).
  */
 import { after, earliest, elapsed, millis, type Instant, type Millis } from '@curfew/core'
@@ -69,7 +70,7 @@ export function newHeld(
     isHandedBack: false,
     stop: null,
     isLost: false,
-    giveUpAt: earliest(terms.softAt, after(now, bufferMs(terms))) ?? terms.softAt,
+    giveUpAt: bufferUntil(terms, now),
     arrivedAt: now,
     begunAt: now,
     signAt: now,
@@ -78,13 +79,18 @@ export function newHeld(
   }
 }
 
+/** Until when a job with these terms may wait for a slot. */
+export function bufferUntil(terms: Terms, now: Instant): Instant {
+  return earliest(terms.softAt, after(now, bufferMs(terms))) ?? terms.softAt
+}
+
 /** When the session gives up on a handler that must be gone at `endsAt`. */
 export function giveUpAt({ isolated }: HandlerFacts, endsAt: Instant): Instant {
   return isolated ? after(endsAt, KILL_PATIENCE_MS) : endsAt
 }
 
 /** Takes a slot of the worker. */
-export const takesSlot = ({ handler }: Held): boolean => handler === 'running' || handler === 'waiting'
+export const takesSlot = ({ handler }: Held): boolean => handler === 'running'
 
 /** Its handler was not started yet. */
 export const isUnbegun = ({ handler }: Held): boolean => handler === 'buffered' || handler === 'waiting'

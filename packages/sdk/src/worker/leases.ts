@@ -17,6 +17,7 @@ import type { HandedJob } from '../wire.ts'
 import type { Effects } from './effects.ts'
 import {
   bufferedMs,
+  bufferUntil,
   giveUpAt,
   isUnbegun,
   lapseOf,
@@ -66,6 +67,7 @@ export class Leases {
   /** By job: more than one only while an older attempt steps aside. */
   readonly #byJob = new Map<string, readonly Held[]>()
   #slotsTaken = 0
+  #waiting = 0
   /** In the order of arrival. */
   readonly #buffer = new Set<Held>()
   /** Leases that were cancelled or lost before the answer that brings them was read. */
@@ -89,7 +91,7 @@ export class Leases {
     this.#send = send
   }
 
-  /** How many handlers run, or wait to run. */
+  /** How many handlers run. */
   get slotsTaken(): number {
     return this.#slotsTaken
   }
@@ -97,6 +99,11 @@ export class Leases {
   /** How many jobs wait for a slot. */
   get buffered(): number {
     return this.#buffer.size
+  }
+
+  /** How many jobs wait for an older attempt of theirs to end. */
+  get waiting(): number {
+    return this.#waiting
   }
 
   /** When a handler may have to stop because the reservation of its job lapses; null: not for now. */
@@ -215,9 +222,17 @@ export class Leases {
       this.#loseUnbegun(waiting)
       return
     }
-    waiting.signAt = now
-    this.#effects.do({ do: 'flush-guard' })
-    this.#start(waiting, now)
+    if (this.#slotsTaken < this.#concurrency) {
+      waiting.signAt = now
+      this.#effects.do({ do: 'flush-guard' })
+      this.#start(waiting, now)
+    } else {
+      // The older attempt was given up before it ended, and another job has taken its slot.
+      this.#setHandler(waiting, 'buffered')
+      waiting.giveUpAt = bufferUntil(waiting.terms, now)
+      this.#buffer.add(waiting)
+      this.#effects.wakeBy(waiting.giveUpAt)
+    }
   }
 
   /** Hands back a job that was not begun. It uses no try. */
@@ -340,7 +355,8 @@ export class Leases {
 
   loseAll(now: Instant): void {
     for (const held of [...this.#held.values()]) {
-      if (takesSlot(held)) this.lose(held, now)
+      // What waits is not handed back: the older attempt of its job may still run.
+      if (takesSlot(held) || held.handler === 'waiting') this.lose(held, now)
       else if (held.handler === 'buffered') this.#loseUnbegun(held)
     }
   }
@@ -523,9 +539,11 @@ export class Leases {
 
   #setHandler(held: Held, handler: Held['handler']): void {
     if (takesSlot(held)) this.#slotsTaken -= 1
+    if (held.handler === 'waiting') this.#waiting -= 1
     if (held.handler === 'buffered') this.#buffer.delete(held)
     held.handler = handler
     if (takesSlot(held)) this.#slotsTaken += 1
+    if (handler === 'waiting') this.#waiting += 1
     this.#effects.wantsTurn = true
   }
 

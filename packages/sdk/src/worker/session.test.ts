@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { after, instant, millis } from '@curfew/core'
 import type { StopOrder, WorkerState } from '../guard/protocol.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob, LimitsView } from '../wire.ts'
 import type { Input } from './inputs.ts'
 import { Session } from './session.ts'
 import { Drive, job } from './session.suite.ts'
@@ -72,6 +72,27 @@ describe('attempts by lease', () => {
     const drive = new Drive().bring(job('a', 1)).bring(job('a', 2)).wait(5_000)
     expect(drive.started).toEqual(['a#1'])
     expect(drive.handedBack).toContain('a#2')
+  })
+
+  test('the newer attempt takes no slot while it waits for the older one', () => {
+    const drive = new Drive(1).bring(job('a', 1)).bring(job('a', 2))
+    expect(drive.session.active).toBe(1)
+    drive.throws('a#1')
+    expect(drive.started).toEqual(['a#1', 'a#2'])
+    expect(drive.session.active).toBe(1)
+  })
+
+  test('the newer attempt waits for a slot when another job took the one that the older attempt was given up for', () => {
+    const drive = new Drive(1, { prefetch: 4 })
+    const short = { ...job('a', 1).x_limits, grace_ms: 0, hard_ms: 60_000 } as LimitsView
+    drive
+      .bring(job('a', 1, { x_limits: short }))
+      .order(cancelled('a', 1))
+      .wait(0)
+    drive.bring(job('b', 1)).bring(job('a', 2)).throws('a#1')
+    expect(drive.started).toEqual(['a#1', 'b#1'])
+    drive.settle('b#1')
+    expect(drive.started).toEqual(['a#1', 'b#1', 'a#2'])
   })
 
   test('an older lease that arrives after a newer one is not started', () => {

@@ -108,9 +108,9 @@ export class Session {
     return this.#leases.slotsTaken
   }
 
-  /** How many jobs run, or wait for a slot. */
+  /** How many jobs run, or wait for a slot or for an older attempt. */
   get #kept(): number {
-    return this.#leases.slotsTaken + this.#leases.buffered
+    return this.#leases.slotsTaken + this.#leases.buffered + this.#leases.waiting
   }
 
   /** Attempts whose handlers may be running, abandoned ones included. */
