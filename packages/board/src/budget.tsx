@@ -44,7 +44,7 @@ export function Budget({ job }: { job: Job }): JSX.Element | null {
   return <Bar share={share} tone={tone} words={`${String(Math.min(100, Math.max(0, Math.floor(share * 100))))} %`} />
 }
 
-/** What ended it, or what comes next. */
+/** The limit that ended the job, or the next thing that happens to it. */
 export function Why({ job }: { job: Job }): JSX.Element | null {
   const { state, error, x_limits: limits } = job
   if (state === 'active') {

@@ -1,4 +1,4 @@
-/** Where did its time go, what comes next, who set that limit? */
+/** One job: where its time went, what happens next, and the source of each limit. */
 import { instant, readBoardJob, timeline } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'

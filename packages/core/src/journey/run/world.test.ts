@@ -228,7 +228,7 @@ class World {
     this.events.push(journeyStarted(this.run))
   }
 
-  /** Time first, as the corridor has it. */
+  /** What is due comes first, as in a group commit. */
   happen({ pass, what, which, chance }: Happening): void {
     this.now = pass === TO_THE_DEADLINE ? instant(Math.max(this.now, this.run.deadlineAt)) : instant(this.now + pass)
     this.#save(expireRun(this.run, this.now, START)?.run ?? null)

@@ -73,7 +73,7 @@ function requestIn({ id, body }: Laid, now: Instant, memory: EnqueueMemory): Enq
   }
 }
 
-/** What the corridor knows how to treat. */
+/** The errors that a group commit answers. */
 const isForeseen = (error: unknown): boolean =>
   error instanceof OjsError || error instanceof RowsMoved || error instanceof StoreUnavailable
 

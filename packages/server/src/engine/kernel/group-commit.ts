@@ -1,5 +1,5 @@
 /**
- * The corridor every change walks through, one transaction at a time.
+ * Every change goes through here, one transaction at a time.
  *
  *   commands of this turn ─┐
  *                          ├→ settle what is due → decide each command → save all → commit → answer all

@@ -1,6 +1,6 @@
 /**
- * Time's door: what is due is looked up, judged by `lifecycle.expire`, and put back. One step, used by the corridor
- * before every group and by the loop that sleeps until the nearest `wakeAt`. There are no other sweepers.
+ * Loads what is due, lets `lifecycle.expire` decide, and saves it. The group commit does this before every group, and the
+ * wake loop at the nearest `wakeAt`. Nothing else looks for expired work.
  */
 import {
   absorbBeat,
