@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { after, instant, millis } from '@curfew/core'
 import type { StopOrder, WorkerState } from '../guard/protocol.ts'
-import type { HandedJob, LimitsView } from '../wire.ts'
+import type { HandedJob } from '../wire.ts'
 import type { Input } from './inputs.ts'
 import { Session } from './session.ts'
 import { Drive, job } from './session.suite.ts'
@@ -84,7 +84,7 @@ describe('attempts by lease', () => {
 
   test('the newer attempt waits for a slot when another job took the one that the older attempt was given up for', () => {
     const drive = new Drive(1, { prefetch: 4 })
-    const short = { ...job('a', 1).x_limits, grace_ms: 0, hard_ms: 60_000 } as LimitsView
+    const short = { ...job('a', 1).x_limits, grace_ms: 0, hard_ms: 60_000 } as NonNullable<HandedJob['x_limits']>
     drive
       .bring(job('a', 1, { x_limits: short }))
       .order(cancelled('a', 1))
