@@ -60,6 +60,10 @@ export default defineConfig({
             'bench/**/*.test.ts',
           ],
           testTimeout: 20_000,
+          // Files share what they import: loading the server for each file took longer than most files run. Nothing in the
+          // code keeps state in a module, so no file can disturb another.
+          isolate: false,
+          setupFiles: ['tests/setup-files.ts'],
         },
       },
       {
@@ -75,6 +79,8 @@ export default defineConfig({
           globalSetup: ['tests/postgres/setup.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
+          isolate: false,
+          setupFiles: ['tests/setup-files.ts'],
         },
       },
       {

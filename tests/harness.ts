@@ -2,7 +2,7 @@
  * The whole server in one process, without sockets, on a clock turned by hand. Calls go through the same handler the
  * sockets use; `advance` visits every timer on the way, so each deadline is decided at its own instant.
  */
-import { afterEach } from 'vitest'
+import type { RunnerTestCase } from 'vitest'
 import {
   DEFAULT_LIMITS,
   FakeClock,
@@ -160,10 +160,11 @@ export const idle = quiet
 /** Servers of the test that runs. What they logged is shown if it fails: a store that did not serve explains most of it. */
 const opened: TestServer[] = []
 
-afterEach(({ task }) => {
+/** After each test. */
+export function showTroubles({ name, result }: RunnerTestCase): void {
   const troubles = opened.splice(0).flatMap(({ logged }) => logged.filter(({ level }) => level !== 'info'))
-  if (task.result?.state === 'fail' && troubles.length > 0) console.error(`${task.name}: the server logged`, troubles)
-})
+  if (result?.state === 'fail' && troubles.length > 0) console.error(`${name}: the server logged`, troubles)
+}
 
 export class TestServer {
   readonly clock: FakeClock

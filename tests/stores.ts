@@ -5,7 +5,7 @@
  * A database answers when it answers. `quiet` waits until every call that was made has been answered and nothing more
  * was asked for since, so that a story can turn its clock knowing that everything before has happened.
  */
-import { afterEach, inject } from 'vitest'
+import { inject } from 'vitest'
 import { days, seededRandom } from '@curfew/core'
 import { nodeHost } from '../packages/server/src/host.ts'
 import { openPostgresStore } from '../packages/server/src/store/postgres/store.ts'
@@ -58,12 +58,12 @@ async function openShelved(url: string, events: EventRetention): Promise<Store> 
   })
 }
 
-if (inject('database') !== undefined) {
-  afterEach(async () => {
-    await quiet()
-    shelf.push(...taken)
-    taken.clear()
-  })
+/** After each test: the stores it left open are there for the next one. */
+export async function shelveStores(): Promise<void> {
+  if (taken.size === 0) return
+  await quiet()
+  shelf.push(...taken)
+  taken.clear()
 }
 
 let asked = 0
