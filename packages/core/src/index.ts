@@ -91,6 +91,7 @@ export {
   ID_SHAPE,
   isJobField,
   JOB_FIELDS,
+  MOMENT_SHAPE,
   OPTION_NAMES,
   OPTION_SHAPES,
   OPTIONS_SHAPE,

@@ -1,16 +1,24 @@
 /** What a worker reports: results, failures, hand-backs, progress and heartbeats. */
-import { fitsTotal } from '../deadlines.ts'
+import { OjsError } from '../../errors.ts'
+import { effectiveTotal, fitsTotal } from '../deadlines.ts'
 import { lastSignAt, visibilityClock, type Liveness } from '../liveness.ts'
 import { readTimeoutReport, type ReportedError } from '../failures.ts'
 import { classOf, handBack, reportedFailure, reportedTimeout, withHandBack } from '../../wire/job/failure.ts'
 import { TAIL, type Job, type Json, type Progress } from '../job.ts'
 import { endAttempt, outOfTime } from './ending.ts'
-import { keptFor, moved, over, rearmedLazily, softMark, type Moment, type Step } from './transition.ts'
+import { inWords, keptFor, moved, over, rearmedLazily, softMark, type Moment, type Step } from './transition.ts'
 import { isNonRetryable, LAPSED, type FailureFacts } from '../retry.ts'
 import type { Worker } from '../worker.ts'
-import { millis, type Instant } from '../../time/clock.ts'
-import { after } from '../../time/sums.ts'
-import { completedEvent, enqueued, interruptedEvent, progressEvent, timeoutEvent } from '../../wire/job/job-events.ts'
+import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'
+import { after, isDue } from '../../time/sums.ts'
+import {
+  completedEvent,
+  enqueued,
+  interruptedEvent,
+  progressEvent,
+  scheduledEvent,
+  timeoutEvent,
+} from '../../wire/job/job-events.ts'
 
 export function complete(job: Job, result: Json | null, { now, retention }: Moment): Step {
   const { hold, closedBy } = over(job, true)
@@ -46,6 +54,39 @@ export function fail(job: Job, error: ReportedError, moment: Moment): Step {
   const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, now)] : []
   const step = endAttempt(job, failure, facts, moment, lead, true, timeout?.limit === 'total')
   return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
+}
+
+/**
+ * Handed back until then (`x_not_before`): the attempt is refunded, and the job is scheduled. Its total goes on counting, so
+ * a moment that is not before the end of the total is refused. A moment that has come means `interrupt`.
+ */
+export function snooze(job: Job, error: ReportedError | null, until: Instant, given: string, moment: Moment): Step {
+  const { now } = moment
+  if (isDue(until, now)) return interrupt(job, error, moment)
+  const total = effectiveTotal(job)
+  if (total !== null && isDue(total.at, until)) throw beyondTotal(job, total, until)
+  const failure = handBack(job, error, now)
+  const later = moved(
+    withHandBack(job, failure),
+    { at: now, to: 'scheduled', back: true, why: failure.type, ...softMark(job, now) },
+    { ...over(job, true), interruptions: job.interruptions + 1, scheduledAt: until, given, enqueuedAt: null },
+  )
+  return {
+    before: job,
+    job: later,
+    events: [interruptedEvent(job, later, failure, now), ...scheduledEvent(later, now)],
+  }
+}
+
+function beyondTotal(job: Job, total: { readonly ms: Millis; readonly at: Instant }, until: Instant): OjsError {
+  return new OjsError(
+    'validation_error',
+    `x_not_before must be before the total deadline of the job: the total timeout of ${inWords(total.ms)} would end it first.`,
+    {
+      details: { field: 'x_not_before', job_id: job.id, x_not_before: iso(until), total_deadline: iso(total.at) },
+      hint: 'Fail the attempt instead, or give the job a longer total_timeout. The job is still active.',
+    },
+  )
 }
 
 /** Handed back (`requeue`): straight to the tail, and the attempt is refunded. The history says why; `error` stays. */

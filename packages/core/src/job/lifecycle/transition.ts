@@ -12,6 +12,7 @@
  *                                (retryable without a retry: its worker stopped because the total runs out, which then
  *                                ends it)
  *               interrupt        active → available                  handed back, not counted
+ *               snooze           active → scheduled                  handed back until a moment, not counted
  *   expire.ts   expire           whatever is due: see nextDue in due.ts
  *   change.ts   cancel           any state that is not terminal → cancelled
  *               retryByHand      discarded, cancelled → available    attempts and anchor begin anew, the lease does not

@@ -193,7 +193,8 @@ function clocksOfWait(job: Job): JobClock[] {
     clocks.push({
       kind: 'scheduled_at',
       limit: 'scheduled_at',
-      source: 'publish',
+      // A worker may hand a job back until a moment.
+      source: readLife(job).at(-1)?.back === true ? 'worker' : 'publish',
       ...fixed(enteredAt(job), job.scheduledAt),
     })
   if (job.state === 'retryable' && job.nextRetryAt !== null)

@@ -70,6 +70,15 @@ const momentShape = (json: JsonSchema, allowBareDuration: boolean): Shape<unknow
   read: (value, at) => momentIn(value, at, instant(0), allowBareDuration).text,
 })
 
+/** An instant, or a length from the moment at which the request is decided: as it was written. */
+export const MOMENT_SHAPE: Shape<string> = {
+  json: MOMENT_SCHEMA,
+  read: (value, at) => {
+    momentIn(value, at, instant(0), false)
+    return String(value)
+  },
+}
+
 const ID_OR_NONE: JsonSchema = { type: ['string', 'null'] }
 
 export const PARENT_SHAPE: Shape<Parent> = {

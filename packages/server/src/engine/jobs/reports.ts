@@ -5,14 +5,19 @@ import {
   interrupt,
   notFound,
   OjsError,
+  parseMoment,
   repeatsReport,
   staleError,
+  snooze,
   staleReason,
   utf8Length,
+  withSchedule,
   type Fence,
   type Job,
   type Json,
+  type Moment,
   type ReportedError,
+  type Step,
 } from '@curfew/core'
 import type { Command } from '../kernel/command.ts'
 import type { Context } from '../kernel/context.ts'
@@ -81,6 +86,8 @@ export interface Nack extends Fence {
   readonly jobId: string
   readonly error: ReportedError | null
   readonly requeue: boolean
+  /** Of a hand-back: the job is not handed out before. An instant, or a length from now, as it was written. */
+  readonly notBefore?: string
 }
 
 export function nack(context: Context, report: Nack): Command<Reported> {
@@ -92,13 +99,17 @@ export function nack(context: Context, report: Nack): Command<Reported> {
       const repeat = repeated(unit, report, 'nack')
       if (repeat !== null) return repeat
       const job = heldJob(context, unit, report.jobId, report)
-      const step =
-        report.requeue || report.error === null
-          ? interrupt(job, report.error, unit.moment)
-          : fail(job, report.error, unit.moment)
+      const step = stepFor(job, report, unit.moment)
       unit.apply(step)
       await touch(unit, job.hold?.workerId)
       return step.job
     },
   }
+}
+
+function stepFor(job: Job, { error, requeue, notBefore }: Nack, moment: Moment): Step {
+  if (!requeue && error !== null) return fail(job, error, moment)
+  const until = notBefore === undefined ? null : parseMoment(notBefore, moment.now, false)
+  if (until === null) return interrupt(job, error, moment)
+  return snooze(job, error, until.at, withSchedule(job.given, until.at), moment)
 }

@@ -9,6 +9,7 @@ import {
   either,
   flag,
   list,
+  MOMENT_SHAPE,
   textOfMember,
   number,
   object,
@@ -54,7 +55,8 @@ export const ERROR_OR_REQUEUE = {
     { required: ['requeue'], properties: { requeue: { const: true } } },
   ],
 }
-export const NACK_FIELDS = { error: ERROR_SHAPE, requeue: flag() } as const
+/** `x_not_before`: of a hand-back, when the job may be handed out again. */
+export const NACK_FIELDS = { error: ERROR_SHAPE, requeue: flag(), x_not_before: MOMENT_SHAPE } as const
 export const CHECKPOINT_FIELDS = { state: anything(), step_index: whole(0), metadata: anyObject() } as const
 
 /** A member as it was written; `null` is not sent. */
@@ -67,14 +69,18 @@ type ErrorRead = ReturnType<typeof ERROR_SHAPE.read>
 
 /** `at` is where the report stands in the request. */
 export function failureOf(
-  read: { readonly error?: ErrorRead; readonly requeue?: boolean },
+  read: { readonly error?: ErrorRead; readonly requeue?: boolean; readonly x_not_before?: string },
   source: string,
   at = '',
-): Pick<Nack, 'error' | 'requeue'> {
+): Pick<Nack, 'error' | 'requeue' | 'notBefore'> {
   const requeue = read.requeue ?? false
-  if (read.error !== undefined) return { error: reportedError(read.error, detailsText(source)), requeue }
+  const field = `${at}x_not_before`
+  if (read.x_not_before !== undefined && !requeue)
+    throw badField(field, `${field} needs requeue: true; after a failure the retry policy says when.`)
+  const later = read.x_not_before === undefined ? {} : { notBefore: read.x_not_before }
+  if (read.error !== undefined) return { error: reportedError(read.error, detailsText(source)), requeue, ...later }
   if (!requeue) throw badField(`${at}error`, `${at}error is required unless requeue is true.`)
-  return { error: null, requeue }
+  return { error: null, requeue, ...later }
 }
 
 export function checkpointOf(
