@@ -271,8 +271,11 @@ function ticksOf({ from, to, folds }: Model, plot: number): number[] {
   return ticks
 }
 
+const spanName = ({ kind, name, isFuture }: TimelineSpan): string =>
+  `${kind}${name === undefined ? '' : ` ${name}`}${isFuture ? ' (to come)' : ''}`
+
 const spanWords = (span: TimelineSpan): string =>
-  `${span.kind}${span.isFuture ? ' (to come)' : ''}: ${length(span.to - span.from)}, ${clockTime(span.from)} to ${clockTime(span.to)}`
+  `${spanName(span)}: ${length(span.to - span.from)}, ${clockTime(span.from)} to ${clockTime(span.to)}`
 
 function markWords(mark: Mark): string {
   const limit =
@@ -288,7 +291,7 @@ function AsTable({ model }: { model: Model }): JSX.Element {
     ...lane.spans.map((span) => ({
       lane: lane.name,
       at: span.from,
-      what: `${span.kind}${span.isFuture ? ' (to come)' : ''}`,
+      what: spanName(span),
       long: length(span.to - span.from),
       source: undefined as string | undefined,
     })),

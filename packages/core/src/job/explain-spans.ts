@@ -1,13 +1,17 @@
 /** The spans of a job's life as `explain` shows them: what it did from when to when, and which limit bounded it. */
 import { iso } from '../time/clock.ts'
 import { seconds } from './explain-words.ts'
+import type { StepSpan } from './step.ts'
 import type { LifeSpan, SpanBound } from './timeline/spans.ts'
 
 export interface Span {
-  readonly kind: 'waiting' | 'attempt' | 'backoff' | 'grace'
+  /** `step` and `sleep` lie within attempts, or between them. */
+  readonly kind: 'waiting' | 'attempt' | 'backoff' | 'grace' | 'step' | 'sleep'
   readonly from: string
   readonly to?: string
   readonly attempt?: number
+  /** Of a durable step. */
+  readonly name?: string
   /** The limit by name and length, as it was set. */
   readonly limit?: string
   readonly limit_ms?: number
@@ -40,4 +44,12 @@ const boundView = ({ limit, ms, source, effectiveMs, clampedBy, clampSource }: S
   effective_ms: effectiveMs,
   ...(clampedBy === undefined ? {} : { clamped_by: clampedBy }),
   ...(clampSource === undefined ? {} : { clamp_source: clampSource }),
+})
+
+export const stepSpanView = ({ name, attempt, from, to, isSleep }: StepSpan): Span => ({
+  kind: isSleep ? 'sleep' : 'step',
+  from: iso(from),
+  to: iso(to),
+  attempt,
+  name,
 })

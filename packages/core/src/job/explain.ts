@@ -4,7 +4,7 @@
  */
 import { executionAt, graceSince, hardDeadlineAt } from './deadlines.ts'
 import { endingsOf, isRecord, type Ending } from './explain-endings.ts'
-import { spanView, type Span } from './explain-spans.ts'
+import { spanView, stepSpanView, type Span } from './explain-spans.ts'
 import { causeInWords, earlyInWords, lateness, noRetryInWords, seconds, sourceInWords } from './explain-words.ts'
 import { limitOf } from '../wire/job/failure.ts'
 import { heldInWords, type HeldBy } from '../wire/job/held-by.ts'
@@ -18,6 +18,8 @@ import { clocksOf, clockView, totalName, type ClockView } from './timeline/clock
 import { foresee, foreseenView, type ForeseenView } from './timeline/foresee.ts'
 import { attemptBounds, lifeSpans } from './timeline/spans.ts'
 import { nextInWords } from './next-words.ts'
+import type { StepSpan } from './step.ts'
+import { elapsed } from '../time/sums.ts'
 import { iso, millis, type Instant, type Millis } from '../time/clock.ts'
 import { limitsView, type LimitsView } from '../wire/job/render.ts'
 
@@ -38,30 +40,58 @@ export interface Explanation {
   readonly text: string
 }
 
-export function explain(job: Job, life: Liveness, now: Instant, heldBy: HeldBy | null = null): Explanation {
+/** `steps`: the durable steps that are stored, in the order in which they began. */
+export function explain(
+  job: Job,
+  life: Liveness,
+  now: Instant,
+  heldBy: HeldBy | null = null,
+  steps: readonly StepSpan[] = [],
+): Explanation {
   const entries = readLife(job)
   const endings = endingsOf(job, entries)
-  const { steps } = foresee(job, life, now)
-  const [first] = steps
+  const foreseen = foresee(job, life, now).steps
+  const [first] = foreseen
   const next = first === undefined ? null : nextView(first)
   return {
     job_id: job.id,
     state: job.state,
     limits: limitsView(job, life),
-    spans: lifeSpans(job, now).map(spanView),
+    spans: [...lifeSpans(job, now).map(spanView), ...steps.map(stepSpanView)],
     endings,
     next,
-    next_steps: steps.map(foreseenView),
+    next_steps: foreseen.map(foreseenView),
     clocks: clocksOf(job, life, now).map(clockView),
     held_by: heldBy,
-    text: inWords(job, entries, endings, () => nowInWords(job, next, heldBy, now)),
+    text: inWords(job, entries, endings, steps, () => nowInWords(job, next, heldBy, now)),
   }
 }
 
 const NONE = millis(0)
 
-function inWords(job: Job, entries: readonly LifeEntry[], endings: readonly Ending[], nowTold: () => string): string {
-  const lines = entries.map((entry, index) => `${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
+function inWords(
+  job: Job,
+  entries: readonly LifeEntry[],
+  endings: readonly Ending[],
+  steps: readonly StepSpan[],
+  nowTold: () => string,
+): string {
+  const lines: string[] = []
+  const inOrder = [...steps].sort((a, b) => toldAt(a) - toldAt(b))
+  let told = 0
+  /** The steps that came before the entry. An attempt that ends in the same millisecond ends after its steps. */
+  const tellSteps = (until: LifeEntry | null): void => {
+    for (let step = inOrder[told]; step !== undefined; step = inOrder[(told += 1)]) {
+      const at = toldAt(step)
+      if (until !== null && (at > until.at || (at === until.at && until.to === 'active'))) return
+      lines.push(`${iso(at)}  ${stepSentence(step)}`)
+    }
+  }
+  for (const [index, entry] of entries.entries()) {
+    tellSteps(entry)
+    lines.push(`${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
+  }
+  tellSteps(null)
   lines.push(isTerminal(job.state) ? endInWords(job, endings.at(-1), entries) : nowTold())
   return lines.join('\n')
 }
@@ -146,6 +176,13 @@ function graceInWords(job: Job, now: Instant): string {
   return `: attempt ${String(job.attempt)} is in its grace, since ${iso(soft)}, until ${iso(hard)}${cut}`
 }
 
+const toldAt = ({ from, to, isSleep }: StepSpan): Instant => (isSleep ? from : to)
+
+const stepSentence = ({ name, attempt, from, to, isSleep }: StepSpan): string =>
+  isSleep
+    ? `attempt ${String(attempt)} sleeps in ${JSON.stringify(name)} until ${iso(to)}`
+    : `attempt ${String(attempt)} stored step ${JSON.stringify(name)} after ${seconds(elapsed(from, to))}`
+
 function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
   const why =
     entry.why === undefined ? '' : ` (${entry.why}${entry.early === undefined ? '' : `, ${earlyInWords(entry.early)}`})`
@@ -163,6 +200,8 @@ function sentence(entry: LifeEntry, before: LifeEntry | undefined): string {
         return `handed back${why}, attempt ${String(before?.attempt ?? 0)} is not counted; available again`
       return `${before === undefined ? 'enqueued' : 'available'}${why}`
     case 'scheduled':
+      if (entry.back === true)
+        return `handed back until later${why}, attempt ${String(before?.attempt ?? 0)} is not counted; scheduled`
       return `scheduled${why}`
     case 'pending':
       return 'pending, waits to be activated'

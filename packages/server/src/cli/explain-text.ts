@@ -73,6 +73,8 @@ const PAST: Readonly<Record<TimelineSpan['kind'], readonly [string, Paint]>> = {
   overshoot: ['▓', 'red'],
   fuse: ['▬', 'plain'],
   reserved: ['▬', 'plain'],
+  step: ['▇', 'green'],
+  sleep: ['┄', 'plain'],
 }
 const COMING: Readonly<Record<TimelineSpan['kind'], readonly [string, Paint]>> = {
   waiting: ['·', 'faint'],
@@ -82,6 +84,8 @@ const COMING: Readonly<Record<TimelineSpan['kind'], readonly [string, Paint]>> =
   overshoot: ['▓', 'red'],
   fuse: ['╌', 'faint'],
   reserved: ['╌', 'faint'],
+  step: ['╌', 'green'],
+  sleep: ['┄', 'faint'],
 }
 
 /** The later in the list, the more it matters where two fall on one place. */

@@ -36,8 +36,8 @@ export async function runExplain(args: readonly string[], terminal: Terminal): P
   const answer = await server.ask('GET', `/api/v1/board/jobs/${encodeURIComponent(flags.names[0] ?? '')}`)
   if (answer.status !== 200) throw refusal(answer)
   const document = readBoardJob(answer.body)
-  const { job, life, now, heldBy, place } = document
-  const explained = explain(job, life, now, heldBy)
+  const { job, life, now, heldBy, place, steps } = document
+  const explained = explain(job, life, now, heldBy, steps)
   const drawn = timeline(document, now)
   if (flags.has('json')) terminal.write(JSON.stringify({ ...explained, place, timeline: drawn }, null, 2))
   else terminal.write(explainText({ document, drawn, text: explained.text }, terminal))

@@ -3,8 +3,8 @@
  * draw this model; neither works out a deadline of its own. It is a function of `now`, so a page can let it run, or replay
  * it.
  *
- * Lanes: the whole life; the last attempts and the one that is foreseen; signs of life; the reservation, when that is the
- * clock which ends next. In a lane, spans come in their order and do not overlap; every mark lies inside its lane.
+ * Lanes: the whole life; the last attempts and the one that is foreseen; durable steps, in as many lanes as ran side by side;
+ * signs of life; the reservation, when that is the clock which ends next. In a lane, spans come in their order and do not overlap; every mark lies inside its lane.
  *
  * What is past is taken from the recorded life, what is to come from `clocksOf` and `foresee`, on the assumption that
  * workers fetch and live. A limit that lies far beyond everything else becomes a flag at the edge (`edges`) and does not
@@ -17,12 +17,14 @@ import type { Liveness } from '../liveness.ts'
 import type { Failure } from '../../wire/job/failure.ts'
 import { isTerminal, type Job } from '../job.ts'
 import type { LifeEntry } from '../life.ts'
+import type { StepSpan } from '../step.ts'
 import { readLife } from '../../wire/job/life.ts'
 import { clocksOf, type ClockKind, type JobClock, type NamedLimit } from './clocks.ts'
 import { foldsOf } from './folds.ts'
 import { foresee, type Foresight } from './foresee.ts'
 import { foreseenAttempts, type ForeseenAttempt } from './foreseen-attempts.ts'
 import { attemptBounds, lifeSpans, type LifeSpan, type SpanKind } from './spans.ts'
+import { stepLanes } from './step-lanes.ts'
 import { headlineOf, sentenceOf } from './timeline-words.ts'
 
 // ---- What it is made from ----
@@ -53,6 +55,8 @@ export interface TimelineInput {
   readonly life: Liveness
   readonly signs: Signs | null
   readonly checkpointAt: Instant | null
+  /** The durable steps that are stored; absent in the answer of a server that does not tell them. */
+  readonly steps?: readonly StepSpan[]
   readonly queue: QueueFacts | null
   /** The job is kept from being handed out. */
   readonly isHeld: boolean
@@ -62,12 +66,14 @@ export interface TimelineInput {
 
 export interface TimelineSpan {
   /** `fuse`: from the last sign of life to the stall. `reserved`: until the reservation lapses. */
-  readonly kind: SpanKind | 'overshoot' | 'fuse' | 'reserved'
+  readonly kind: SpanKind | 'overshoot' | 'fuse' | 'reserved' | 'step' | 'sleep'
   readonly from: Instant
   readonly to: Instant
   /** It has not come yet. A span that runs now is cut in two at `now`. */
   readonly isFuture: boolean
   readonly attempt?: number
+  /** Of a durable step. */
+  readonly name?: string
   /** The edge is not sharp: the jitter of a backoff may move it until then. */
   readonly latestTo?: Instant
   /** Of an overshoot: what is charged to the decision, and how much of it no server was at work. */
@@ -92,7 +98,7 @@ export interface Mark {
 }
 
 export interface Lane {
-  readonly kind: 'life' | 'attempt' | 'signs' | 'reservation'
+  readonly kind: 'life' | 'attempt' | 'steps' | 'signs' | 'reservation'
   readonly name: string
   readonly attempt?: number
   readonly worker?: string | null
@@ -151,6 +157,7 @@ export function timeline(input: TimelineInput, now: Instant): Timeline {
     lifeLane(input, past, clocks, coming, now),
     ...attempts.slice(-SHOWN_ATTEMPTS).map((attempt) => attemptLane(input, past, attempt, clocks, now)),
     ...coming.attempts.slice(0, 1).map(comingLane),
+    ...stepLanes(input.steps ?? [], now),
     ...signsLane(input, clocks, now),
     ...reservationLane(clocks, now),
   ]
@@ -175,7 +182,8 @@ export function timeline(input: TimelineInput, now: Instant): Timeline {
 
 // ---- Lanes ----
 
-type Drawn = Omit<Lane, 'from' | 'to' | 'edges'>
+/** A lane before it is laid on the axis. */
+export type Drawn = Omit<Lane, 'from' | 'to' | 'edges'>
 
 const endOf = ({ spans, marks }: Drawn): number => Math.max(...spans.map(({ to }) => to), ...marks.map(({ at }) => at))
 const startOf = ({ spans, marks }: Drawn): number =>

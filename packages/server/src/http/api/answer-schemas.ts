@@ -148,6 +148,7 @@ const BOARD_JOB = resource('JobRecord', {
   outages: listOf(members({ from: COUNT, to: COUNT })),
   signs: nullable(members({ since: COUNT, beats: listOf(COUNT), late: listOf(OBJECT) })),
   checkpointAt: nullable(COUNT),
+  steps: listOf(members({ name: TEXT, attempt: COUNT, from: COUNT, to: COUNT, isSleep: FLAG })),
   queue: nullable(OBJECT),
   isHeld: FLAG,
   place: nullable(members({ ahead: COUNT, isExact: FLAG })),

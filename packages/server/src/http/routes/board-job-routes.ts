@@ -1,5 +1,5 @@
 /** The record of one job with everything its clocks depend on, for the board and `curfew explain`. */
-import { queueOrder, writeBoardJob, type BoardJob } from '@curfew/core'
+import { queueOrder, stepSpansIn, writeBoardJob, type BoardJob } from '@curfew/core'
 import { findJob } from './job-routes.ts'
 import { whatHolds } from './rate-limit-routes.ts'
 import { MAX_COUNTED } from '../../store/store.ts'
@@ -34,6 +34,7 @@ async function boardJob(call: Call): Promise<BoardJob> {
     life,
     signs: engine.recentSigns.of(job.id, engine.upAt),
     checkpointAt: checkpoint?.createdAt ?? null,
+    steps: stepSpansIn(checkpoint?.state ?? null),
     queue: queue === null ? null : { name: queue.name, pausedAt: queue.pausedAt, drainingAt: queue.drainingAt },
     isHeld: heldBy !== null,
     place: ahead === null ? null : { ahead: ahead.total, isExact: ahead.isExact },

@@ -23,12 +23,14 @@ import {
   retryHistory,
   ruled,
   seconds,
+  stepSpansIn,
   text,
   UUID_V7,
   type Job,
   type Json,
   type Liveness,
   type Pressure,
+  type StepSpan,
 } from '@curfew/core'
 import { activate, cancel } from '../../engine/jobs/cancel.ts'
 import type { Enqueued } from '../../engine/jobs/admission.ts'
@@ -210,7 +212,8 @@ export const JOB_ROUTES: readonly Route[] = [
     handle: async (call) => {
       const { job, life } = await findJob(call)
       const heldBy = await whatHolds(call.engine, job)
-      return { body: JSON.stringify(explainJob(job, life, call.engine.now(), heldBy)) }
+      const steps = await stepsOf(call.engine, job)
+      return { body: JSON.stringify(explainJob(job, life, call.engine.now(), heldBy, steps)) }
     },
   },
   {
@@ -254,6 +257,13 @@ export function patienceOf(call: Call): Patience | null {
 }
 
 /** A job by the id in the path, with what is known of its holder. */
+/** The durable steps that are stored, without their results. */
+async function stepsOf(engine: Engine, job: Job): Promise<StepSpan[]> {
+  if (job.checkpointSeq === 0) return []
+  const saved = await engine.read((reads) => reads.checkpoint(job.id))
+  return stepSpansIn(saved?.state ?? null)
+}
+
 export async function findJob(call: Call): Promise<{ job: Job; life: Liveness }> {
   const id = param(call, 'id')
   const found = await call.engine.read((reads) => reads.job(id))
