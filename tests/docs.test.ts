@@ -65,6 +65,11 @@ describe.each(PAGES)('%s', (page) => {
   })
 })
 
+test('the example of durable steps is the file that the types are checked of', () => {
+  const [, block] = /^```ts\n(.*?)^```$/ms.exec(read('docs/steps.md')) ?? []
+  expect(block).toBe(read('tests/docs-examples/steps.ts'))
+})
+
 test('every decision is listed under its own title', () => {
   const index = read('docs/adr/README.md')
   for (const page of DECISIONS) {

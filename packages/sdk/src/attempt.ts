@@ -2,17 +2,21 @@
  * The handler's side of one attempt: its context and its signal, and what it asks of the server. It decides nothing:
  * the session (`worker/session.ts`) says when to stop, and when nothing of it counts any more.
  */
-import type { Host, Instant } from '@curfew/core'
+import { earliest, instant, type Host, type Instant, type Random } from '@curfew/core'
 import { createContext, type Context, type ContextPorts } from './context.ts'
 import { LostLeaseError, RequestError } from './errors.ts'
 import type { AttemptFacts, Call, Stop } from './isolate/protocol.ts'
 import { LatestWins } from './latest.ts'
 import { LazyAbort } from './lazy-abort.ts'
 import type { Hold } from './report.ts'
+import { StepLog } from './step-log.ts'
+import type { StepProbe } from './steps.ts'
 import { stopError } from './stop-error.ts'
 
 export interface AttemptPorts {
   readonly host: Host
+  readonly random?: Random
+  readonly probe?: StepProbe
   /** Rejects with a RequestError 409 once the attempt no longer counts. With the signal it is not tried again. */
   readonly saveCheckpoint: (hold: Hold, state: unknown, signal: AbortSignal) => Promise<void>
   readonly saveProgress: (hold: Hold, progress: ProgressCall, signal: AbortSignal) => Promise<void>
@@ -23,10 +27,18 @@ export interface AttemptPorts {
   readonly onLost: (hold: Hold) => void
 }
 
+/** `until` is on the server's clock. */
+export interface Sleep {
+  readonly name: string
+  readonly until: Instant
+}
+
 export type ProgressCall = Call & { op: 'progress' }
 
 const FLUSH_PATIENCE_MS = 5_000
 const NOTHING = Promise.resolve()
+const MIDDLE: Random = () => 0.5
+const NO_PROBE: StepProbe = () => NOTHING
 
 export class Attempt implements ContextPorts {
   readonly hold: Hold
@@ -37,6 +49,8 @@ export class Attempt implements ContextPorts {
   /** Ends what is being saved; made when something is. */
   #saving: AbortController | null = null
   #checkpoints: LatestWins<unknown> | null = null
+  #log: StepLog | null = null
+  #sleep: Sleep | null = null
   #progress: LatestWins<ProgressCall> | null = null
   #endsAt: number
   #isOver = false
@@ -52,6 +66,19 @@ export class Attempt implements ContextPorts {
 
   get host(): Host {
     return this.#ports.host
+  }
+
+  get random(): Random {
+    return this.#ports.random ?? MIDDLE
+  }
+
+  get probe(): StepProbe {
+    return this.#ports.probe ?? NO_PROBE
+  }
+
+  /** The handler gave the job back; null: it did not. */
+  get sleep(): Sleep | null {
+    return this.#sleep
   }
 
   endsAt(): number {
@@ -114,11 +141,26 @@ export class Attempt implements ContextPorts {
       case 'checkpoint':
         this.#refuseIfLost()
         this.#ports.onSign(false, this.hold)
-        await this.#saved(this.#checkpointLane().put(call.state))
+        await this.#stepLog().checkpoint(call.state)
+        return null
+      case 'step':
+        this.#refuseIfLost()
+        this.#ports.onSign(false, this.hold)
+        await this.#stepLog().step(call.step)
+        return null
+      case 'sleep':
+        this.#refuseIfLost()
+        this.#fallAsleep(call.name, instant(call.until))
         return null
       case 'enqueue':
         return this.#ports.enqueue(this.hold, call)
     }
+  }
+
+  /** Of two sleeps beside each other the first to end wakes the job. */
+  #fallAsleep(name: string, until: Instant): void {
+    const first = earliest(this.#sleep?.until ?? null, until)
+    if (first === until) this.#sleep = { name, until }
   }
 
   #refuseIfLost(): void {
@@ -130,6 +172,14 @@ export class Attempt implements ContextPorts {
   #savingSignal(): AbortSignal {
     this.#saving ??= new AbortController()
     return this.#saving.signal
+  }
+
+  #stepLog(): StepLog {
+    const { steps, lastCheckpoint } = this.facts
+    this.#log ??= new StepLog(steps?.stored ?? [], lastCheckpoint, (document) =>
+      this.#saved(this.#checkpointLane().put(document)),
+    )
+    return this.#log
   }
 
   #checkpointLane(): LatestWins<unknown> {

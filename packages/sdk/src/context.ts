@@ -5,7 +5,8 @@
  * A promise of a call may be left alone: a failure then goes unnoticed, and does not end the process as an unhandled rejection.
  * Who needs to know awaits it.
  */
-import type { Host, Timer } from '@curfew/core'
+import type { Host, Random } from '@curfew/core'
+import { Budget } from './budget.ts'
 import { encodeInput, type AnyJob, type SentBy } from './define-job.ts'
 import { toMillis, type Duration } from './durations.ts'
 import type { EnqueueOptions } from './enqueue-options.ts'
@@ -13,8 +14,8 @@ import { DeadlineError, InputError } from './errors.ts'
 import type { AttemptFacts, Call } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
 import type { LazyAbort } from './lazy-abort.ts'
+import { Steps, type StepRunOptions, type StepProbe, type StepRun } from './steps.ts'
 import { stopError } from './stop-error.ts'
-import { timerAt } from './timer-at.ts'
 import type { JobView } from './wire.ts'
 
 /** What an enqueue from within a handler may say. It crosses to the worker as JSON; the parent is this job. */
@@ -57,6 +58,20 @@ export interface Context {
    * yet, and the kind is `grace` when it was the grace that ran out.
    */
   withBudget<T>(duration: Duration, run: (signal: AbortSignal) => T | Promise<T>): Promise<T>
+  /**
+   * Runs a part of the job once: its result is stored before the promise resolves, and a later attempt, on any worker, gets
+   * that result without running it again. A result is JSON; what it is after `JSON.stringify` is what comes back.
+   *
+   * It runs under the smaller of its `timeout` and what is left of the attempt. When that is over its signal is aborted and
+   * the promise rejects with a StepDeadlineError. A step for which nothing is left does not start. See docs/steps.md.
+   */
+  step<T>(name: string, run: StepRun<T>): Promise<T>
+  step<T>(name: string, options: StepRunOptions, run: StepRun<T>): Promise<T>
+  /**
+   * Gives the job back until `duration` has passed, without using an attempt; then it goes on here. The attempt that falls
+   * asleep ends with a SleepingError: let it pass. See docs/steps.md.
+   */
+  sleep(name: string, duration: Duration): Promise<void>
   /** From 0 to 1. A sign of life, too. */
   progress(value: number, message?: string, data?: unknown): Promise<void>
   /** Saves where the next attempt should go on. Resolves when it is stored. */
@@ -71,6 +86,10 @@ export interface ContextPorts {
   /** Rejects when the worker or the server refuses, and when the attempt is over. */
   call(call: Call): Promise<unknown>
   readonly host: Host
+  /** For the jitter of retries of steps; the middle when it is left out. */
+  readonly random?: Random
+  /** The test kit looks at every step before it runs. */
+  readonly probe?: StepProbe
   /**
    * When the attempt is ended by force, on the monotonic clock. May move nearer: by a cancel, by a shutdown. -Infinity
    * when it is over, or lost.
@@ -78,12 +97,10 @@ export interface ContextPorts {
   endsAt(): number
 }
 
-/** While a budget runs in the grace, the end of the attempt is read again this often: it may have moved nearer. */
-const REREAD_MS = 50
-
 /** `stop` makes the signal when the handler asks for it. */
 export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: ContextPorts): Context {
   const { host } = ports
+  const steps = new Steps(facts, stop, ports)
   const remaining = (): number => Math.max(0, Math.floor(facts.softAt - host.monotonicMs()))
   const graceRemaining = (): number => {
     const [now, endsAt] = [host.monotonicMs(), ports.endsAt()]
@@ -112,23 +129,25 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
     async withBudget(duration, run) {
       const limitMs = toMillis(duration, 'withBudget')
       const { signal } = stop
+      const ownBudget = (): Budget =>
+        new Budget(host, host.monotonicMs() + limitMs, new DeadlineError('budget', limitMs, 'withBudget'))
       if (signal.aborted) {
         if (graceRemaining() === 0) throw signal.reason
-        const budget = new Budget(host, limitMs)
+        const budget = ownBudget()
         budget.endWith(() => ports.endsAt())
         return budget.run(run)
       }
       if (remaining() === 0) throw stopError(facts.softStop)
-      const budget = new Budget(host, limitMs)
-      const follow = (): void => {
-        budget.abort(signal.reason)
-      }
-      signal.addEventListener('abort', follow, { once: true })
-      try {
-        return await budget.run(run)
-      } finally {
-        signal.removeEventListener('abort', follow)
-      }
+      return ownBudget().runUntil(signal, (reason) => reason, run)
+    },
+
+    step<T>(name: string, ...rest: [StepRun<T>] | [StepRunOptions, StepRun<T>]): Promise<T> {
+      const [options, run] = rest.length === 1 ? [{}, rest[0]] : rest
+      return mayBeLeftAlone(() => steps.step(name, options, run))
+    },
+
+    sleep(name, duration) {
+      return mayBeLeftAlone(() => steps.sleep(name, duration))
     },
 
     progress(value, message, data) {
@@ -172,69 +191,6 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
         return answer as JobView
       })
     },
-  }
-}
-
-/** The time of one `withBudget`. */
-class Budget {
-  readonly #host: Host
-  readonly #own = new AbortController()
-  readonly #startedAt: number
-  #endsAt: number
-  #reason: Error
-  #timer: Timer
-  #reread: Timer | null = null
-
-  constructor(host: Host, limitMs: number) {
-    this.#host = host
-    this.#startedAt = host.monotonicMs()
-    this.#endsAt = this.#startedAt + limitMs
-    this.#reason = new DeadlineError('budget', limitMs, 'withBudget')
-    this.#timer = this.#arm()
-  }
-
-  /** Ends it with the grace, if that is nearer; the end of the grace may move nearer while it runs. */
-  endWith(graceEndsAt: () => number): void {
-    const endsAt = graceEndsAt()
-    if (endsAt < this.#endsAt) {
-      this.#endsAt = endsAt
-      this.#reason = new DeadlineError('grace', Math.max(0, Math.floor(endsAt - this.#startedAt)), 'gracePeriod')
-      this.#timer.cancel()
-      this.#timer = this.#arm()
-    }
-    this.#reread = this.#host.setTimer(REREAD_MS, () => {
-      this.endWith(graceEndsAt)
-    })
-  }
-
-  abort(reason: unknown): void {
-    this.#own.abort(reason)
-  }
-
-  async run<T>(run: (signal: AbortSignal) => T | Promise<T>): Promise<T> {
-    const { signal } = this.#own
-    try {
-      const stopped = new Promise<never>((_, reject) => {
-        signal.addEventListener('abort', () => {
-          // The reason is always one of our own errors.
-          reject(signal.reason as Error)
-        })
-      })
-      const result = await Promise.race([(async () => run(signal))(), stopped])
-      // A busy `run` lets no timer fire: late is late all the same.
-      if (this.#host.monotonicMs() >= this.#endsAt) this.abort(this.#reason)
-      if (signal.aborted) throw signal.reason
-      return result
-    } finally {
-      this.#timer.cancel()
-      this.#reread?.cancel()
-    }
-  }
-
-  #arm(): Timer {
-    return timerAt(this.#host, this.#endsAt, () => {
-      this.abort(this.#reason)
-    })
   }
 }
 

@@ -10,7 +10,9 @@ import {
   NetworkError,
   NonRetryableError,
   RequestError,
+  StepError,
   UnsupportedError,
+  type StepErrorCode,
 } from './errors.ts'
 import type { ErrorData } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
@@ -100,6 +102,12 @@ function revived(data: ErrorData): Error {
       return new UnsupportedError(message, details)
     case 'LostLeaseError':
       return new LostLeaseError(message)
+    case 'StepError': {
+      const step = 'step' in details && typeof details.step === 'string' ? details.step : ''
+      return new StepError((code ?? 'step_name') as StepErrorCode, step, message, {
+        retryable: data.retryable ?? false,
+      })
+    }
     case 'NonRetryableError':
       return new NonRetryableError(message, { ...(code === undefined ? {} : { code }), details })
     case 'TypeError':

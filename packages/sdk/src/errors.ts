@@ -10,10 +10,12 @@
  *                ├ WebhookError      a webhook's signature does not fit (webhook.ts)
  *                ├ WorkflowFailedError    the workflow that was waited for failed, or was cancelled
  *                ├ JourneyFailedError     the run of a journey failed, ran out of time, or was cancelled
- *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError
+ *                ├ StepError         a step was used in a way that cannot work
+ *                └ StopError         why a handler's signal was aborted ─┬ DeadlineError ─ StepDeadlineError
  *                                                                        ├ CancelledError
  *                                                                        ├ ShutdownError
- *                                                                        └ LostLeaseError
+ *                                                                        ├ LostLeaseError
+ *                                                                        └ SleepingError
  */
 import type { ErrorCode, TerminationKind } from '@curfew/core'
 import type { DefinitionFinding, JourneyOutcome } from './journey-wire.ts'
@@ -172,8 +174,8 @@ export class ApiFailedError extends RequestError {
 
 // ---- Why a handler is stopped: the reason on its signal ----
 
-/** `budget`: a `withBudget` was over. `grace`: so was the grace, in which a `withBudget` ran. */
-export type DeadlineKind = 'execution' | 'total' | 'stalled' | 'budget' | 'grace'
+/** `budget`: a `withBudget` was over. `grace`: so was the grace, in which a `withBudget` ran. `step`: the timeout of a step. */
+export type DeadlineKind = 'execution' | 'total' | 'stalled' | 'budget' | 'grace' | 'step'
 
 export class StopError extends CurfewError {}
 
@@ -183,13 +185,74 @@ export class DeadlineError extends StopError {
   readonly limitMs: number
   readonly source: string
 
-  constructor(kind: DeadlineKind, limitMs: number, source: string) {
-    super('deadline', `Time is up: the ${kind} limit of ${String(limitMs)} ms (set by ${source}) has passed.`, {
-      details: { kind, limit_ms: limitMs, source },
+  constructor(
+    kind: DeadlineKind,
+    limitMs: number,
+    source: string,
+    step?: { readonly name: string; readonly said: string },
+  ) {
+    const limit = `the ${kind} limit of ${String(limitMs)} ms (set by ${source}) has passed.`
+    super('deadline', step === undefined ? `Time is up: ${limit}` : `Step "${step.name}" ${step.said}: ${limit}`, {
+      details: { kind, limit_ms: limitMs, source, ...(step === undefined ? {} : { step: step.name }) },
     })
     this.kind = kind
     this.limitMs = limitMs
     this.source = source
+  }
+}
+
+/** The time of a step is up: by its own timeout (`kind: 'step'`), or by a limit of its attempt. */
+export class StepDeadlineError extends DeadlineError {
+  readonly step: string
+
+  constructor(step: string, kind: DeadlineKind, limitMs: number, source: string, isStarted = true) {
+    super(kind, limitMs, source, { name: step, said: isStarted ? 'was stopped' : 'was not started' })
+    this.step = step
+  }
+}
+
+/** `ctx.sleep` has given the job back: the attempt ends here, and goes on after the sleep. Rethrow it where errors are caught. */
+export class SleepingError extends StopError {
+  readonly step: string
+  readonly until: Date
+
+  constructor(step: string, until: Date) {
+    super(
+      'sleeping',
+      `The job sleeps in "${step}" until ${until.toISOString()}; this error ends its attempt. Let it pass.`,
+      {
+        details: { step, until: until.toISOString() },
+      },
+    )
+    this.step = step
+    this.until = until
+  }
+}
+
+/** A step was used in a way that cannot work: `code` says which rule it broke, the message what to do. */
+export type StepErrorCode =
+  | 'step_name'
+  | 'step_repeated'
+  | 'step_order_changed'
+  | 'step_result'
+  | 'too_many_steps'
+  | 'steps_too_large'
+  | 'sleep_beyond_total'
+
+export class StepError extends CurfewError {
+  readonly step: string
+  /** Whether another attempt of the job might help. */
+  readonly retryable: boolean
+
+  constructor(
+    code: StepErrorCode,
+    step: string,
+    message: string,
+    options: { retryable?: boolean; cause?: unknown } = {},
+  ) {
+    super(code, message, { details: { step }, ...(options.cause === undefined ? {} : { cause: options.cause }) })
+    this.step = step
+    this.retryable = options.retryable ?? false
   }
 }
 

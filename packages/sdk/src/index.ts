@@ -14,6 +14,7 @@ export type { KeyedRateLimit, QueueRateLimit, Rate, RateLimit } from './rate-lim
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
 export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './context.ts'
+export type { StepRetry, StepRun, StepRunOptions } from './steps.ts'
 export type {
   BulkOutcome,
   CronView,

@@ -1,5 +1,5 @@
 /** What a worker tells the server of an attempt that is over, and how an ending becomes such a report. */
-import { elapsed, isDue, millis, type Instant, type Millis } from '@curfew/core'
+import { elapsed, instant, isDue, iso, millis, type Instant, type Millis } from '@curfew/core'
 import type { Ending, ErrorData, Stop } from './isolate/protocol.ts'
 import type { Terms } from './terms.ts'
 
@@ -29,7 +29,14 @@ export interface WireError {
 
 export type Report =
   | { readonly kind: 'ack'; readonly hold: Hold; readonly result: unknown }
-  | { readonly kind: 'nack'; readonly hold: Hold; readonly error: WireError; readonly requeue: boolean }
+  | {
+      readonly kind: 'nack'
+      readonly hold: Hold
+      readonly error: WireError
+      readonly requeue: boolean
+      /** Of a hand-back: the job is not handed out before, on the server's clock. */
+      readonly notBefore?: Instant
+    }
 
 /** An abandoned attempt: its handler did not stop in time and cannot be killed. */
 export type AnyEnding = Ending | { readonly kind: 'abandoned' }
@@ -51,6 +58,12 @@ export function reportOf(
     if (isDue(terms.hardAt, now)) return null
     // One that may be lost is reported as well: whether the lease still holds is for the server to say.
     return { kind: 'ack', hold, result: ending.result }
+  }
+  if (ending.kind === 'slept') {
+    if (isDue(terms.hardAt, now)) return null
+    const notBefore = instant(ending.until)
+    const message = `The job sleeps in "${ending.name}" until ${iso(notBefore)}.`
+    return { kind: 'nack', hold, requeue: true, notBefore, error: { type: 'sleep', code: 'sleep', message } }
   }
   if (stop?.why === 'lost') return lostReport(hold, ending)
   if (stop?.why === 'deadline') {
@@ -110,6 +123,7 @@ function timeoutError(
 const HOW: Readonly<Record<AnyEnding['kind'], string>> = {
   returned: 'its result came too late',
   threw: 'the handler stopped by itself',
+  slept: 'the handler had fallen asleep',
   died: 'its isolate ended',
   killed: 'the handler was killed',
   not_begun: 'the isolate was still starting; the handler had not begun',

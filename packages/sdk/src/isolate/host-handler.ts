@@ -10,6 +10,7 @@ import { createContext } from '../context.ts'
 import { runHandler } from '../define-handler.ts'
 import { errorData, errorFromData } from '../error-data.ts'
 import { CurfewError } from '../errors.ts'
+import { systemRandom } from '../host.ts'
 import { jsonText } from '../json-data.ts'
 import { LazyAbort } from '../lazy-abort.ts'
 import { stopError } from '../stop-error.ts'
@@ -82,6 +83,7 @@ class HostedAttempt {
     if (!loaded.ok) return
     const ctx = createContext(this.#facts, this.#aborter, {
       host: this.#home.host,
+      random: systemRandom,
       call: (call) => this.#call(call),
       endsAt: () => (this.#isOver ? -Infinity : this.#endsAt),
     })

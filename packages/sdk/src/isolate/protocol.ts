@@ -6,6 +6,7 @@
  *          ── abort, at the soft deadline or when told to ──→
  *          ── terminate or SIGKILL, at the hard deadline
  */
+import type { StoredStep } from '@curfew/core'
 
 export type Isolation = 'thread' | 'process'
 
@@ -21,6 +22,18 @@ export type Stop =
   | { readonly why: 'shutdown' }
   | { readonly why: 'lost'; readonly message?: string }
 
+/** What is known of the job's steps, and of the server's clock. */
+export interface StepFacts {
+  /** What earlier attempts have stored. */
+  readonly stored: readonly StoredStep[]
+  /** The server's clock less the monotonic one, in milliseconds; null: the server does not tell, and no job can sleep. */
+  readonly serverOffsetMs: number | null
+  /** When the job must be over, on the server's clock; null: never. */
+  readonly totalAt: number | null
+  readonly totalMs: number | null
+  readonly totalSource: string
+}
+
 /** What the handler learns about its job. */
 export interface AttemptFacts {
   readonly jobId: string
@@ -34,6 +47,7 @@ export interface AttemptFacts {
   readonly input: unknown
   readonly meta: Readonly<Record<string, unknown>>
   readonly lastCheckpoint: unknown
+  readonly steps?: StepFacts
   readonly workflowId: string | null
   readonly parentResults: readonly unknown[]
   /** When the signal is aborted, and with what. */
@@ -60,6 +74,10 @@ export interface IsolateTask {
 export type Call =
   | { readonly op: 'progress'; readonly value: number; readonly message?: string; readonly data?: unknown }
   | { readonly op: 'checkpoint'; readonly state: unknown }
+  /** Resolves when the step is stored. */
+  | { readonly op: 'step'; readonly step: StoredStep }
+  /** The attempt ends, and the job goes on at this instant of the server's clock. */
+  | { readonly op: 'sleep'; readonly name: string; readonly until: number }
   | { readonly op: 'heartbeat' }
   | {
       readonly op: 'enqueue'
@@ -87,6 +105,8 @@ export interface ErrorData {
 export type Ending =
   | { readonly kind: 'returned'; readonly result: unknown }
   | { readonly kind: 'threw'; readonly error: ErrorData; readonly startMs?: number }
+  /** It gave the job back until an instant of the server's clock. */
+  | { readonly kind: 'slept'; readonly name: string; readonly until: number }
   /** Ended by force. `stack` is where it was stuck, as far as it could be seen. */
   | {
       readonly kind: 'killed'

@@ -1,24 +1,27 @@
 /** Runs handlers, inline or in isolates, and tells the session how each one ended. It decides nothing. */
-import type { Host, Instant } from '@curfew/core'
+import { readStepDocument, type Host, type Instant, type Random, type StoredStep } from '@curfew/core'
 import { Attempt, type AttemptPorts } from '../attempt.ts'
 import { compose, type AttemptMiddleware } from '../attempt-middleware.ts'
 import type { Context } from '../context.ts'
 import { defineHandler, inputFor, runHandler, type AnyHandlerFunction } from '../define-handler.ts'
 import { checkOutput } from '../define-job.ts'
 import { errorData, errorFromData } from '../error-data.ts'
-import { LostLeaseError } from '../errors.ts'
+import { LostLeaseError, SleepingError } from '../errors.ts'
 import type { GuardNews, GuardOrder } from '../guard/protocol.ts'
 import type { Registered } from '../handlers.ts'
 import { loadHandler } from '../isolate/load-handler.ts'
-import type { AttemptFacts, Ending, Stop } from '../isolate/protocol.ts'
+import type { AttemptFacts, Ending, StepFacts, Stop } from '../isolate/protocol.ts'
 import { jsonCopy } from '../json-data.ts'
 import { keyOf } from '../report.ts'
+import type { StepProbe } from '../steps.ts'
 import type { Terms } from '../terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { Input } from './inputs.ts'
 
 export interface RunnerPorts {
   readonly host: Host
+  readonly random: Random
+  readonly probe?: StepProbe
   readonly handlers: ReadonlyMap<string, Registered>
   readonly middleware: readonly AttemptMiddleware[]
   readonly order: (order: GuardOrder) => void
@@ -44,9 +47,11 @@ export class Runner {
 
   constructor(ports: RunnerPorts) {
     this.#ports = ports
-    const { host, calls, hear, order } = ports
+    const { host, random, probe, calls, hear, order } = ports
     this.#attemptPorts = {
       host,
+      random,
+      ...(probe === undefined ? {} : { probe }),
       ...calls,
       onSign: (isBare, hold) => {
         const key = keyOf(hold)
@@ -122,7 +127,7 @@ export class Runner {
     attempt.close()
     if (attempt.isSaving) await attempt.flush()
     this.#running.delete(key)
-    this.#ports.hear({ in: 'settled', key, ending })
+    this.#ports.hear({ in: 'settled', key, ending: asleep(attempt, ending) })
   }
 
   async #execute(
@@ -162,6 +167,13 @@ export class Runner {
   }
 }
 
+/** A handler that gave the job back has ended with that, whatever it made of the SleepingError. */
+function asleep({ sleep }: Attempt, ending: Ending): Ending {
+  return sleep !== null && (ending.kind === 'threw' || ending.kind === 'returned')
+    ? { kind: 'slept', ...sleep }
+    : ending
+}
+
 function isolateEnd(): IsolateEnd {
   let end: (ending: Ending) => void = () => {}
   const ending = new Promise<Ending>((resolve) => (end = resolve))
@@ -170,6 +182,7 @@ function isolateEnd(): IsolateEnd {
 
 /** What the handler sees of its job. Hand-backs are refunded, so they do not count as attempts here. */
 function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): AttemptFacts {
+  const { steps, state } = readStepDocument(job.last_checkpoint ?? null)
   return {
     jobId: job.id,
     type: job.type,
@@ -180,12 +193,26 @@ function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): Attem
     args: job.args,
     input: job.args,
     meta: job.meta ?? {},
-    lastCheckpoint: job.last_checkpoint ?? null,
+    lastCheckpoint: state,
+    steps: stepFacts(job, terms, steps),
     workflowId: job.workflow_id ?? null,
     parentResults: job.parent_results ?? [],
     softAt: terms.softAt,
     softStop: terms.softStop,
     hardAt: isolation === 'inline' ? terms.hardAt : terms.killAt,
+  }
+}
+
+/** The server tells its own clock by the claim: the worker counts from when it asked, which was no later. */
+function stepFacts(job: HandedJob, { startedAt }: Terms, stored: readonly StoredStep[]): StepFacts {
+  const { started_at: started, x_lease: lease, x_limits: limits } = job
+  const isOurs = lease !== undefined && started !== undefined
+  return {
+    stored,
+    serverOffsetMs: isOurs ? Date.parse(started) - startedAt : null,
+    totalAt: limits?.total_deadline === undefined ? null : Date.parse(limits.total_deadline),
+    totalMs: limits?.total_ms ?? null,
+    totalSource: limits?.sources['total'] ?? 'default',
   }
 }
 
@@ -224,5 +251,7 @@ function endingError(ending: Exclude<Ending, { kind: 'returned' }>): Error {
   if (ending.kind === 'killed') return new LostLeaseError('The handler was killed.')
   if (ending.kind === 'not_begun')
     return new LostLeaseError('The isolate was still starting; the handler had not begun.')
+  // An isolate throws when it falls asleep.
+  if (ending.kind === 'slept') return new SleepingError(ending.name, new Date(ending.until))
   return errorFromData(ending.error)
 }

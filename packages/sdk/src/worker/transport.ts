@@ -3,7 +3,7 @@
  * Reports are safe to repeat: they name their lease, and the server tells a late one from a repeated one.
  */
 import { setMaxListeners } from 'node:events'
-import { instant, millis, type Host, type Instant, type Millis } from '@curfew/core'
+import { instant, iso, millis, type Host, type Instant, type Millis } from '@curfew/core'
 import type { Connection } from '../connection.ts'
 import { RequestError } from '../errors.ts'
 import type { LastCall, StopOrder, WorkerState } from '../guard/protocol.ts'
@@ -205,6 +205,7 @@ export function bodyOf(report: Report): Record<string, unknown> {
   }
   body['error'] = report.error
   if (report.requeue) body['requeue'] = true
+  if (report.notBefore !== undefined) body['x_not_before'] = iso(report.notBefore)
   return body
 }
 

@@ -26,6 +26,7 @@ import type { ErrorData } from '../isolate/protocol.ts'
 import type { AttemptLimits } from '../limits.ts'
 import { stderrLog, type Log } from '../log.ts'
 import { serverCalls } from '../server-calls.ts'
+import type { StepProbe } from '../steps.ts'
 import { onSignals } from '../signals.ts'
 import { monotonicNow } from '../terms.ts'
 import { backoffMs, deferred } from '../waiting.ts'
@@ -126,7 +127,8 @@ export class Worker {
   readonly #leaving = deferred<undefined>()
   readonly #ended = deferred<undefined>()
 
-  constructor(options: WorkerOptions, makeSession: MakeSession = (...args) => new Session(...args)) {
+  /** `probe`: the test kit looks at every step. */
+  constructor(options: WorkerOptions, makeSession: MakeSession = (...args) => new Session(...args), probe?: StepProbe) {
     this.#options = options
     this.client = new Client(options)
     this.#connection = this.client.connection
@@ -164,6 +166,8 @@ export class Worker {
     )
     this.#runner = new Runner({
       host: this.#host,
+      random: this.#connection.random,
+      ...(probe === undefined ? {} : { probe }),
       handlers: this.#handlers,
       middleware: this.#middleware,
       order: (order) => this.#guard?.order(order),
