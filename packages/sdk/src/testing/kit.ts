@@ -22,6 +22,7 @@ import type { InProcessServer } from '../transport.ts'
 import type { JobView } from '../wire.ts'
 import { Worker, type WorkerSettings } from '../worker/worker.ts'
 import { Party } from './party.ts'
+import { StepScript, storedSteps, type StepRef, type StepView } from './steps.ts'
 
 export interface TestKitOptions {
   /** Settings of the server, by the keys of its configuration file: `{ 'limits.defaults.timeout': '1m' }`. */
@@ -152,6 +153,7 @@ export class TestKit {
   /** Whose attempt a signal belongs to: a handler sleeps on its worker's clock. */
   readonly #owners = new WeakMap<AbortSignal, Party>()
   readonly #dead = new Set<Worker>()
+  readonly #steps = new StepScript()
   #calls = 0
 
   /** @internal */
@@ -169,14 +171,11 @@ export class TestKit {
   /** A worker on this server and this clock; isolated handlers run inline here. Give it handlers, then start it. */
   worker(settings: WorkerSettings = {}): Worker {
     const party = this.#party(() => worker.active === 0 && worker.state === 'running')
-    const worker = new Worker({
-      ...settings,
-      server: party,
-      host: party,
-      random: this.#newRandom(),
-      log: this.#log,
-      isolation: 'inline',
-    })
+    const worker = new Worker(
+      { ...settings, server: party, host: party, random: this.#newRandom(), log: this.#log, isolation: 'inline' },
+      undefined,
+      (step, signal) => this.#steps.before(step, signal),
+    )
     worker.use((context, next) => {
       this.#owners.set(context.signal, party)
       return next()
@@ -315,6 +314,27 @@ export class TestKit {
     const signed = by.startsWith('-') ? 0 - ms : ms
     if (worker === undefined) this.#clock.stepWall(signed)
     else this.#partyOf(worker).skew(signed)
+  }
+
+  /** The steps of a job that are stored, in the order in which they began. */
+  async steps(job: string | { readonly id: string }): Promise<StepView[]> {
+    await this.settle()
+    return storedSteps(this.client, typeof job === 'string' ? job : job.id)
+  }
+
+  /** The next runs of this step throw the error instead of running; `times` of them, one unless told. */
+  failStep(step: StepRef, error: Error = new Error('The test kit failed this step.'), times = 1): void {
+    this.#steps.plan(step, { do: 'fail', error }, times)
+  }
+
+  /** The next run of this step does nothing until a limit ends it, or its worker is killed. */
+  stallStep(step: StepRef): void {
+    this.#steps.plan(step, { do: 'stall' }, 1)
+  }
+
+  /** How often the step was begun, runs that were failed or stalled by the kit included. */
+  stepRuns(step: StepRef): number {
+    return this.#steps.runsOf(step)
   }
 
   /** Throws, with the story of the job, unless the latest ending of this job was this limit. */
