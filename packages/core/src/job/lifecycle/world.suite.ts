@@ -28,7 +28,7 @@ import { activate } from './admit.ts'
 import { cancel, changeLimits, retryByHand } from './change.ts'
 import { expire } from './expire.ts'
 import { staleReason } from './fence.ts'
-import { abandon, absorbBeat, complete, fail, interrupt, reportProgress, signOfLife, wokenInTime } from './report.ts'
+import { abandon, absorbBeat, complete, fail, interrupt, reportProgress, signOfLife, snooze, wokenInTime } from './report.ts'
 import { start } from './start.ts'
 import type { Transition } from './transition.ts'
 import type { Worker } from '../worker.ts'
@@ -120,7 +120,7 @@ const LEGAL: Record<JobState, JobState[]> = {
   scheduled: ['scheduled', 'available', 'cancelled', 'discarded'],
   pending: ['pending', 'available', 'cancelled', 'discarded'],
   available: ['available', 'active', 'scheduled', 'cancelled', 'discarded'],
-  active: ['active', 'completed', 'retryable', 'available', 'cancelled', 'discarded'],
+  active: ['active', 'completed', 'retryable', 'available', 'scheduled', 'cancelled', 'discarded'],
   retryable: ['retryable', 'available', 'cancelled', 'discarded'],
   completed: ['completed'],
   cancelled: ['cancelled', 'available'],
@@ -204,7 +204,9 @@ export class World {
       case 'timeout':
         return holds ? this.apply(fail(job, { type: 'timeout', message: '' }, at)) : undefined
       case 'interrupt':
-        return holds ? this.apply(interrupt(job, null, at)) : undefined
+        if (!holds) return
+        if (known) return this.apply(interrupt(job, null, at))
+        return this.snooze(job, later(this.now, wait - 1_000))
       case 'abandon':
         return holds ? this.apply(abandon(job, at)) : undefined
       case 'sign':
@@ -248,6 +250,16 @@ export class World {
       case 'wait':
         return
     }
+  }
+
+  /** Handed back until then: never beyond a total. */
+  snooze(job: Job, until: Instant): void {
+    const back = (): Transition => snooze(job, null, until, '', moment(this.now))
+    const total = totalAt(job)
+    if (until > this.now && total !== null && total <= until)
+      return must('no job sleeps beyond its total', codeOf(back) === 'validation_error', until)
+    this.apply(back())
+    must('it sleeps until then', until <= this.now || this.job?.scheduledAt === until, until)
   }
 
   /** Time passes; whatever is due is settled, at its own instant or late. */
