@@ -104,6 +104,11 @@ export function attemptTracing({
       } catch (error) {
         // Whatever it throws once it was told to stop: being told is why it ended.
         const cause: unknown = ctx.signal.aborted ? ctx.signal.reason : error
+        if (codeOf(cause) === 'sleeping') {
+          span.setAttribute('ojs.job.outcome', 'sleeping')
+          span.setStatus({ code: SpanStatusCode.OK })
+          throw error
+        }
         span.setAttributes({
           'ojs.job.outcome': OUTCOMES[codeOf(cause)] ?? 'failed',
           'ojs.job.error.attempt': ctx.attempt,
