@@ -100,7 +100,9 @@ export interface ContextPorts {
 /** `stop` makes the signal when the handler asks for it. */
 export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: ContextPorts): Context {
   const { host } = ports
-  const steps = new Steps(facts, stop, ports)
+  // Most handlers have none.
+  let made: Steps | null = null
+  const steps = (): Steps => (made ??= new Steps(facts, stop, ports))
   const remaining = (): number => Math.max(0, Math.floor(facts.softAt - host.monotonicMs()))
   const graceRemaining = (): number => {
     const [now, endsAt] = [host.monotonicMs(), ports.endsAt()]
@@ -143,11 +145,11 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
 
     step<T>(name: string, ...rest: [StepRun<T>] | [StepRunOptions, StepRun<T>]): Promise<T> {
       const [options, run] = rest.length === 1 ? [{}, rest[0]] : rest
-      return mayBeLeftAlone(() => steps.step(name, options, run))
+      return mayBeLeftAlone(() => steps().step(name, options, run))
     },
 
     sleep(name, duration) {
-      return mayBeLeftAlone(() => steps.sleep(name, duration))
+      return mayBeLeftAlone(() => steps().sleep(name, duration))
     },
 
     progress(value, message, data) {
