@@ -36,7 +36,10 @@ describe('what an attempt saves', () => {
     await log.step(step('charge', 2))
     await log.checkpoint({ page: 2 })
     expect(saved.at(-1)).toMatchObject({
-      $curfew_steps: [{ name: 'known', result: 1 }, { name: 'charge', result: 2 }],
+      $curfew_steps: [
+        { name: 'known', result: 1 },
+        { name: 'charge', result: 2 },
+      ],
       state: { page: 2 },
     })
   })

@@ -19,9 +19,12 @@ export class StepLog {
 
   async checkpoint(state: unknown): Promise<void> {
     if (typeof state === 'object' && state !== null && Object.hasOwn(state, STEPS_MEMBER))
-      throw new InputError(`A checkpoint has no member ${STEPS_MEMBER}: the steps of the job are stored under that name.`, {
-        field: STEPS_MEMBER,
-      })
+      throw new InputError(
+        `A checkpoint has no member ${STEPS_MEMBER}: the steps of the job are stored under that name.`,
+        {
+          field: STEPS_MEMBER,
+        },
+      )
     const before = this.#state
     this.#state = state
     try {
@@ -36,7 +39,11 @@ export class StepLog {
   async step(step: StoredStep): Promise<void> {
     const { name } = step
     if (this.#steps.has(name))
-      throw new StepError('step_repeated', name, `Step "${name}" is stored already; a name stands for one step of the job.`)
+      throw new StepError(
+        'step_repeated',
+        name,
+        `Step "${name}" is stored already; a name stands for one step of the job.`,
+      )
     this.#steps.set(name, step)
     try {
       await this.#save(this.#document())

@@ -1,7 +1,14 @@
 import { FakeClock, instant, MAX_DURABLE_STEPS, type StoredStep } from '@curfew/core'
 import { describe, expect, test } from 'vitest'
 import { createContext, type Context } from './context.ts'
-import { DeadlineError, NonRetryableError, ShutdownError, SleepingError, StepDeadlineError, StepError } from './errors.ts'
+import {
+  DeadlineError,
+  NonRetryableError,
+  ShutdownError,
+  SleepingError,
+  StepDeadlineError,
+  StepError,
+} from './errors.ts'
 import type { AttemptFacts, Call, StepFacts } from './isolate/protocol.ts'
 import { LazyAbort } from './lazy-abort.ts'
 
@@ -108,7 +115,9 @@ describe('a step', () => {
 
   test('gives the first time what it will give later: plain JSON', async () => {
     const { ctx } = stage()
-    expect(await ctx.step('when', () => ({ at: new Date(0), gone: undefined }))).toEqual({ at: '1970-01-01T00:00:00.000Z' })
+    expect(await ctx.step('when', () => ({ at: new Date(0), gone: undefined }))).toEqual({
+      at: '1970-01-01T00:00:00.000Z',
+    })
   })
 
   test('is stopped by its own timeout, and the error names step, limit and milliseconds', async () => {
@@ -121,7 +130,9 @@ describe('a step', () => {
     const error = await played(clock, paying).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(StepDeadlineError)
     expect(error).toMatchObject({ step: 'charge', kind: 'step', limitMs: 5_000, code: 'deadline' })
-    expect((error as Error).message).toBe('Step "charge" was stopped: the step limit of 5000 ms (set by the step) has passed.')
+    expect((error as Error).message).toBe(
+      'Step "charge" was stopped: the step limit of 5000 ms (set by the step) has passed.',
+    )
     expect([signal?.aborted, ctx.signal.aborted, calls]).toEqual([true, false, []])
   })
 
@@ -222,7 +233,10 @@ describe('misuse', () => {
   test('two steps of one name', async () => {
     const { ctx } = stage()
     await ctx.step('charge', () => 1)
-    await expect(ctx.step('charge', () => 2)).rejects.toMatchObject({ ...refused('step_repeated', 'charge'), retryable: false })
+    await expect(ctx.step('charge', () => 2)).rejects.toMatchObject({
+      ...refused('step_repeated', 'charge'),
+      retryable: false,
+    })
   })
 
   test('a result that is not JSON fails once and for all: the step has run', async () => {
@@ -269,7 +283,10 @@ describe('code that changed while the job was open', () => {
     await turn()
     expect(first.stored()).toMatchObject([{ name: 'quick', position: 1, isOrdered: false }])
     const next = stage({ stored: first.stored() })
-    expect(await Promise.all([next.ctx.step('slow', () => 's'), next.ctx.step('quick', () => 'again')])).toEqual(['s', 1])
+    expect(await Promise.all([next.ctx.step('slow', () => 's'), next.ctx.step('quick', () => 'again')])).toEqual([
+      's',
+      1,
+    ])
   })
 
   test('a step that stood in for one that failed is not asked for again', async () => {
@@ -282,7 +299,9 @@ describe('code that changed while the job was open', () => {
   })
 
   test('a step that has become a sleep is refused', async () => {
-    await expect(stage({ stored: before }).ctx.sleep('charge', '1s')).rejects.toMatchObject({ code: 'step_order_changed' })
+    await expect(stage({ stored: before }).ctx.sleep('charge', '1s')).rejects.toMatchObject({
+      code: 'step_order_changed',
+    })
   })
 })
 

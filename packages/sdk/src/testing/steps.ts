@@ -71,7 +71,11 @@ export async function storedSteps(client: Client, jobId: string): Promise<StepVi
 async function savedState(client: Client, jobId: string): Promise<unknown> {
   try {
     const path = `/ojs/v1/jobs/${jobId}/checkpoint`
-    const { state = null } = await client.connection.call<{ state?: unknown }>({ method: 'GET', path, idempotent: true })
+    const { state = null } = await client.connection.call<{ state?: unknown }>({
+      method: 'GET',
+      path,
+      idempotent: true,
+    })
     return state
   } catch (error) {
     if (error instanceof RequestError && error.status === 404) return null

@@ -13,7 +13,11 @@ const step = (name: string, from: string, to: string, isSleep = false): StepSpan
 
 describe('the lanes of steps', () => {
   test('hold one after the other; what ran side by side lies below', () => {
-    const steps = [step('a', '12:00:00', '12:00:10'), step('b', '12:00:05', '12:00:20'), step('c', '12:00:10', '12:00:12')]
+    const steps = [
+      step('a', '12:00:00', '12:00:10'),
+      step('b', '12:00:05', '12:00:20'),
+      step('c', '12:00:10', '12:00:12'),
+    ]
     const lanes = stepLanes(steps, at('12:01:00'))
     expect(lanes.map(({ name, spans }) => [name, ...spans.map((span) => span.name)])).toEqual([
       ['steps', 'a', 'c'],

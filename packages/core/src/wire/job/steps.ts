@@ -27,7 +27,8 @@ export interface StepOnWire {
 
 /** From the parsed state of a checkpoint; what is not such a document is the handler's own. */
 export function readStepDocument(saved: unknown): StepDocument {
-  if (typeof saved !== 'object' || saved === null || !Object.hasOwn(saved, STEPS_MEMBER)) return { steps: [], state: saved }
+  if (typeof saved !== 'object' || saved === null || !Object.hasOwn(saved, STEPS_MEMBER))
+    return { steps: [], state: saved }
   const { [STEPS_MEMBER]: steps, state } = saved as { [STEPS_MEMBER]?: unknown; state?: unknown }
   if (!Array.isArray(steps)) return { steps: [], state: saved }
   return { steps: steps.filter(isStep).map(readStep), state: state ?? null }
