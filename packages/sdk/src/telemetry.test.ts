@@ -5,7 +5,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
 import { Client } from './client.ts'
 import { defineJob } from './define-job.ts'
-import { CancelledError, DeadlineError, LostLeaseError, ShutdownError } from './errors.ts'
+import { CancelledError, DeadlineError, LostLeaseError, ShutdownError, SleepingError } from './errors.ts'
 import { refused, ScriptedServer, world } from './scripted.suite.ts'
 import { attemptTracing, enqueueTracing, type AttemptTracingOptions, type TracedAttempt } from './telemetry.ts'
 
@@ -108,6 +108,16 @@ describe('an attempt', () => {
 
   const run = (ctx: TracedAttempt, work: () => Promise<unknown>, options: AttemptTracingOptions = {}) =>
     attemptTracing({ tracer, host, ...options })(ctx, work)
+
+  test('that falls asleep has not failed', async () => {
+    const sleeping = new SleepingError('rest', new Date(0))
+    await expect(run(attempt(), () => Promise.reject(sleeping))).rejects.toBe(sleeping)
+    expect(spans()[0]).toMatchObject({
+      status: { code: SpanStatusCode.OK },
+      attributes: { 'ojs.job.outcome': 'sleeping' },
+      events: [],
+    })
+  })
 
   test('is a consumer span with its deadline, linked to the enqueue', async () => {
     expect(await run(attempt(), async () => 'done')).toBe('done')
