@@ -28,7 +28,17 @@ import { activate } from './admit.ts'
 import { cancel, changeLimits, retryByHand } from './change.ts'
 import { expire } from './expire.ts'
 import { staleReason } from './fence.ts'
-import { abandon, absorbBeat, complete, fail, interrupt, reportProgress, signOfLife, snooze, wokenInTime } from './report.ts'
+import {
+  abandon,
+  absorbBeat,
+  complete,
+  fail,
+  interrupt,
+  reportProgress,
+  signOfLife,
+  snooze,
+  wokenInTime,
+} from './report.ts'
 import { start } from './start.ts'
 import type { Transition } from './transition.ts'
 import type { Worker } from '../worker.ts'

@@ -27,7 +27,7 @@ test('steps and a checkpoint come back as they were stored, through JSON', () =>
   expect(JSON.stringify(stepSpansIn(text))).not.toContain('7')
 })
 
-test.each([null, 7, 'text', [1], { page: 1 }, { $curfew_steps: 'no list' }])(
+test.each([null, 7, 'text', [[1]], { page: 1 }, { $curfew_steps: 'no list' }])(
   'a checkpoint without steps is the state itself: %j',
   (state) => {
     expect(readStepDocument(state)).toEqual({ steps: [], state })
