@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config'
 const PATIENT = [
   'api-record',
   'board',
+  'board-stories',
   'browser',
   'command-line',
   'conformance',

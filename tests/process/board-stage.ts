@@ -110,3 +110,9 @@ export const seen = (page: Page, text: string | RegExp): Promise<void> => page.g
 export function expectNoFaults(...pages: readonly Watched[]): void {
   for (const { faults } of pages) expect(faults).toEqual([])
 }
+
+/** Everything a page asks for first has come. */
+export async function settled(page: Page): Promise<void> {
+  await page.locator('h1').first().waitFor()
+  await page.waitForFunction('!/Loading…|Reading the log/.test(document.body.innerText)')
+}

@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { browserPath } from '../../scripts/browser.mjs'
-import { deaf, expectNoFaults, openCrew, openPage, pagesOf, patient, seen, sprint } from './board-stage.ts'
+import { deaf, expectNoFaults, openCrew, openPage, pagesOf, seen, settled, sprint } from './board-stage.ts'
 import { openBrowser } from './browser.ts'
 import { deploy, start, succeed, wait } from './journeys/stage.ts'
 import { ServerProcess, until } from './server-process.ts'
@@ -53,98 +53,6 @@ describe.skipIf(browserPath() === null)('on the board', () => {
     expect((await empty.post('/ojs/v1/jobs', body)).status).toBe(201)
     await page.getByRole('heading', { name: 'Now' }).waitFor()
     await seen(page, 'no registered worker serves it')
-    expectNoFaults(watched)
-  })
-
-  test('an operator finds a timed-out job by its kind, reads why, retries it and watches it finish', async () => {
-    const { client, letGo } = await openCrew(server)
-    const job = await client.enqueue(deaf, [], { timeout: '300ms', gracePeriod: '100ms', retry: { maxAttempts: 1 } })
-    await until('it timed out', async () => (await server.job(job.id)).state === 'discarded')
-    const watched = await openPage(browser, `${server.url}/jobs`)
-    const { page } = watched
-    await page.getByLabel('Ended by limit').selectOption('execution')
-    await page.waitForURL(/timeout_kind=execution/)
-    await page.locator(`a[title="${job.id}"]`).click()
-    await page.waitForURL(new RegExp(`/jobs/${job.id}$`))
-    await seen(page, /Ended discarded: timeout/)
-    await seen(page, /Job execution exceeded timeout of 0\.3 seconds/)
-    expect(await page.getByRole('region', { name: 'Limits' }).innerText()).toMatch(
-      /timeout\s+300 ms\s+● set at enqueue/,
-    )
-    letGo()
-    await page.getByRole('button', { name: 'Retry' }).click()
-    await page.getByRole('heading', { name: /completed/ }).waitFor()
-    expect((await server.job(job.id)).state).toBe('completed')
-    expectNoFaults(watched)
-  })
-
-  test("a job's soft and hard deadline approach and pass while one looks", async () => {
-    const { client } = await openCrew(server)
-    const job = await client.enqueue(deaf, [], { timeout: '10s', gracePeriod: '5s', retry: { maxAttempts: 1 } })
-    const watched = await openPage(browser, `${server.url}/jobs/${job.id}`)
-    const { page } = watched
-    const drawing = page.locator('svg.timeline')
-    await seen(page, /Next: asked to stop in/)
-    // A vertical line has no width, so it counts as hidden.
-    for (const limit of ['soft_deadline', 'hard_deadline'])
-      await drawing.locator(`line.${limit}`).first().waitFor({ state: 'attached' })
-    const place = async (): Promise<number> => Number(await drawing.locator('line.now').getAttribute('x1'))
-    const before = await place()
-    await until('the line of now moves', async () => (await place()) > before)
-    // The grace has begun: its part of the bar is there, and it is no longer to come.
-    await drawing.locator('rect.grace:not(.future)').first().waitFor()
-    await seen(page, /Next: attempt ends/)
-    await page.getByRole('heading', { name: /discarded/ }).waitFor()
-    await seen(page, /Ended discarded: timeout/)
-    await page.getByRole('button', { name: 'Show as a table' }).click()
-    await page.getByRole('region', { name: 'Timeline as a table' }).getByText('asked to stop').first().waitFor()
-    expectNoFaults(watched)
-  })
-
-  test('an operator sees the blast radius of a worker before it is quieted', async () => {
-    const { client, worker, letGo } = await openCrew(server, ['radius'])
-    const kept = await client.enqueue(patient, [], { queue: 'radius', timeout: '10m', retry: { maxAttempts: 3 } })
-    const last = await client.enqueue(patient, [], { queue: 'radius', timeout: '10m', retry: { maxAttempts: 1 } })
-    await until('both are taken', async () => {
-      const { body } = await server.get('/ojs/v1/jobs?queue=radius&state=active')
-      return (body.jobs as unknown[]).length === 2
-    })
-    const id = worker.id
-    const watched = await openPage(browser, `${server.url}/workers/${encodeURIComponent(id)}`)
-    const { page } = watched
-    await seen(page, '1 would come back, 1 would end.')
-    await page.getByRole('button', { name: 'Quiet…' }).click()
-    const dialog = page.getByRole('dialog')
-    await dialog.getByText('The 2 it holds go on.').waitFor()
-    await dialog.getByText('No other running worker serves radius: jobs there will wait.').waitFor()
-    for (const job of [kept, last]) await dialog.locator(`a[title="${job.id}"]`).waitFor()
-    expect((await server.get(`/ojs/v1/workers/${id}`)).text).not.toContain('"directive":"quiet"')
-    await dialog.getByRole('button', { name: 'Quiet it' }).click()
-    await page.getByRole('button', { name: 'Resume' }).waitFor()
-    await page.getByRole('heading', { name: /quiet/ }).waitFor()
-    letGo()
-    expectNoFaults(watched)
-  })
-
-  test('an operator answers a step of a journey that waits, in a form made from its schema', async () => {
-    const schema = {
-      type: 'object',
-      required: ['approved'],
-      properties: { approved: { type: 'boolean', title: 'Approved' }, note: { type: 'string' } },
-    }
-    const states = { approve: wait('done', { input: { schema } }), done: succeed() }
-    await deploy(server, 'approval', { seconds: 600, states })
-    const id = await start(server, 'approval')
-    const watched = await openPage(browser, `${server.url}/runs/${id}`)
-    const { page } = watched
-    const form = page.getByRole('form', { name: 'Step approve' })
-    await form.getByLabel(/Approved/).selectOption('true')
-    await form.getByLabel('note').fill('<b>fine</b>')
-    await form.getByRole('button', { name: 'Submit' }).click()
-    await page.getByRole('heading', { name: /succeeded/ }).waitFor()
-    const result = await server.get(`/api/v1/journeys/${id}/result`)
-    expect(result.body).toMatchObject({ phase: 'SUCCEEDED' })
-    expect(result.text).toContain('<b>fine</b>')
     expectNoFaults(watched)
   })
 
@@ -222,38 +130,6 @@ describe.skipIf(browserPath() === null)('on the board', () => {
     onTestFinished(() => again.stop().then(() => {}))
     await seen(page, /Live, heard/)
     await page.locator('main:not(.stale)').waitFor()
-  })
-
-  test('a token with the role read sees everything and is offered no action', async () => {
-    const closed = await ServerProcess.start({ flags: ['--token', 'the-first-token-of-this-test'] })
-    onTestFinished(() => closed.stop().then(() => {}))
-    const admin = { Authorization: 'Bearer the-first-token-of-this-test' }
-    const made = await closed.call('POST', '/api/v1/tokens', { name: 'reader', roles: ['read'] }, admin)
-    const { body } = await closed.call('POST', '/ojs/v1/jobs', { type: 'a.job', args: [] }, admin)
-    const refused = { mayFail: /401|403/ }
-    const watched = await openPage(browser, `${closed.url}/jobs/${String(body.job.id)}`, refused)
-    const { page } = watched
-    const signIn = async (token: string): Promise<void> => {
-      await page.getByLabel('Token').fill(token)
-      await page.getByRole('button', { name: 'Sign in' }).click()
-    }
-    await signIn('wrong')
-    await page.getByRole('alert').waitFor()
-    await signIn(String(made.body.token))
-    // Signing in leads to where one wanted to go.
-    await page.getByRole('heading', { name: /a\.job/ }).waitFor()
-    await page.locator('svg.timeline').waitFor()
-    expect(await page.getByRole('button', { name: 'Cancel…' }).count()).toBe(0)
-    const status = await page.evaluate(
-      (id) =>
-        fetch(`/ojs/v1/admin/jobs/${id}/cancel`, { method: 'POST', headers: { 'X-Curfew-Request': '1' } }).then(
-          (answer) => answer.status,
-        ),
-      String(body.job.id),
-    )
-    expect(status).toBe(403)
-    expect(await page.evaluate('[document.cookie, sessionStorage.length, localStorage.length]')).toEqual(['', 0, 0])
-    expectNoFaults(watched)
   })
 
   test('the board works behind a prefix that a proxy takes away', async () => {
@@ -376,12 +252,6 @@ describe.skipIf(browserPath() === null)('on the board', () => {
     return { job: job.id, worker: worker.id, workflow: String(flow.body.workflow.id), run }
   }
 })
-
-/** Everything a page asks for first has come. */
-async function settled(page: Page): Promise<void> {
-  await page.locator('h1').first().waitFor()
-  await page.waitForFunction('!/Loading…|Reading the log/.test(document.body.innerText)')
-}
 
 /** A proxy that serves a server below a prefix, as nginx does with `location /ops/curfew/ { proxy_pass http://…/; }`. */
 async function prefixed(to: ServerProcess, prefix: string): Promise<string> {
