@@ -9,15 +9,13 @@ import { join } from 'node:path'
 import * as core from '../packages/core/dist/index.js'
 import { nodeHost, systemRandom } from '../packages/server/dist/host.js'
 import { openPostgresStore } from '../packages/server/dist/store/postgres/store.js'
-import { NOTHING } from '../packages/server/dist/store/store.js'
 import { openSqliteStore } from '../packages/server/dist/store/sqlite/store.js'
 import { startDatabase } from './lib/postgres.mjs'
+import { fill, GAP_MS } from './lib/many-jobs.mjs'
 import { machine, markdown, row } from './lib/report.mjs'
 
-const BATCH = 2_000
 const ROUNDS = 7
 const BEGAN = Date.UTC(2026, 0, 1)
-const GAP_MS = 100
 const events = { maxAgeMs: 60_000, maxCount: 1_000 }
 
 export async function run(args) {
@@ -31,7 +29,7 @@ export async function run(args) {
         ? await openSqliteStore({ file: join(folder, 'curfew.db'), durability: 'normal', events })
         : await openPostgresStore({ url: database.urlOf('lists'), events, host: nodeHost, random: systemRandom() })
     const began = performance.now()
-    await fill(store, jobs)
+    await fill(store, jobs, { began: BEGAN })
     await database?.sql('lists', 'ANALYZE')
     const filled = (performance.now() - began) / 1000
     const rows = []
@@ -99,59 +97,4 @@ function filtersFor(jobs) {
     ['ended before the middle, queue and state', { ended: between(null, 0.5), queue: 'q3', states: ['completed'] }],
     ['ended in the last tenth, error_type', { ended: between(0.9, null), errorType: 'timeout' }],
   ]
-}
-
-async function fill(store, count) {
-  const random = core.seededRandom(1)
-  for (let from = 0; from < count; from += BATCH) {
-    const jobs = Array.from({ length: Math.min(BATCH, count - from) }, (_, n) => jobAt(from + n, random))
-    await store.restore({ ...NOTHING, jobs }, from + BATCH < count)
-  }
-}
-
-const LIMITS = core.settleAtEnqueue({ publish: {}, type: null, queue: null, server: core.DEFAULT_LIMITS })
-const WEEK_MS = 7 * 24 * 60 * 60 * 1000
-
-/** Of a hundred jobs one waits, one is held, one has failed, one was cancelled; the others are completed. */
-function jobAt(n, random) {
-  const now = core.instant(BEGAN + n * GAP_MS)
-  const retention = { completedMs: WEEK_MS, cancelledMs: WEEK_MS, discardedMs: WEEK_MS, deadLetterMs: WEEK_MS }
-  const moment = { now, upAt: now, random, limits: core.DEFAULT_LIMITS, retention }
-  const later = { ...moment, now: core.instant(now + 50) }
-  const tags = n % 100_000 === 9 ? ['rare', 'common'] : n % 10 === 0 ? ['common'] : []
-  const { job: fresh } = core.admit(
-    {
-      id: core.uuidV7(now, random),
-      type: `t${n % 20}`,
-      queue: n === 0 ? 'rare' : `q${n % 10}`,
-      priority: 0,
-      retry: core.DEFAULT_RETRY,
-      limits: LIMITS,
-      ceiling: null,
-      parent: null,
-      owner: null,
-      uniqueKey: null,
-      limitKey: null,
-      tenant: n % 20 === 0 ? 'acme' : null,
-      scheduledAt: null,
-      expiresAt: null,
-      resultTtlMs: null,
-      traceId: null,
-      body: `"args":["a@example.com"]${tags.length === 0 ? '' : `,"tags":${JSON.stringify(tags)}`}`,
-      given: '',
-      pending: false,
-    },
-    moment,
-  )
-  const placed = { ...fresh, seq: n + 1, version: 1 }
-  if (n % 100 === 1) return placed
-  const claim = { workerId: `w${n % 50}`, handler: null, known: true, fetchVisibilityMs: null }
-  const { job: held } = core.start(placed, claim, moment)
-  if (n % 100 === 2) return held
-  if (n % 100 === 3) {
-    const type = n % 100_000 === 3 ? 'rare' : 'timeout'
-    return core.fail(held, { type, message: 'too long', retryable: false }, later).job
-  }
-  if (n % 100 === 4) return core.cancel(held, later).job
-  return core.complete(held, '{}', later).job
 }

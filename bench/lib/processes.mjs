@@ -22,11 +22,17 @@ export function endsWithUs(child) {
 
 /**
  * A fresh server, as an operator would start it: full durability, its own directory or a database. `root`: a checkout.
- * `channel`: opens one to a preloaded module, for `tell`.
+ * `channel`: opens one to a preloaded module, for `tell`. `data`: a directory that was filled before; it is removed in the end.
  */
-export async function startServer({ flags = [], node = [], database = null, root = HERE, channel = false } = {}) {
+export async function startServer({
+  flags = [],
+  node = [],
+  database = null,
+  root = HERE,
+  channel = false,
+  data = mkdtempSync(join(tmpdir(), 'curfew-bench-')),
+} = {}) {
   const main = resolve(root, 'packages/server/dist/cli/main.js')
-  const data = mkdtempSync(join(tmpdir(), 'curfew-bench-'))
   const place = database === null ? ['--data', data] : ['--database', database]
   const args = [...node, main, 'serve', '--port', '0', ...place, '--log-level', 'warn', ...flags]
   const launch = () =>
