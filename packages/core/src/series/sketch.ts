@@ -46,21 +46,26 @@ export function addSketch(into: Sketch, from: Sketch): void {
   for (const bucket in from.b) into.b[bucket] = (into.b[bucket] ?? 0) + (from.b[bucket] ?? 0)
 }
 
-/** The buckets that hold something, in their order. */
+/** The buckets that hold something, in their order: names that are whole numbers are always listed by size. */
 export const bucketsOf = ({ b }: Sketch): [bucket: number, count: number][] =>
-  Object.entries(b)
-    .map(([bucket, count]): [number, number] => [Number(bucket), count])
-    .sort(([one], [other]) => one - other)
+  Object.entries(b).map(([bucket, count]): [number, number] => [Number(bucket), count])
 
 /** Null: there are no lengths. `share` is between 0 and 1. */
-export function quantileMs(sketch: Sketch, share: number): number | null {
-  const rank = Math.max(1, Math.ceil(share * sketch.n))
+export const quantileMs = (sketch: Sketch, share: number): number | null => quantilesMs(sketch, [share])[0] ?? null
+
+/** For each of the ascending shares, in one pass. */
+export function quantilesMs({ n, b }: Sketch, shares: readonly number[]): (number | null)[] {
+  const found: (number | null)[] = []
   let seen = 0
-  for (const [bucket, count] of bucketsOf(sketch)) {
-    seen += count
-    if (seen >= rank) return roundedMs(bucketMiddleMs(bucket))
+  for (const bucket in b) {
+    seen += b[bucket] ?? 0
+    for (let share = shares[found.length]; share !== undefined; share = shares[found.length]) {
+      if (seen < Math.max(1, Math.ceil(share * n))) break
+      found.push(roundedMs(bucketMiddleMs(Number(bucket))))
+    }
+    if (found.length === shares.length) return found
   }
-  return null
+  return shares.map((_, place) => found[place] ?? null)
 }
 
 export const meanMs = ({ n, sum }: Sketch): number | null => (n === 0 ? null : roundedMs(sum / n))

@@ -4,7 +4,7 @@
  */
 import { iso, type Instant } from '../time/clock.ts'
 import type { Fields } from '../wire/shape.ts'
-import { addSketch, bucketEndMs, bucketsOf, emptySketch, meanMs, quantileMs, roundedMs, type Sketch } from './sketch.ts'
+import { addSketch, bucketEndMs, bucketsOf, emptySketch, meanMs, quantilesMs, roundedMs, type Sketch } from './sketch.ts'
 import {
   FOLDED,
   pairOf,
@@ -43,6 +43,8 @@ export interface SeriesQuestion {
 const MAX_POINTS = 20_000
 const MAX_GROUPS = 200
 const OTHER = Symbol('other')
+const SHARES = [0.5, 0.95, 0.99] as const
+const NONE = [null, null, null] as const
 
 /** One thing that was counted, with everything it can be grouped by. */
 interface Part {
@@ -123,15 +125,17 @@ export class SeriesView {
     if (this.#asked.metric === 'throughput' || this.#asked.metric === 'timeouts') return head
     const all = emptySketch()
     for (const point of points.values()) addSketch(all, point.lengths)
+    const [p50, p95, p99] = quantilesMs(all, SHARES)
+    const byPlace = places.map((point) => (point === null ? NONE : quantilesMs(point.lengths, SHARES)))
     return {
       ...head,
       mean_ms: meanMs(all),
-      p50_ms: quantileMs(all, 0.5),
-      p95_ms: quantileMs(all, 0.95),
-      p99_ms: quantileMs(all, 0.99),
-      p50_points: places.map((point) => (point === null ? null : quantileMs(point.lengths, 0.5))),
-      p95_points: places.map((point) => (point === null ? null : quantileMs(point.lengths, 0.95))),
-      p99_points: places.map((point) => (point === null ? null : quantileMs(point.lengths, 0.99))),
+      p50_ms: p50 ?? null,
+      p95_ms: p95 ?? null,
+      p99_ms: p99 ?? null,
+      p50_points: byPlace.map(([value]) => value ?? null),
+      p95_points: byPlace.map(([, value]) => value ?? null),
+      p99_points: byPlace.map(([, , value]) => value ?? null),
       buckets: bucketsOf(all).map(([bucket, count]) => [roundedMs(bucketEndMs(bucket)), count]),
     }
   }

@@ -6,6 +6,8 @@ import { nextTurn } from '../kernel/turns.ts'
 /** So many documents are read for one answer: seven servers for the longest range of the coarsest resolution. */
 export const MAX_DOCUMENTS = 5_000
 const A_TURN = 10
+/** So much text is read in one turn: a slot may have 200 pairs of queue and type. */
+const CHARS_A_TURN = 500_000
 
 export interface Collected {
   readonly documents: number
@@ -33,6 +35,7 @@ export async function collectSlots(
   for (let more = true; more;) {
     const page = await context.look((reads) => reads.docs(resolution.kind.kind, '', after, A_TURN))
     more = page.length === A_TURN
+    let chars = 0
     for (const doc of page) {
       const { from: at, server } = slotOf(doc.id)
       if (at >= to || documents >= MAX_DOCUMENTS) {
@@ -44,6 +47,11 @@ export async function collectSlots(
       servers.add(server)
       after = doc.id
       if (server === context.series.server && held.has(at)) continue
+      chars += doc.body.length
+      if (chars > CHARS_A_TURN) {
+        chars = doc.body.length
+        await nextTurn(context.host)
+      }
       see(at, readDoc<Slot>(doc).tally)
     }
     if (more) await nextTurn(context.host)

@@ -9,6 +9,8 @@ import type { Context } from '../kernel/context.ts'
 import { nextTurn } from '../kernel/turns.ts'
 
 export const MAX_EXAMINED = 20_000
+/** Jobs that are compared here are read whole, which takes longer. */
+export const MAX_COMPARED = 5_000
 /** How many jobs are read at once where they are compared here. */
 const A_TURN = 250
 
@@ -35,10 +37,11 @@ export async function searchJobs(
   { filter, idPrefix, source }: Search,
   cursor: string | null,
   limit: number,
-  maxExamined = MAX_EXAMINED,
+  most?: number,
 ): Promise<Found> {
   const isById = orderOf(filter) === 'id'
   const isCompared = source !== null || (idPrefix !== '' && !isById)
+  const maxExamined = most ?? (isCompared ? MAX_COMPARED : MAX_EXAMINED)
   const found: Job[] = []
   // Ids are hexadecimal: all that begin with this come before it.
   let next = cursor ?? (isById && idPrefix !== '' ? `${idPrefix}g` : null)
