@@ -11,10 +11,10 @@ import { canonical } from '../json/canonical.ts'
 import { QUEUE_SHAPE, TYPE_SHAPE } from './job-shapes.ts'
 import { anyObject, either, list, object, oneOf, text, whole, type Fields, type Shape } from '../shape.ts'
 
-const moment: Shape<Instant> = {
+export const TIMESTAMP_SHAPE: Shape<Instant> = {
   json: TIMESTAMP_SCHEMA,
   read(value, at) {
-    // Relative moments mean nothing here: the jobs are in the past.
+    // Relative moments mean nothing here: what is meant is in the past.
     const read = typeof value === 'string' && !value.startsWith('+') ? parseMoment(value, 0 as Instant, false) : null
     if (read === null) throw badField(at, `${at} must be an RFC 3339 timestamp with a zone ("2030-01-01T00:00:00Z").`)
     return read.at
@@ -36,14 +36,14 @@ const COMMON = {
   tag: text({ min: 1 }),
   worker: text({ min: 1 }),
   meta: anyObject(),
-  created_after: moment,
-  created_before: moment,
-  enqueued_after: moment,
-  enqueued_before: moment,
-  ended_after: moment,
-  ended_before: moment,
-  since: moment,
-  until: moment,
+  created_after: TIMESTAMP_SHAPE,
+  created_before: TIMESTAMP_SHAPE,
+  enqueued_after: TIMESTAMP_SHAPE,
+  enqueued_before: TIMESTAMP_SHAPE,
+  ended_after: TIMESTAMP_SHAPE,
+  ended_before: TIMESTAMP_SHAPE,
+  since: TIMESTAMP_SHAPE,
+  until: TIMESTAMP_SHAPE,
 } as const
 
 const state = oneOf(...JOB_STATES)

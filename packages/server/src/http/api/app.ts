@@ -8,6 +8,7 @@ import { Audit } from '../../engine/access/audit.ts'
 import { ANYONE, type Caller } from '../../engine/access/caller.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { ADMIN_ROUTES } from '../routes/admin-routes.ts'
+import { ANNOTATION_ROUTES } from '../routes/annotation-routes.ts'
 import { API_ROUTES } from '../routes/api-routes.ts'
 import { AT_RISK_ROUTES } from '../routes/at-risk-routes.ts'
 import { AUDIT_ROUTES } from '../routes/audit-routes.ts'
@@ -107,6 +108,7 @@ export const ROUTES: readonly Route[] = [
   ...SESSION_ROUTES,
   ...TOKEN_ROUTES,
   ...AUDIT_ROUTES,
+  ...ANNOTATION_ROUTES,
 ]
 
 /** A route with what is asked of its callers. */

@@ -94,6 +94,7 @@ export const ROLES_OF: Readonly<Record<string, readonly Role[]>> = {
   'DELETE /api/v1/schedules/:id': OPERATE,
   'POST /ojs/v1/webhooks/subscriptions/:id/test': OPERATE,
   'POST /ojs/v1/webhooks/deliveries/:id/retry': OPERATE,
+  'POST /api/v1/annotations': OPERATE,
 
   // Administrators: limits, configuration, deletion, tokens.
   'POST /ojs/v1/jobs/bulk/delete': ADMIN,
