@@ -56,6 +56,74 @@ describe.skipIf(browserPath() === null)('on the board', () => {
     expectNoFaults(watched)
   })
 
+  test('the demo jobs of an empty server come to their ends without a worker, as the page says', async () => {
+    const empty = await ServerProcess.start()
+    onTestFinished(() => empty.stop().then(() => {}))
+    const watched = await openPage(browser, `${empty.url}/`)
+    await watched.page.getByRole('button', { name: 'Send the demo jobs' }).click()
+    const endings = async (): Promise<string[]> => {
+      const { body } = await empty.get('/ojs/v1/jobs?queue=demo')
+      const jobs = body.jobs as { type: string; state: string; error?: { type: string } }[]
+      return jobs.map(({ type, state, error }) => `${type} ${state} ${error?.type ?? ''}`.trim()).sort()
+    }
+    await until(
+      'all but two have ended',
+      async () => (await endings()).filter((each) => !each.includes('available')).length === 4,
+    )
+    expect(await endings()).toEqual([
+      'demo.cancelled cancelled',
+      'demo.later discarded expired',
+      'demo.retried available',
+      'demo.too-old discarded enqueue_ttl_expired',
+      'demo.total discarded total_timeout',
+      'demo.work available',
+    ])
+    expectNoFaults(watched)
+  })
+
+  test('the last moments of a job that is over are replayed, by hand and in UTC', async () => {
+    const job = (await server.enqueue({ queue: 'replayed', enqueue_ttl_ms: 1_000 })) as {
+      id: string
+      created_at: string
+    }
+    await until('it has ended', async () => (await server.job(job.id)).state === 'discarded')
+    const watched = await openPage(browser, `${server.url}/settings`)
+    const { page } = watched
+    await page.getByLabel('Times').selectOption('utc')
+    await page.goto(`${server.url}/jobs/${job.id}`)
+    await seen(page, /^Ended discarded: enqueue_ttl_expired/)
+    await seen(page, `${job.created_at.slice(11, 19)}Z`)
+    expect(await page.locator('svg.timeline line.now').count()).toBe(0)
+    const slider = page.getByRole('slider', { name: /As it was at/ })
+    await slider.fill(String(Date.parse(job.created_at) + 500))
+    await seen(page, 'At this moment: it waits for a worker.')
+    await page.locator('svg.timeline line.now').waitFor({ state: 'attached' })
+    await slider.press('End')
+    await seen(page, /^Ended discarded: enqueue_ttl_expired/)
+    await page.getByRole('button', { name: 'Replay the last' }).click()
+    await seen(page, 'At this moment: it waits for a worker.')
+    await page.getByRole('button', { name: 'Hold' }).click()
+    expectNoFaults(watched)
+  })
+
+  test('an operator notes a deploy, and finds it beside what happened and on the first page, with deadlines to come', async () => {
+    await server.enqueue({ queue: 'noted', total_timeout_ms: 600_000 })
+    const watched = await openPage(browser, `${server.url}/incident`)
+    const { page } = watched
+    await page.getByLabel('Note').fill('deployed media 1.4 | <b>now</b>')
+    await page.getByLabel('Minutes ago').fill('30')
+    await page.getByRole('button', { name: 'Add note' }).click()
+    await page.getByRole('row', { name: /note operator deployed media 1\.4 \| <b>now<\/b>/ }).waitFor()
+    // A bar would end the cell of a table in Markdown.
+    await seen(page, /\| note \| operator \| deployed media 1\.4 \\\| <b>now<\/b> \|/)
+    await page.getByRole('link', { name: 'Now', exact: true }).click()
+    await page.getByLabel('Notes of operators').getByText('30 min ago').waitFor()
+    const coming = page.getByLabel('Deadlines to come')
+    await coming.getByText(/total \d/).waitFor()
+    await coming.getByRole('img', { name: /deadlines, by minute from now/ }).waitFor()
+    expectNoFaults(watched)
+  })
+
   test('rows stay where they are while newer jobs come, until they are asked for', async () => {
     const make = (): Promise<{ id: string }> =>
       server.enqueue({ queue: 'still', type: 'still.job' }) as Promise<{ id: string }>
@@ -217,6 +285,7 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       },
     })
     const run = await start(server, 'evil-journey', { text: evil })
+    await server.post('/api/v1/annotations', { text: evil })
     const ids = { job: job.id, worker: 'evil', workflow: String(flow.body.workflow.id), run }
     const watched = await openPage(browser, `${server.url}/`, { mayFail: /404/ })
     let shown = 0
@@ -227,8 +296,8 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       if ((await watched.page.locator('body').innerText()).includes('<script>alert(2)</script>')) shown += 1
       expect([path, await watched.page.locator('img, main script').count()]).toEqual([path, 0])
     }
-    // The job, the worker, the workflow and its list, the run, the dead letters and the list of workers.
-    expect(shown).toBeGreaterThanOrEqual(6)
+    // The first page and the incident with the note, the job, the worker, the workflow and its list, the run, the dead letters.
+    expect(shown).toBeGreaterThanOrEqual(8)
     expectNoFaults(watched)
   }, 300_000)
 

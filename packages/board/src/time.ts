@@ -55,15 +55,36 @@ const figures = (size: number): string => (size >= 10 ? String(Math.round(size))
 
 const pad = (value: number, width = 2): string => String(value).padStart(width, '0')
 
-/** `03:12:27`, with the day in front of it where that is not today. */
+const STORED = 'curfew-times'
+
+/** Whether instants are shown in UTC instead of the visitor's zone; kept by the browser. */
+export const isUtc = signal(localStorage.getItem(STORED) === 'utc')
+
+export function showUtc(value: boolean): void {
+  isUtc.value = value
+  localStorage.setItem(STORED, value ? 'utc' : 'local')
+}
+
+/** Its day and its time of day, as they are shown. */
+function partsOfTime(at: number | string): readonly [day: string, time: string] {
+  const date = new Date(at)
+  if (isUtc.value) {
+    const text = date.toISOString()
+    return [text.slice(0, 10), `${text.slice(11, 19)}Z`]
+  }
+  const day = `${String(date.getFullYear())}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`
+  return [day, `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`]
+}
+
+/** `03:12:27`, with the day in front of it where that is not today. `03:12:27Z` in UTC. */
 export function clockTime(at: number | string | null | undefined): string {
   if (at === null || at === undefined) return ''
-  const date = new Date(at)
-  const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`
-  const today = new Date(serverNow())
-  const isToday = date.toDateString() === today.toDateString()
-  return isToday ? time : `${String(date.getFullYear())}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${time}`
+  const [day, time] = partsOfTime(at)
+  return day === partsOfTime(serverNow())[0] ? time : `${day} ${time}`
 }
+
+/** The time of day alone. */
+export const timeOfDay = (at: number): string => partsOfTime(at)[1]
 
 export const instantOf = (at: string | null | undefined): number | null =>
   at === null || at === undefined ? null : Date.parse(at)

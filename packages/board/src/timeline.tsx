@@ -5,7 +5,7 @@
 import { axisOf, type Lane, type Mark, type Timeline as Model, type TimelineSpan } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { clockTime, length } from './time.ts'
+import { clockTime, length, timeOfDay } from './time.ts'
 import { sourceSign, Source } from './ui.tsx'
 
 const LABEL = 62
@@ -126,7 +126,7 @@ function Drawing({ model, width, isOver }: { model: Model; width: number; isOver
           <line class="grid" x1={x(at)} x2={x(at)} y1={TOP - 6} y2={height} />
           {(!isOver && Math.abs(x(at) - atNow) < 42) || x(at) > width - 24 ? null : (
             <text class="faint" x={x(at)} y={12} text-anchor="middle">
-              {clockTime(at).slice(-8)}
+              {timeOfDay(at)}
             </text>
           )}
         </g>

@@ -204,3 +204,23 @@ export interface EventView {
   readonly subject: string
   readonly data: Readonly<Record<string, unknown>>
 }
+
+/** What an operator noted, such as a deploy. */
+export interface Note {
+  readonly id: string
+  readonly time: string
+  readonly text: string
+  readonly by: string | null
+}
+
+/** Deadlines of the next minutes. */
+export interface ForecastView {
+  readonly total: number
+  readonly at_risk: number
+  readonly minutes: readonly {
+    readonly deadlines: Readonly<Record<string, number>>
+    readonly at_risk: number
+  }[]
+  readonly complete: boolean
+  readonly looked_until: string
+}

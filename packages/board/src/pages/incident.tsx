@@ -1,11 +1,11 @@
 /** What happened when: deaths, pauses, timeouts and outages of time on one axis, as a link and as Markdown. */
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError, get, queryOf } from '../api.ts'
+import { ApiError, ask, get, queryOf } from '../api.ts'
 import { search, setFilters } from '../router.ts'
 import { clockTime, length, now, serverNow } from '../time.ts'
-import { Copy, count, JobLink, Link, Page, Table, Trouble } from '../ui.tsx'
-import type { EventView } from '../wire.ts'
+import { act, Copy, count, JobLink, Link, Needs, Page, Table, Trouble } from '../ui.tsx'
+import type { EventView, Note } from '../wire.ts'
 
 const KINDS = [
   ...['worker.died', 'worker.quiet', 'worker.started', 'worker.stopped'],
@@ -14,6 +14,7 @@ const KINDS = [
   ...['backpressure.rejected', 'backpressure.dropped', 'webhook.dead', 'workflow.failed'],
 ]
 const SPANS: Readonly<Record<string, number>> = { '15m': 900_000, '1h': 3_600_000, '6h': 21_600_000, '24h': 86_400_000 }
+const NOTE = 'note'
 const MAX_CALLS = 40
 const MAX_SHOWN = 60
 
@@ -31,7 +32,13 @@ export function Incident(): JSX.Element {
   useEffect(() => {
     const over = new AbortController()
     setFound(null)
-    readLog(serverNow() - (SPANS[since] ?? 3_600_000), over.signal).then(setFound, (caught: unknown) => {
+    const from = serverNow() - (SPANS[since] ?? 3_600_000)
+    const both = Promise.all([readLog(from, over.signal), readNotes(from, over.signal)])
+    const merged = both.then(([log, notes]) => ({
+      ...log,
+      events: [...log.events, ...notes].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
+    }))
+    merged.then(setFound, (caught: unknown) => {
       if (!over.signal.aborted) setError(caught instanceof ApiError ? caught : null)
     })
     return () => {
@@ -63,6 +70,13 @@ export function Incident(): JSX.Element {
           Read again
         </button>
       </form>
+      <Needs role="operate">
+        <AddNote
+          done={() => {
+            setReads(reads + 1)
+          }}
+        />
+      </Needs>
       <Trouble error={error} />
       {found === null ? (
         error === null ? (
@@ -73,6 +87,22 @@ export function Incident(): JSX.Element {
       )}
     </Page>
   )
+}
+
+const MAX_NOTES = 50
+
+/** Notes of operators beside what the log tells. */
+async function readNotes(from: number, signal: AbortSignal): Promise<EventView[]> {
+  const { items } = await get<{ items: readonly Note[] }>(`/api/v1/annotations?limit=${String(MAX_NOTES)}`, signal)
+  return items
+    .filter(({ time }) => Date.parse(time) >= from)
+    .map(({ id, time, text, by }) => ({
+      id,
+      time,
+      type: NOTE,
+      subject: by ?? 'operator',
+      data: { text },
+    }))
 }
 
 /** The log is read from its beginning: it cannot be asked from its end. Bounded, and honest about it. */
@@ -91,6 +121,38 @@ async function readLog(from: number, signal: AbortSignal): Promise<Found> {
   return { events: events.reverse(), isPart: true }
 }
 
+/** A deploy, a switch that was flipped: what explains the rest. */
+function AddNote({ done }: { done: () => void }): JSX.Element {
+  return (
+    <form
+      class="filters"
+      onSubmit={(event) => {
+        event.preventDefault()
+        const form = event.currentTarget
+        const fields = new FormData(form)
+        const [text, minutes] = [fields.get('text'), Number(fields.get('minutes'))]
+        const at = new Date(serverNow() - minutes * 60_000).toISOString()
+        void act('Noted.', () => ask('POST', '/api/v1/annotations', { text, ...(minutes > 0 ? { at } : {}) })).then(
+          () => {
+            form.reset()
+            done()
+          },
+        )
+      }}
+    >
+      <label class="wide">
+        Note
+        <input name="text" required maxLength={500} autocomplete="off" placeholder="deployed media 1.4" />
+      </label>
+      <label>
+        Minutes ago
+        <input name="minutes" type="number" min="0" max="1440" value="0" />
+      </label>
+      <button type="submit">Add note</button>
+    </form>
+  )
+}
+
 function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: number }): JSX.Element {
   const kinds = [...new Set(events.map(({ type }) => type))].sort()
   const [only, setOnly] = useState<string | null>(null)
@@ -99,7 +161,7 @@ function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: nu
     <>
       {isPart ? <p class="soft">The log is long: its newest part was not read.</p> : null}
       {events.length === 0 ? (
-        <p>Nothing of note: no deaths, no pauses, no timeouts.</p>
+        <p>Nothing of note: no deaths, no pauses, no timeouts, no notes of operators.</p>
       ) : (
         <>
           <Lanes events={events} kinds={kinds} spanMs={spanMs} />
@@ -208,11 +270,11 @@ function Subject({ event }: { event: EventView }): JSX.Element {
 }
 
 function detailsOf({ data }: EventView): string {
-  return ['job_type', 'queue', 'timeout_kind', 'limit_ms', 'source', 'overshoot_ms', 'action', 'token']
+  return ['text', 'job_type', 'queue', 'timeout_kind', 'limit_ms', 'source', 'overshoot_ms', 'action', 'token']
     .flatMap((name) => {
       const value = data[name]
       return typeof value === 'string' || typeof value === 'number'
-        ? [`${name.replaceAll('_', ' ')} ${String(value)}`]
+        ? [name === 'text' ? String(value) : `${name.replaceAll('_', ' ')} ${String(value)}`]
         : []
     })
     .join(', ')
@@ -225,5 +287,8 @@ const markdownOf = (events: readonly EventView[]): string =>
     ...[...events]
       .slice(0, MAX_SHOWN)
       .reverse()
-      .map((event) => `| ${event.time} | ${event.type} | ${event.subject} | ${detailsOf(event)} |`),
+      .map((event) => `| ${event.time} | ${event.type} | ${cell(event.subject)} | ${cell(detailsOf(event))} |`),
   ].join('\n')
+
+/** Text in a cell of a Markdown table. */
+const cell = (text: string): string => text.replaceAll(/\s+/g, ' ').replaceAll('|', '\\|')

@@ -1,10 +1,10 @@
 /** One job: where its time went, what happens next, and the source of each limit. */
-import { instant, readBoardJob, timeline } from '@curfew/core'
+import { asOf, instant, readBoardJob, timeline } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ask, follow } from '../api.ts'
 import { useQuery } from '../query.ts'
-import { instantOf, length, now } from '../time.ts'
+import { instantOf, length, monotonicMs, now, timeOfDay } from '../time.ts'
 import { Timeline } from '../timeline.tsx'
 import {
   act,
@@ -105,7 +105,7 @@ export function JobPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
 
 const endedAt = (job: Job): number | null => instantOf(job.completed_at ?? job.discarded_at ?? job.cancelled_at)
 
-/** Runs with the clock while the job lives; of a job that is over it shows the moment of its end. */
+/** Runs with the clock while the job lives; of a job that is over it shows the moment of its end, or replays its last minute. */
 function LiveTimeline({
   record,
   ended,
@@ -116,11 +116,84 @@ function LiveTimeline({
   text: string | null
 }): JSX.Element {
   const input = useMemo(() => readBoardJob(record), [record])
+  const [replayed, setReplayed] = useState<number | null>(null)
   // An answer may be a little ahead of the page's clock.
   const at = ended ?? Math.max(now.value, input.now)
   const model = timeline(input, instant(at))
   const ending = ended === null ? null : (text?.trim().split('\n').at(-1) ?? null)
-  return <Timeline model={ending === null ? model : { ...model, sentence: ending }} isOver={ended !== null} />
+  if (ended === null) return <Timeline model={model} isOver={false} />
+  const isReplayed = replayed !== null && replayed < ended
+  return (
+    <>
+      <Timeline
+        model={isReplayed ? asOf(model, instant(replayed)) : ending === null ? model : { ...model, sentence: ending }}
+        isOver={!isReplayed}
+      />
+      <Replay from={Math.max(input.job.createdAt, ended - REPLAY_MS)} to={ended} at={replayed} show={setReplayed} />
+    </>
+  )
+}
+
+const REPLAY_MS = 60_000
+/** A replay takes so long, however short the life was. */
+const REPLAY_TAKES_MS = 10_000
+
+/** The end of a job's life again: by itself, or moved by hand. `at` null: not replayed. */
+function Replay({
+  from,
+  to,
+  at,
+  show,
+}: {
+  from: number
+  to: number
+  at: number | null
+  show: (at: number | null) => void
+}): JSX.Element {
+  const [isRunning, setRunning] = useState(false)
+  useEffect(() => {
+    if (!isRunning) return
+    const began = monotonicMs()
+    const timer = setInterval(() => {
+      const next = from + ((monotonicMs() - began) / REPLAY_TAKES_MS) * (to - from)
+      if (next < to) show(next)
+      else {
+        show(null)
+        setRunning(false)
+      }
+    }, 100)
+    return () => {
+      clearInterval(timer)
+    }
+  }, [isRunning, from, to])
+  if (to <= from) return <></>
+  return (
+    <div class="filters">
+      <button
+        type="button"
+        onClick={() => {
+          setRunning(!isRunning)
+        }}
+      >
+        {isRunning ? 'Hold' : `Replay the last ${length(to - from)}`}
+      </button>
+      <label class="wide">
+        As it was at {timeOfDay(at ?? to)}
+        <input
+          type="range"
+          min={from}
+          max={to}
+          step="any"
+          value={at ?? to}
+          onInput={(event) => {
+            setRunning(false)
+            const value = Number(event.currentTarget.value)
+            show(value < to ? value : null)
+          }}
+        />
+      </label>
+    </div>
+  )
 }
 
 const LIMITS: readonly (readonly [string, string, string])[] = [

@@ -1,12 +1,13 @@
 /** Is anything late, about to be, or stuck? A verdict, at most five causes, the numbers, the queues. */
 import type { ComponentChildren, JSX } from 'preact'
-import { ask, queryOf } from '../api.ts'
+import { ask, may, queryOf } from '../api.ts'
 import { pulse } from '../live.ts'
 import { useQuery } from '../query.ts'
 import { folded, kindFilter, type Series } from '../series.ts'
 import { clockTime, length, now, running, serverNow } from '../time.ts'
 import {
   act,
+  Ago,
   Columns,
   Copy,
   count,
@@ -21,7 +22,7 @@ import {
   Trouble,
 } from '../ui.tsx'
 import { href } from '../router.ts'
-import type { AtRisk, Health, Manifest, QueueView, Stats, WorkerView } from '../wire.ts'
+import type { AtRisk, ForecastView, Health, Job, Manifest, Note, QueueView, Stats, WorkerView } from '../wire.ts'
 
 const MAX_CAUSES = 5
 
@@ -75,7 +76,9 @@ export function Now(): JSX.Element {
       )}
       {causes.length > MAX_CAUSES ? <p class="soft">and {String(causes.length - MAX_CAUSES)} more below</p> : null}
       <Tiles stats={stats.data} />
+      <NextMinutes />
       <TimeoutsOfHour />
+      <LastNotes />
       <h2>Queues</h2>
       <QueueTable queues={queues.data.queues} risk={risk.data} />
     </Page>
@@ -237,6 +240,68 @@ function Tiles({ stats }: { stats: Stats }): JSX.Element {
   )
 }
 
+const FORECAST_MINUTES = 15
+
+/** Deadlines that lie in the next minutes, whether or not they will be met. */
+function NextMinutes(): JSX.Element | null {
+  const { data } = useQuery<ForecastView>(`/api/v1/board/forecast?minutes=${String(FORECAST_MINUTES)}`, 10_000)
+  if (data === null || data.total + data.at_risk === 0) return null
+  const kinds = new Map<string, number>()
+  for (const { deadlines } of data.minutes)
+    for (const [kind, n] of Object.entries(deadlines)) kinds.set(kind, (kinds.get(kind) ?? 0) + n)
+  const parts = [...kinds].filter(([, n]) => n > 0).map(([kind, n]) => `${kind.replaceAll('_', ' ')} ${count(n)}`)
+  const columns = data.minutes.map(({ deadlines }) => Object.values(deadlines).reduce((sum, n) => sum + n, 0))
+  return (
+    <>
+      <h2>Deadlines in the next {String(FORECAST_MINUTES)} minutes</h2>
+      <ul class="tiles wide" aria-label="Deadlines to come">
+        <li>
+          <strong>{count(data.total)}</strong>
+          <span>{parts.join(', ')}</span>
+          <Columns values={columns} label={`${count(data.total)} deadlines, by minute from now`} />
+        </li>
+        {data.at_risk === 0 ? null : (
+          <li>
+            <strong>{count(data.at_risk)}</strong>
+            <span>will be missed at this pace</span>
+            <Columns
+              values={data.minutes.map(({ at_risk: late }) => late)}
+              tone="bad"
+              label={`${count(data.at_risk)} will be missed, by minute from now`}
+            />
+          </li>
+        )}
+      </ul>
+      {data.complete ? null : <p class="soft">Only deadlines until {clockTime(data.looked_until)} were counted.</p>}
+    </>
+  )
+}
+
+/** What operators noted in the last hour: a deploy may explain the rest. */
+function LastNotes(): JSX.Element | null {
+  const { data } = useQuery<{ items: readonly Note[] }>('/api/v1/annotations?limit=5', 10_000)
+  const recent = (data?.items ?? []).filter(({ time }) => now.value - Date.parse(time) < 3_600_000)
+  if (recent.length === 0) return null
+  return (
+    <>
+      <h2>
+        <Link to="/incident">Notes</Link> of the last hour
+      </h2>
+      <ul class="causes" aria-label="Notes of operators">
+        {recent.map(({ id, time, text, by }) => (
+          <li key={id}>
+            <span>{text}</span>
+            <span>
+              {by === null ? '' : `${by}, `}
+              <Ago at={time} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
 /** Attempts that a limit ended in the last hour, by kind, and how late they were decided. */
 function TimeoutsOfHour(): JSX.Element {
   const { data } = useQuery<Series>('/api/v1/board/series?metric=timeouts&by=kind&from=-1h', 10_000)
@@ -298,6 +363,64 @@ function QueueTable({ queues, risk }: { queues: readonly QueueView[]; risk: AtRi
 
 const FIRST_JOB = { type: 'email.send', args: ['ada@example.com'], options: { timeout_ms: 30_000 } }
 
+const DEMO_QUEUE = 'demo'
+
+/** What is sent, and what becomes of it. */
+const DEMO: readonly {
+  readonly type: string
+  readonly shows: string
+  readonly isServed: boolean
+  readonly options: Readonly<Record<string, unknown>>
+}[] = [
+  {
+    type: 'demo.too-old',
+    shows: 'It waits 3 s at most for its start (enqueue_ttl), and is discarded then',
+    isServed: false,
+    options: { enqueue_ttl_ms: 3_000 },
+  },
+  {
+    type: 'demo.total',
+    shows: 'All of its life may take 4 s (total_timeout); waiting counts',
+    isServed: false,
+    options: { total_timeout_ms: 4_000 },
+  },
+  {
+    type: 'demo.later',
+    shows: 'It is scheduled: it may start in 2 s, and must have by 5 s',
+    isServed: false,
+    options: { delay_until: '+PT2S', expires_at: '+PT5S' },
+  },
+  {
+    type: 'demo.cancelled',
+    shows: 'It is cancelled as soon as it is there',
+    isServed: false,
+    options: {},
+  },
+  {
+    type: 'demo.work',
+    shows: 'It waits until a worker serves the queue; an attempt may take 30 s',
+    isServed: true,
+    options: { timeout_ms: 30_000 },
+  },
+  {
+    type: 'demo.retried',
+    shows: 'Three attempts of 2 s each, with a grace of 1 s',
+    isServed: true,
+    options: { timeout_ms: 2_000, grace_period_ms: 1_000, retry: { max_attempts: 3 } },
+  },
+]
+
+async function sendDemo(): Promise<void> {
+  for (const { type, options } of DEMO) {
+    const { job } = await ask<{ job: Job }>('POST', '/ojs/v1/jobs', {
+      type,
+      args: [],
+      options: { queue: DEMO_QUEUE, ...options },
+    })
+    if (type === 'demo.cancelled' && may('operate')) await ask('DELETE', `/ojs/v1/jobs/${job.id}`)
+  }
+}
+
 /** The first page of a server on which nothing has happened yet. */
 function Greeting(): JSX.Element {
   const base = window.location.origin + href('/')
@@ -315,6 +438,25 @@ function Greeting(): JSX.Element {
         >
           Send this job now
         </button>
+        <h2>Or see what limits do</h2>
+        <p>Six small jobs on the queue {DEMO_QUEUE}, each of which comes to another end:</p>
+        <Table label="Demo jobs" head={['Job', 'What it shows', 'Needs a worker']}>
+          {DEMO.map(({ type, shows, isServed }) => (
+            <tr key={type}>
+              <th scope="row">{type}</th>
+              <td class="wrap">{shows}</td>
+              <td>{isServed ? 'yes' : 'no'}</td>
+            </tr>
+          ))}
+        </Table>
+        <p>
+          <button
+            type="button"
+            onClick={() => void act('Sent. Those without a worker end within five seconds.', sendDemo)}
+          >
+            Send the demo jobs
+          </button>
+        </p>
       </Needs>
       <p>
         A worker takes it with the SDK, or with three calls: fetch, heartbeat, ack. Every call is described in{' '}

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { ask, may, session, signOut } from '../api.ts'
 import { useQuery } from '../query.ts'
 import { href } from '../router.ts'
-import { length } from '../time.ts'
+import { isUtc, length, showUtc } from '../time.ts'
 import { act, Ago, Copy, Dialog, Facts, Loading, Page, Table, Time, Trouble } from '../ui.tsx'
 import type { Health, Manifest } from '../wire.ts'
 
@@ -32,6 +32,18 @@ export function Settings(): JSX.Element {
             <option value="">as the system</option>
             <option value="light">light</option>
             <option value="dark">dark</option>
+          </select>
+        </label>
+        <label>
+          Times
+          <select
+            value={isUtc.value ? 'utc' : 'local'}
+            onChange={(event) => {
+              showUtc(event.currentTarget.value === 'utc')
+            }}
+          >
+            <option value="local">of this machine's zone</option>
+            <option value="utc">UTC</option>
           </select>
         </label>
         {who?.authenticated === true ? (
