@@ -103,7 +103,7 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       await until('the worker hears it', () => worker.state !== 'running' && worker.state !== 'quiet')
       letGo()
       await until('what it held is finished', async () => {
-        const states = await Promise.all([kept, last].map(async (job) => (await server.job(job.id)).state))
+        const states = await Promise.all([kept, last].map(async (job) => String((await server.job(job.id)).state)))
         return states.every((state) => state === 'completed')
       })
       expectNoFaults(watched)

@@ -37,7 +37,10 @@ interface Flag {
   readonly row: number
 }
 
-export function Timeline({ model, isOver }: { model: Model; isOver: boolean }): JSX.Element {
+/** Which moment the line marks: now, one that is replayed, or none where everything is over. */
+export type Moment = 'now' | 'then' | null
+
+export function Timeline({ model, line }: { model: Model; line: Moment }): JSX.Element {
   const holder = useRef<HTMLDivElement>(null)
   const [width, setWidth] = useState(900)
   const [isTable, setTable] = useState(false)
@@ -57,7 +60,7 @@ export function Timeline({ model, isOver }: { model: Model; isOver: boolean }): 
       <p class="next" aria-live="off">
         {model.sentence}
       </p>
-      <Drawing model={model} width={width} isOver={isOver} />
+      <Drawing model={model} width={width} line={line} />
       {model.hiddenAttempts > 0 ? (
         <p class="soft">{String(model.hiddenAttempts)} earlier attempts are not drawn.</p>
       ) : null}
@@ -77,7 +80,7 @@ export function Timeline({ model, isOver }: { model: Model; isOver: boolean }): 
   )
 }
 
-function Drawing({ model, width, isOver }: { model: Model; width: number; isOver: boolean }): JSX.Element {
+function Drawing({ model, width, line }: { model: Model; width: number; line: Moment }): JSX.Element {
   const plot = width - LABEL - 14
   const axis = axisOf(model, plot, FOLD)
   const x = (at: number): number => LABEL + axis.x(at as typeof model.now)
@@ -124,7 +127,7 @@ function Drawing({ model, width, isOver }: { model: Model; width: number; isOver
       {ticksOf(model, plot).map((at) => (
         <g key={at}>
           <line class="grid" x1={x(at)} x2={x(at)} y1={TOP - 6} y2={height} />
-          {(!isOver && Math.abs(x(at) - atNow) < 42) || x(at) > width - 24 ? null : (
+          {(line !== null && Math.abs(x(at) - atNow) < 42) || x(at) > width - 24 ? null : (
             <text class="faint" x={x(at)} y={12} text-anchor="middle">
               {timeOfDay(at)}
             </text>
@@ -158,11 +161,11 @@ function Drawing({ model, width, isOver }: { model: Model; width: number; isOver
           ))}
         </g>
       ))}
-      {isOver ? null : (
+      {line === null ? null : (
         <>
           <line class="now" x1={atNow} x2={atNow} y1={TOP - 8} y2={height} />
           <text class="nowtext" x={Math.min(Math.max(atNow, LABEL + 10), width - 24)} y={12} text-anchor="middle">
-            now
+            {line}
           </text>
         </>
       )}

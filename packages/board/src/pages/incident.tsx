@@ -146,7 +146,7 @@ function AddNote({ done }: { done: () => void }): JSX.Element {
       </label>
       <label>
         Minutes ago
-        <input name="minutes" type="number" min="0" max="1440" value="0" />
+        <input name="minutes" type="number" min="0" max="1440" defaultValue="0" />
       </label>
       <button type="submit">Add note</button>
     </form>

@@ -121,13 +121,13 @@ function LiveTimeline({
   const at = ended ?? Math.max(now.value, input.now)
   const model = timeline(input, instant(at))
   const ending = ended === null ? null : (text?.trim().split('\n').at(-1) ?? null)
-  if (ended === null) return <Timeline model={model} isOver={false} />
+  if (ended === null) return <Timeline model={model} line="now" />
   const isReplayed = replayed !== null && replayed < ended
   return (
     <>
       <Timeline
         model={isReplayed ? asOf(model, instant(replayed)) : ending === null ? model : { ...model, sentence: ending }}
-        isOver={!isReplayed}
+        line={isReplayed ? 'then' : null}
       />
       <Replay from={Math.max(input.job.createdAt, ended - REPLAY_MS)} to={ended} at={replayed} show={setReplayed} />
     </>
