@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { runJourney } from '../../packages/server/src/cli/journey.ts'
+import { runCurfew } from '../../packages/server/src/cli/run.ts'
 import { TestServer } from '../harness.ts'
 
 let server: TestServer
@@ -37,7 +37,7 @@ async function deploy(...args: string[]): Promise<{ code: number; out: string }>
     colour: false,
     write: (text: string) => void (out += `${text}\n`),
   }
-  return { code: await runJourney(['deploy', ...args], terminal), out }
+  return { code: await runCurfew(['journey', 'deploy', ...args], terminal), out }
 }
 
 const calling = (version: string, path = 'users'): string => `apiVersion: v1

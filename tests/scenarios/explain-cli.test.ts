@@ -1,6 +1,6 @@
 /** `curfew explain ID`: the timeline of a job in a terminal, against a server on a clock turned by hand. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { runExplain } from '../../packages/server/src/cli/explain.ts'
+import { runCurfew } from '../../packages/server/src/cli/run.ts'
 import { TestServer } from '../harness.ts'
 
 let server: TestServer
@@ -25,7 +25,7 @@ const post = (url: string, body: unknown) => server.call('POST', url, body, AUTH
 async function run(args: readonly string[], width = 80, colour = false): Promise<{ code: number; out: string }> {
   let out = ''
   const write = (text: string): void => void (out += `${text}\n`)
-  const code = await runExplain(args, { env: { CURFEW_TOKEN: 'secret' }, width, colour, write })
+  const code = await runCurfew(['explain', ...args], { env: { CURFEW_TOKEN: 'secret' }, width, colour, write })
   return { code, out }
 }
 

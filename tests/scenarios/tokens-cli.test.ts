@@ -1,7 +1,7 @@
 /** `curfew token …`: tokens of a server, from the command line. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { SettingsError } from 'curfew'
-import { runToken } from '../../packages/server/src/cli/token.ts'
+import { runCurfew } from '../../packages/server/src/cli/run.ts'
 import { TestServer } from '../harness.ts'
 
 let server: TestServer
@@ -23,7 +23,7 @@ afterEach(async () => {
 async function token(...args: string[]): Promise<string> {
   let out = ''
   const env = { CURFEW_TOKEN: 'secret' }
-  await runToken(args, { env, width: 80, colour: false, write: (text) => void (out += `${text}\n`) })
+  await runCurfew(['token', ...args], { env, width: 80, colour: false, write: (text) => void (out += `${text}\n`) })
   return out
 }
 

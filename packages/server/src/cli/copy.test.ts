@@ -9,7 +9,7 @@ import { NOTHING, type Batch, type Store, type StoredEvent } from '../store/stor
 import { exportLines, refuseServed } from './export.ts'
 import { fill, headerOf } from './import.ts'
 import { linesOf } from './lines.ts'
-import { grouped, Progress } from './progress.ts'
+import { grouped, Progress } from './frame/progress.ts'
 
 const SLOW = { timeout: 60_000 }
 const VERSION = '1.2.3'

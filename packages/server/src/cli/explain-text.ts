@@ -15,7 +15,7 @@ import {
   type Timeline,
   type TimelineSpan,
 } from '@curfew/core'
-import { cleaned } from './journey-clean.ts'
+import { cleaned } from './frame/clean.ts'
 import { inkOn, type Ink, type Paper } from './journey-chart.ts'
 
 export interface Explained {

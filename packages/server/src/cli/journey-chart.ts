@@ -1,6 +1,6 @@
 /** A plan of a journey as a person reads it: one line per state, its time as a bar on the axis of the budget. */
 import { LIMITED_BY, readableDuration, type JourneyPlan, type PlannedVisit } from '@curfew/core'
-import { cleaned } from './journey-clean.ts'
+import { cleaned } from './frame/clean.ts'
 
 export interface Paper {
   /** How many characters a line may have. */

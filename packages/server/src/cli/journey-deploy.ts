@@ -1,8 +1,9 @@
 /** `curfew journey deploy`: judges definitions, and hands those that are right to a server. */
-import { EXIT } from './journey-exit.ts'
+import { EXIT } from './frame/exit.ts'
 import { judgeFile } from './journey-files.ts'
-import { FILE_FLAGS, limitsOf, readFlags, SERVER_FLAGS, type Terminal } from './journey-flags.ts'
-import { JourneyServer, refusal } from './journey-server.ts'
+import type { Call } from './frame/command.ts'
+import { limitsOf } from './frame/flags.ts'
+import { Remote, refusal } from './frame/remote.ts'
 import { shown } from './journey-validate.ts'
 
 interface DeployedView {
@@ -12,10 +13,8 @@ interface DeployedView {
   readonly effectiveMaxDurationSec: number
 }
 
-export async function deploy(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey deploy FILE... [--root DIR] [--url URL] [--token TOKEN] [--json]'
-  const flags = readFlags(args, { ...SERVER_FLAGS, ...FILE_FLAGS }, ['FILE...'], usage)
-  const server = new JourneyServer(flags, terminal)
+export async function deploy({ flags, terminal }: Call): Promise<number> {
+  const server = new Remote(flags, terminal)
   let code: number = EXIT.fine
   for (const file of flags.names) {
     const judged = await judgeFile(file, limitsOf(flags), flags.text('root'))

@@ -2,22 +2,17 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { SettingsError } from '../settings.ts'
-import { EXIT } from './journey-exit.ts'
-import { readFlags, SERVER_FLAGS, type Flags, type Terminal } from './journey-flags.ts'
-import { JourneyServer, refusal, timeoutOf, type Answer } from './journey-server.ts'
+import { EXIT } from './frame/exit.ts'
+import type { Call } from './frame/command.ts'
+import { wholeOf, type Flags, type Terminal } from './frame/flags.ts'
+import { Remote, refusal, timeoutOf, type Answer } from './frame/remote.ts'
 import { listText, outcomeText, statusText, type OutcomeView, type StatusView } from './journey-text.ts'
 
 const RUNS = '/api/v1/journeys'
-const text = { type: 'string' } as const
-const flag = { type: 'boolean' } as const
 const runPath = (id = ''): string => `${RUNS}/${encodeURIComponent(id)}`
 
-export async function start(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage =
-    'curfew journey start NAME [--input JSON|@FILE] [--version V] [--key TEXT] [--id UUID] [--wait] [--timeout 30s] [--json]'
-  const options = { ...SERVER_FLAGS, input: text, version: text, key: text, id: text, wait: flag, timeout: text }
-  const flags = readFlags(args, options, ['NAME'], usage)
-  const server = new JourneyServer(flags, terminal)
+export async function start({ flags, terminal }: Call): Promise<number> {
+  const server = new Remote(flags, terminal)
   const version = flags.text('version')
   const query = version === undefined ? '' : `?version=${encodeURIComponent(version)}`
   const untilMs = timeoutOf(flags)
@@ -33,47 +28,36 @@ export async function start(args: readonly string[], terminal: Terminal): Promis
   return EXIT.fine
 }
 
-export async function status(args: readonly string[], terminal: Terminal): Promise<number> {
-  const flags = readFlags(args, SERVER_FLAGS, ['ID'], 'curfew journey status ID [--json]')
-  const server = new JourneyServer(flags, terminal)
+export async function status({ flags, terminal }: Call): Promise<number> {
+  const server = new Remote(flags, terminal)
   return tellStatus((await server.call('GET', runPath(flags.names[0]))) as StatusView, flags, terminal)
 }
 
-export async function result(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey result ID [--wait] [--timeout 30s] [--json]'
-  const flags = readFlags(args, { ...SERVER_FLAGS, wait: flag, timeout: text }, ['ID'], usage)
-  const server = new JourneyServer(flags, terminal)
+export async function result({ flags, terminal }: Call): Promise<number> {
+  const server = new Remote(flags, terminal)
   const untilMs = timeoutOf(flags)
   return waitFor(server, flags.names[0] ?? '', flags.has('wait') ? untilMs : 0, flags, terminal)
 }
 
-export async function submit(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey submit ID STEP --input JSON|@FILE [--json]'
-  const flags = readFlags(args, { ...SERVER_FLAGS, input: text }, ['ID', 'STEP'], usage)
+export async function submit({ flags, terminal }: Call): Promise<number> {
   const [id, step = ''] = flags.names
   const input = inputOf(flags)
-  if (input === undefined) throw new SettingsError(`--input is missing. Usage: ${usage}`)
-  const server = new JourneyServer(flags, terminal)
+  if (input === undefined) throw new SettingsError('--input is missing. See curfew journey submit --help.')
+  const server = new Remote(flags, terminal)
   const after: unknown = await server.call('POST', `${runPath(id)}/steps/${encodeURIComponent(step)}`, input)
   return tellStatus(after as StatusView, flags, terminal)
 }
 
-export async function cancel(args: readonly string[], terminal: Terminal): Promise<number> {
-  const flags = readFlags(args, SERVER_FLAGS, ['ID'], 'curfew journey cancel ID [--json]')
-  const server = new JourneyServer(flags, terminal)
+export async function cancel({ flags, terminal }: Call): Promise<number> {
+  const server = new Remote(flags, terminal)
   const after = (await server.call('POST', `${runPath(flags.names[0])}/steps/cancel`)) as StatusView
   tellStatus(after, flags, terminal)
   return EXIT.fine
 }
 
-export async function list(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey list [--name NAME] [--phase RUNNING|SUCCEEDED|FAILED] [--tag TAG] [--limit 50] [--json]'
-  const options = { ...SERVER_FLAGS, name: text, phase: text, tag: text, limit: text }
-  const flags = readFlags(args, options, [], usage)
-  const server = new JourneyServer(flags, terminal)
-  const most = Number(flags.text('limit') ?? 50)
-  if (!Number.isInteger(most) || most < 1)
-    throw new SettingsError(`--limit must be a whole number from 1 on. Usage: ${usage}`)
+export async function list({ flags, terminal }: Call): Promise<number> {
+  const server = new Remote(flags, terminal)
+  const most = wholeOf(flags, 'limit', 50)
   const query = new URLSearchParams()
   for (const [name, flagName] of [
     ['journeyName', 'name'],
@@ -104,7 +88,7 @@ const LONGEST_ASK_SEC = 30
 
 /** Until the run is over, or so long at most; 0: looks once. Null: as long as it takes. */
 async function waitFor(
-  server: JourneyServer,
+  server: Remote,
   id: string,
   longestMs: number | null,
   flags: Flags,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { SettingsError } from '../settings.ts'
-import { runJourney } from './journey.ts'
+import { runCurfew } from './run.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'curfew-simulate-'))
 afterAll(() => {
@@ -35,7 +35,7 @@ async function simulate(...args: string[]): Promise<{ code: number; text: string
 async function simulateOn(width: number, args: readonly string[]): Promise<{ code: number; text: string }> {
   let text = ''
   const write = (line: string): void => void (text += `${line}\n`)
-  const code = await runJourney(['simulate', ...args], { env: {}, width, colour: false, write })
+  const code = await runCurfew(['journey', 'simulate', ...args], { env: {}, width, colour: false, write })
   return { code, text }
 }
 

@@ -4,13 +4,11 @@ import type { Assumptions, PlannedEnd, RunLimits, Taking } from '@curfew/core'
 import { nodeHost } from '../host.ts'
 import { SettingsError } from '../settings.ts'
 import { planText } from './journey-chart.ts'
-import { EXIT } from './journey-exit.ts'
+import { EXIT } from './frame/exit.ts'
 import { judgeFile } from './journey-files.ts'
-import { FILE_FLAGS, lengthOf, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
+import type { Call } from './frame/command.ts'
+import { lengthOf, limitsOf, type Terminal } from './frame/flags.ts'
 import { shown } from './journey-validate.ts'
-
-const USAGE =
-  "curfew journey simulate FILE [--set 'STATE=2s']… [--choose STATE=NEXT[,NEXT…]]… [--root DIR] [--run-default 1d] [--run-cap 7d] [--json]"
 
 const ENDS: Readonly<Record<PlannedEnd['kind'], number>> = {
   Success: EXIT.fine,
@@ -19,15 +17,7 @@ const ENDS: Readonly<Record<PlannedEnd['kind'], number>> = {
   Loop: EXIT.timedOut,
 }
 
-export async function simulate(args: readonly string[], terminal: Terminal): Promise<number> {
-  const repeated = { type: 'string', multiple: true } as const
-  const options = {
-    set: repeated,
-    choose: repeated,
-    ...FILE_FLAGS,
-    json: { type: 'boolean' },
-  } as const
-  const flags = readFlags(args, options, ['FILE'], USAGE)
+export async function simulate({ flags, terminal }: Call): Promise<number> {
   const file = flags.names[0] ?? '-'
   const limits = limitsOf(flags)
   const assumptions: Assumptions = {

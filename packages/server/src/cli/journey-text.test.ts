@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { refusal } from './journey-server.ts'
+import { refusal } from './frame/remote.ts'
 import { listText, outcomeText, statusText, type OutcomeView, type StatusView } from './journey-text.ts'
 
 const paper = { width: 80, colour: false }

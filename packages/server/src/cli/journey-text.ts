@@ -1,6 +1,6 @@
 /** Runs as a person reads them. */
 import { LIMITED_BY, readableDuration, type LimitedBy } from '@curfew/core'
-import { clean, cleaned } from './journey-clean.ts'
+import { clean, cleaned } from './frame/clean.ts'
 import { budgetBar, inkOn, type Ink, type Paper } from './journey-chart.ts'
 
 interface RunView {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SettingsError } from '../settings.ts'
 import { judgeFile } from './journey-files.ts'
 import { shown } from './journey-validate.ts'
-import { runJourney } from './journey.ts'
+import { runCurfew } from './run.ts'
 
 let folder: string
 beforeAll(() => {
@@ -23,7 +23,7 @@ const write = (name: string, text: string): string => {
 async function run(...args: string[]): Promise<{ code: number; out: string }> {
   let out = ''
   const write = (text: string): void => void (out += `${text}\n`)
-  const code = await runJourney(['validate', ...args], { env: {}, width: 80, colour: false, write })
+  const code = await runCurfew(['journey', 'validate', ...args], { env: {}, width: 80, colour: false, write })
   return { code, out }
 }
 

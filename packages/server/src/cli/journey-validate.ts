@@ -1,17 +1,16 @@
 /** `curfew journey validate`: judges definitions as a server of these limits would, without one. */
-import { clean } from './journey-clean.ts'
-import { EXIT } from './journey-exit.ts'
+import { clean } from './frame/clean.ts'
+import { EXIT } from './frame/exit.ts'
 import { judgeFile, type Judged } from './journey-files.ts'
-import { FILE_FLAGS, limitsOf, readFlags, type Terminal } from './journey-flags.ts'
+import type { Call } from './frame/command.ts'
+import { limitsOf } from './frame/flags.ts'
 
 const RED = '31'
 const YELLOW = '33'
 const BOLD = '1'
 const DIM = '2'
 
-export async function validate(args: readonly string[], terminal: Terminal): Promise<number> {
-  const usage = 'curfew journey validate FILE... [--root DIR] [--run-default 1d] [--run-cap 7d] [--json]'
-  const flags = readFlags(args, { ...FILE_FLAGS, json: { type: 'boolean' } }, ['FILE...'], usage)
+export async function validate({ flags, terminal }: Call): Promise<number> {
   const limits = limitsOf(flags)
   const judged: Judged[] = []
   for (const file of flags.names) judged.push(await judgeFile(file, limits, flags.text('root')))

@@ -1,59 +1,111 @@
-/** `curfew journey …`: one word, one command. */
-import { SettingsError } from '../settings.ts'
+/** `curfew journey …`: the rows of the table. */
+import type { Command, Group, Options } from './frame/command.ts'
+import { FILE_OPTIONS, SERVER_OPTIONS } from './frame/flags.ts'
 import { deploy } from './journey-deploy.ts'
-import { EXIT } from './journey-exit.ts'
-import type { Terminal } from './journey-flags.ts'
 import { cancel, list, result, start, status, submit } from './journey-runs.ts'
 import { simulate } from './journey-simulate.ts'
 import { validate } from './journey-validate.ts'
 
-/** Gives the exit code. */
-type Command = (args: readonly string[], terminal: Terminal) => Promise<number>
-
-const COMMANDS: Readonly<Record<string, Command>> = {
-  validate,
-  simulate,
-  deploy,
-  start,
-  status,
-  result,
-  submit,
-  cancel,
-  list,
+const JSON_ONLY: Options = { json: { help: 'print JSON for programs' } }
+const INPUT: Options = { input: { value: 'JSON|@FILE', help: 'the input; @- reads the standard input' } }
+const WAIT: Options = {
+  wait: { help: 'wait for the end' },
+  timeout: { value: 'LENGTH', help: 'wait so long at most, such as 30s' },
 }
 
-export const JOURNEY_HELP = [
-  'Usage',
-  '  curfew journey validate FILE...  check definitions; prints each error with its line; needs no server',
-  '  curfew journey deploy FILE...  deploy definitions to a server',
-  '  curfew journey simulate FILE   show where the time of a run would go, state by state; sends nothing',
-  "    --set 'STATE=2s'             how long a state takes, by path or id; forever: until it is cut off; * for all",
-  '    --choose STATE=NEXT[,NEXT]   which branch a choice takes, visit by visit [its default]',
-  '    --root DIR                   another folder with the files that openApiRef names',
-  '    --run-default, --run-cap     the limits of the server it would run on [1d, 7d]',
-  '  curfew journey start NAME      start a run: --input JSON|@FILE, --version V, --wait [--timeout 30s];',
-  '                                 --key TEXT or --id UUID: repeating the command starts no second run',
-  '  curfew journey status ID       its current state and remaining time',
-  '  curfew journey result ID       how it ended: --wait [--timeout 30s]',
-  '  curfew journey submit ID STEP  submit the input an open step waits for: --input JSON|@FILE',
-  '  curfew journey cancel ID       end it',
-  '  curfew journey list            runs, newest first: --name NAME, --phase PHASE, --tag TAG, --limit 50',
-  '',
-  'Server flags: --url URL (CURFEW_URL) [http://127.0.0.1:8080], --token TOKEN (CURFEW_TOKEN)',
-  'All commands: --json prints JSON for programs. @- is the standard input.',
-  '',
-  'Exit codes:  0 success, and the run succeeded   1 refused, no answer, or an invalid definition',
-  '             2 wrong usage   3 the run failed or was cancelled   4 the run timed out   5 still running',
-].join('\n')
-
-export async function runJourney(args: readonly string[], terminal: Terminal): Promise<number> {
-  const [word, ...rest] = args
-  if (word === undefined || word === 'help' || args.includes('--help') || args.includes('-h')) {
-    terminal.write(JOURNEY_HELP)
-    return EXIT.fine
-  }
-  const command = Object.hasOwn(COMMANDS, word) ? COMMANDS[word] : undefined
-  if (command === undefined)
-    throw new SettingsError(`Unknown command ${JSON.stringify(`journey ${word}`)}. See curfew journey --help.`)
-  return command(rest, terminal)
+export const JOURNEY_GROUP: Group = {
+  name: 'journey',
+  summary: 'journeys and their runs',
+  more: [
+    'Exit codes of commands that end with a run: 0 it succeeded, 3 it failed or was',
+    'cancelled, 4 it timed out, 5 it still runs.',
+  ],
 }
+
+export const JOURNEY_COMMANDS: readonly Command[] = [
+  {
+    name: 'journey validate',
+    args: 'FILE...',
+    summary: 'check definitions and print each error with its line; needs no server',
+    options: { ...FILE_OPTIONS, ...JSON_ONLY },
+    run: validate,
+  },
+  {
+    name: 'journey simulate',
+    args: 'FILE',
+    summary: 'show where the time of a run would go, state by state; sends nothing',
+    options: {
+      set: {
+        value: 'STATE=LENGTH',
+        many: true,
+        help: 'how long a state takes, by path or id; forever: until it is cut off; * for all',
+      },
+      choose: {
+        value: 'STATE=NEXT[,NEXT]',
+        many: true,
+        help: 'which branch a choice takes, visit by visit [its default]',
+      },
+      ...FILE_OPTIONS,
+      ...JSON_ONLY,
+    },
+    exits: [3, 4],
+    run: simulate,
+  },
+  {
+    name: 'journey deploy',
+    args: 'FILE...',
+    summary: 'deploy definitions to a server',
+    options: { ...FILE_OPTIONS, ...SERVER_OPTIONS },
+    run: deploy,
+  },
+  {
+    name: 'journey start',
+    args: 'NAME',
+    summary: 'start a run',
+    options: {
+      ...INPUT,
+      version: { value: 'V', help: 'version of the definition [the one in force]' },
+      key: { value: 'TEXT', help: 'repeating the command with this key starts no second run' },
+      id: { value: 'UUID', help: 'id of the run; repeating the command with it starts no second run' },
+      ...WAIT,
+      ...SERVER_OPTIONS,
+    },
+    exits: [3, 4, 5],
+    run: start,
+  },
+  {
+    name: 'journey status',
+    args: 'ID',
+    summary: 'show the current state of a run and its remaining time',
+    options: SERVER_OPTIONS,
+    run: status,
+  },
+  {
+    name: 'journey result',
+    args: 'ID',
+    summary: 'show how a run ended',
+    options: { ...WAIT, ...SERVER_OPTIONS },
+    exits: [3, 4, 5],
+    run: result,
+  },
+  {
+    name: 'journey submit',
+    args: 'ID STEP',
+    summary: 'submit the input that an open step waits for',
+    options: { ...INPUT, ...SERVER_OPTIONS },
+    run: submit,
+  },
+  { name: 'journey cancel', args: 'ID', summary: 'end a run', options: SERVER_OPTIONS, run: cancel },
+  {
+    name: 'journey list',
+    summary: 'list runs, newest first',
+    options: {
+      name: { value: 'NAME', help: 'runs of this journey' },
+      phase: { value: 'PHASE', help: 'RUNNING, SUCCEEDED or FAILED' },
+      tag: { value: 'TAG', help: 'runs with this tag' },
+      limit: { value: 'N', help: 'at most so many [50]' },
+      ...SERVER_OPTIONS,
+    },
+    run: list,
+  },
+]

@@ -1,26 +1,12 @@
 /** `curfew token …`: makes, lists, rotates and revokes the tokens of a server, over HTTP. */
 import { ROLES } from '@curfew/core'
 import { SettingsError } from '../settings.ts'
-import { clean } from './journey-clean.ts'
-import { EXIT } from './journey-exit.ts'
-import { lengthOf, readFlags, SERVER_FLAGS, type Flags, type Terminal } from './journey-flags.ts'
-import { JourneyServer } from './journey-server.ts'
-
-export const TOKEN_HELP = [
-  'Usage',
-  '  curfew token create NAME --role ROLE...   make a token; its text is printed once and stored nowhere',
-  '  curfew token list                         all tokens: roles, state, last use',
-  '  curfew token rotate NAME [--overlap 24h]  a new secret; the one before stays valid for the overlap, 30d at most',
-  '  curfew token revoke NAME                  end it, its sessions and its open streams at once',
-  '',
-  'Roles (--role may be given several times):',
-  '  read      look at everything                     produce   enqueue, start workflows and journeys, read results',
-  '  work      what workers call                      operate   retry, cancel, pause, quiet; includes read',
-  '  admin     everything: limits, configuration, deletion, tokens',
-  '',
-  'Of a server:  --url URL (CURFEW_URL) [http://127.0.0.1:8080], --token TOKEN (CURFEW_TOKEN): one with the role admin',
-  'All of them:  --json prints what a program reads.',
-].join('\n')
+import { clean } from './frame/clean.ts'
+import { EXIT } from './frame/exit.ts'
+import type { Call, Command, Group } from './frame/command.ts'
+import { lengthOf, SERVER_OPTIONS, type Flags, type Terminal } from './frame/flags.ts'
+import { rowsText } from './frame/rows.ts'
+import { Remote } from './frame/remote.ts'
 
 interface TokenView {
   readonly name: string
@@ -33,66 +19,86 @@ interface TokenView {
   readonly token?: string
 }
 
-type Command = (args: readonly string[], terminal: Terminal) => Promise<void>
+const pathOf = (flags: Flags): string => `/api/v1/tokens/${encodeURIComponent(flags.names[0] ?? '')}`
 
-const COMMANDS: Readonly<Record<string, Command>> = {
-  async create(args, terminal) {
-    const flags = read(args, { role: { type: 'string', multiple: true } }, ['NAME'], 'create NAME --role ROLE...')
-    const roles = flags.texts('role').flatMap((text) => text.split(','))
-    const wrong = roles.find((role) => !ROLES.some((known) => known === role))
-    if (roles.length === 0 || wrong !== undefined)
-      throw new SettingsError(
-        `${wrong === undefined ? '--role is missing' : `--role ${JSON.stringify(wrong)} is not a role`}. Roles are ${ROLES.join(', ')}.`,
-      )
-    const body = { name: flags.names[0], roles }
-    const made = (await new JourneyServer(flags, terminal).call('POST', '/api/v1/tokens', body)) as TokenView
-    show(flags, terminal, made, () => issuedText(made))
-  },
-  async list(args, terminal) {
-    const flags = read(args, {}, [], 'list')
-    const answer = (await new JourneyServer(flags, terminal).call('GET', '/api/v1/tokens')) as { items: TokenView[] }
-    show(flags, terminal, answer, () => listText(answer.items))
-  },
-  async rotate(args, terminal) {
-    const flags = read(args, { overlap: { type: 'string' } }, ['NAME'], 'rotate NAME [--overlap 24h]')
-    const overlap = flags.text('overlap')
-    const body = overlap === undefined ? {} : { overlap_ms: lengthOf(overlap, '--overlap') }
-    const path = `/api/v1/tokens/${encodeURIComponent(flags.names[0] ?? '')}/rotate`
-    const made = (await new JourneyServer(flags, terminal).call('POST', path, body)) as TokenView
-    show(flags, terminal, made, () => issuedText(made))
-  },
-  async revoke(args, terminal) {
-    const flags = read(args, {}, ['NAME'], 'revoke NAME')
-    const path = `/api/v1/tokens/${encodeURIComponent(flags.names[0] ?? '')}`
-    const revoked = (await new JourneyServer(flags, terminal).call('DELETE', path)) as TokenView
-    show(flags, terminal, revoked, () => `${revoked.name} is revoked`)
-  },
+async function create({ flags, terminal }: Call): Promise<number> {
+  const roles = flags.texts('role').flatMap((text) => text.split(','))
+  const wrong = roles.find((role) => !ROLES.some((known) => known === role))
+  if (roles.length === 0 || wrong !== undefined)
+    throw new SettingsError(
+      `${wrong === undefined ? '--role is missing' : `--role ${JSON.stringify(wrong)} is not a role`}. Roles are ${ROLES.join(', ')}.`,
+    )
+  const body = { name: flags.names[0], roles }
+  const made = (await new Remote(flags, terminal).call('POST', '/api/v1/tokens', body)) as TokenView
+  return show(flags, terminal, made, () => issuedText(made))
 }
 
-export async function runToken(args: readonly string[], terminal: Terminal): Promise<number> {
-  const [word, ...rest] = args
-  if (word === undefined || word === 'help' || args.includes('--help') || args.includes('-h')) {
-    terminal.write(TOKEN_HELP)
-    return EXIT.fine
-  }
-  const command = Object.hasOwn(COMMANDS, word) ? COMMANDS[word] : undefined
-  if (command === undefined)
-    throw new SettingsError(`Unknown command ${JSON.stringify(`token ${word}`)}. See curfew token --help.`)
-  await command(rest, terminal)
-  return EXIT.fine
+async function list({ flags, terminal }: Call): Promise<number> {
+  const answer = (await new Remote(flags, terminal).call('GET', '/api/v1/tokens')) as { items: TokenView[] }
+  return show(flags, terminal, answer, () => listText(answer.items))
 }
 
-function read(
-  args: readonly string[],
-  options: Parameters<typeof readFlags>[1],
-  names: readonly string[],
-  usage: string,
-): Flags {
-  return readFlags(args, { ...SERVER_FLAGS, ...options }, names, `curfew token ${usage}`)
+async function rotate({ flags, terminal }: Call): Promise<number> {
+  const overlap = flags.text('overlap')
+  const body = overlap === undefined ? {} : { overlap_ms: lengthOf(overlap, '--overlap') }
+  const made = (await new Remote(flags, terminal).call('POST', `${pathOf(flags)}/rotate`, body)) as TokenView
+  return show(flags, terminal, made, () => issuedText(made))
 }
 
-function show(flags: Flags, terminal: Terminal, answer: unknown, text: () => string): void {
+async function revoke({ flags, terminal }: Call): Promise<number> {
+  const revoked = (await new Remote(flags, terminal).call('DELETE', pathOf(flags))) as TokenView
+  return show(flags, terminal, revoked, () => `${revoked.name} is revoked`)
+}
+
+export const TOKEN_GROUP: Group = {
+  name: 'token',
+  summary: 'tokens of a server',
+  more: [
+    'Roles:',
+    '  read      look at everything',
+    '  produce   enqueue, start workflows and journeys, read results',
+    '  work      what workers call',
+    '  operate   retry, cancel, pause, quiet; includes read',
+    '  admin     everything: limits, configuration, deletion, tokens',
+  ],
+}
+
+export const TOKEN_COMMANDS: readonly Command[] = [
+  {
+    name: 'token create',
+    args: 'NAME',
+    summary: 'make a token; its text is printed once and stored nowhere',
+    options: {
+      role: { value: 'ROLE', many: true, help: `what it may do: ${ROLES.join(', ')}; several times for several` },
+      ...SERVER_OPTIONS,
+    },
+    run: create,
+  },
+  {
+    name: 'token list',
+    summary: 'list all tokens: roles, state, last use',
+    options: SERVER_OPTIONS,
+    run: list,
+  },
+  {
+    name: 'token rotate',
+    args: 'NAME',
+    summary: 'make a new secret; the one before stays valid for the overlap',
+    options: { overlap: { value: 'LENGTH', help: '30d at most [24h]' }, ...SERVER_OPTIONS },
+    run: rotate,
+  },
+  {
+    name: 'token revoke',
+    args: 'NAME',
+    summary: 'end a token, its sessions and its open streams at once',
+    options: SERVER_OPTIONS,
+    run: revoke,
+  },
+]
+
+function show(flags: Flags, terminal: Terminal, answer: unknown, text: () => string): number {
   terminal.write(flags.has('json') ? JSON.stringify(answer, null, 2) : text())
+  return EXIT.fine
 }
 
 /** The token stands on a line of its own, and first: `curfew token create … | head -1`. */
@@ -113,13 +119,5 @@ function listText(tokens: readonly TokenView[]): string {
     token.last_used_at ?? 'never',
   ])
   const table = [['NAME', 'ROLES', 'STATE', 'SECRETS', 'LAST USED'], ...rows].map((row) => row.map(clean))
-  const widths = table[0]?.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0))) ?? []
-  return table
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n')
+  return rowsText(table)
 }

@@ -1,8 +1,8 @@
-/** A server somewhere, as the `journey` commands speak to it: one call, one answer. */
+/** A server somewhere, as commands speak to it: one call, one answer; or a stream of events. */
 import { parseDuration } from '@curfew/core'
-import { SettingsError } from '../settings.ts'
-import { clean } from './journey-clean.ts'
-import type { Flags, Terminal } from './journey-flags.ts'
+import { SettingsError } from '../../settings.ts'
+import { clean } from './clean.ts'
+import type { Flags, Terminal } from './flags.ts'
 
 export interface Answer {
   readonly status: number
@@ -10,12 +10,37 @@ export interface Answer {
   readonly body: any
 }
 
+export interface ServerEvent {
+  readonly event: string
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  readonly data: any
+}
+
+/** Null: a comment that keeps the connection open. */
+function eventOf(block: string): ServerEvent | null {
+  const field = (name: string): string | undefined =>
+    block
+      .split('\n')
+      .find((line) => line.startsWith(`${name}: `))
+      ?.slice(name.length + 2)
+  const data = field('data')
+  return data === undefined ? null : { event: field('event') ?? 'message', data: jsonOr(data, {}) }
+}
+
+function jsonOr(text: string, otherwise: unknown): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return otherwise
+  }
+}
+
 /** The server said no, or nothing; the text is for people. */
 export class Refused extends Error {}
 
 const DEFAULT_URL = 'http://127.0.0.1:8080'
 
-export class JourneyServer {
+export class Remote {
   readonly url: string
   readonly #token: string | undefined
 
@@ -33,13 +58,7 @@ export class JourneyServer {
     if (body !== undefined) headers['content-type'] = 'application/json'
     if (this.#token !== undefined) headers['authorization'] = `Bearer ${this.#token}`
     const sent = body === undefined ? {} : { body: JSON.stringify(body) }
-    let answer: Response
-    try {
-      answer = await fetch(`${this.url}${path}`, { method, headers, ...sent })
-    } catch (error) {
-      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
-      throw new Refused(`No server answers at ${this.url} (${cause}). Start it, or name another with --url.`)
-    }
+    const answer = await this.#fetch(path, { method, headers, ...sent })
     const text = await answer.text()
     try {
       return { status: answer.status, body: text === '' ? null : (JSON.parse(text) as unknown) }
@@ -47,6 +66,34 @@ export class JourneyServer {
       throw new Refused(
         `${this.url} answered ${String(answer.status)} with a body that is not JSON. Is this a Curfew server?`,
       )
+    }
+  }
+
+  /** Frames of Server-Sent Events, until the stream ends or `signal` is aborted. */
+  async *stream(path: string, signal?: AbortSignal): AsyncGenerator<ServerEvent> {
+    const headers: Record<string, string> = { accept: 'text/event-stream' }
+    if (this.#token !== undefined) headers['authorization'] = `Bearer ${this.#token}`
+    const answer = await this.#fetch(path, { method: 'GET', headers, ...(signal === undefined ? {} : { signal }) })
+    if (answer.status !== 200) throw refusal({ status: answer.status, body: jsonOr(await answer.text(), null) })
+    const decoder = new TextDecoder()
+    let held = ''
+    for await (const chunk of answer.body ?? []) {
+      const blocks = (held + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n\n')
+      held = blocks.pop() ?? ''
+      for (const block of blocks) {
+        const event = eventOf(block)
+        if (event !== null) yield event
+      }
+    }
+  }
+
+  async #fetch(path: string, init: RequestInit): Promise<Response> {
+    try {
+      return await fetch(`${this.url}${path}`, init)
+    } catch (error) {
+      if (init.signal?.aborted === true) throw error
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error)
+      throw new Refused(`No server answers at ${this.url} (${cause}). Start it, or name another with --url.`)
     }
   }
 
@@ -67,11 +114,13 @@ export function refusal({ status, body }: Answer): Refused {
     code?: string
     mistakes?: unknown
     errors?: unknown
+    /** As OJS has it. */
+    error?: { code?: string; message?: string }
   }
-  const said = problem.detail ?? problem.title ?? 'It did not say why.'
+  const said = problem.error?.message ?? problem.detail ?? problem.title ?? 'It did not say why.'
   const list = [problem.mistakes, problem.errors].find((one): one is unknown[] => Array.isArray(one)) ?? []
   const told = list.map((one) => `\n  ${mistakeText(one)}`)
-  return new Refused(clean(`${said} (${problem.code ?? `HTTP ${String(status)}`})${told.join('')}`))
+  return new Refused(clean(`${said} (${problem.error?.code ?? problem.code ?? `HTTP ${String(status)}`})${told.join('')}`))
 }
 
 /** Where, and what: `/approved: …`. */

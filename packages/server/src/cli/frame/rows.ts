@@ -1,0 +1,48 @@
+/** Lists as people read them: aligned columns, cut to the width of the terminal; and times. */
+import { lengthInWords } from '@curfew/core'
+import { inkOn, type Paper } from '../journey-chart.ts'
+import { clean } from './clean.ts'
+
+export type Row = readonly string[]
+
+/** `width`: lines are cut there; left out, none is. */
+export function rowsText(rows: readonly Row[], paper?: Paper): string {
+  const table = rows.map((row) => row.map((cell) => clean(cell).replaceAll(/\s+/g, ' ')))
+  const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
+  const lines = table.map((row) => {
+    const line = row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd()
+    return paper !== undefined && line.length > paper.width ? `${line.slice(0, paper.width - 1)}…` : line
+  })
+  if (paper?.colour !== true) return lines.join('\n')
+  const ink = inkOn(paper)
+  return [ink.faint(lines[0] ?? ''), ...lines.slice(1)].join('\n')
+}
+
+/** A name and its value per line. */
+export function fieldsText(fields: readonly (readonly [string, string | null | undefined])[]): string {
+  const shown = fields.filter((field): field is readonly [string, string] => (field[1] ?? '') !== '')
+  const width = Math.max(0, ...shown.map(([name]) => name.length))
+  return shown.map(([name, value]) => `${name.padEnd(width)}  ${clean(value)}`).join('\n')
+}
+
+/** Times as `--utc` asks for: the time of day, with its date where that is not today. */
+export function momentsIn(isUtc: boolean, nowMs = Date.now()): (time: string | null | undefined) => string {
+  const local = (ms: number): Date => (isUtc ? new Date(ms) : new Date(ms - new Date(ms).getTimezoneOffset() * 60_000))
+  const today = local(nowMs).toISOString().slice(0, 10)
+  return (time) => {
+    if (time === null || time === undefined) return '–'
+    const ms = Date.parse(time)
+    if (Number.isNaN(ms)) return time
+    const text = local(ms).toISOString()
+    const clock = text.slice(11, 19)
+    return text.startsWith(today) ? clock : `${text.slice(0, 10)} ${clock}`
+  }
+}
+
+export const lengthText = (ms: number | null | undefined): string =>
+  ms === null || ms === undefined ? '–' : lengthInWords(Math.round(ms))
+
+export const countText = (count: number, what: string): string => `${String(count)} ${what}${count === 1 ? '' : 's'}`

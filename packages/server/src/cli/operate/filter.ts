@@ -1,0 +1,76 @@
+/** `state:discarded error:timeout since:-1h`: the words of a filter, as the API names them. */
+import { didYouMean, nearestName, parseDuration, vocabulary } from '@curfew/core'
+import { SettingsError } from '../../settings.ts'
+import type { Remote } from '../frame/remote.ts'
+
+/** Short words for people; the names of the API count too. */
+const WORDS: Readonly<Record<string, string>> = {
+  state: 'state',
+  type: 'type',
+  queue: 'queue',
+  error: 'error_type',
+  kind: 'timeout_kind',
+  tag: 'tag',
+  worker: 'worker',
+  priority: 'priority',
+  since: 'since',
+  until: 'until',
+}
+/** Only the search knows these. */
+const SEARCH_WORDS: Readonly<Record<string, string>> = { ...WORDS, source: 'source', id: 'id_prefix' }
+const TIMES = ['created', 'ended', 'enqueued'].flatMap((what) => [`${what}_after`, `${what}_before`])
+
+export const FILTER_HELP: readonly string[] = [
+  'FILTER is a word such as state:discarded; all that are given must hold:',
+  '  state:S[,S]  type:T  queue:Q  error:TYPE  kind:execution|total|enqueue_ttl|stalled',
+  '  tag:T  worker:W  priority:N  since:-1h|TIME  until:TIME  ended_after:-1h|TIME …',
+]
+
+export type Filter = Readonly<Record<string, string>>
+
+export async function readFilter(server: Remote, words: readonly string[], isSearch: boolean): Promise<Filter> {
+  const known = isSearch ? SEARCH_WORDS : WORDS
+  const names = [...new Set([...Object.keys(known), ...Object.values(known), ...TIMES])]
+  const filter: Record<string, string> = {}
+  for (const word of words) {
+    const colon = word.indexOf(':')
+    const name = word.slice(0, Math.max(0, colon))
+    const value = word.slice(colon + 1)
+    if (colon < 1 || value === '')
+      throw new SettingsError(`${JSON.stringify(word)} is not a filter. Write NAME:VALUE, such as type:${word || 'x'}.`)
+    if (!names.includes(name)) {
+      const nearest = nearestName(name, vocabulary(names))
+      const meant = nearest === null ? `Filters are ${Object.keys(known).join(', ')}.` : didYouMean(nearest)
+      throw new SettingsError(`Unknown filter ${JSON.stringify(name)}. ${meant}`)
+    }
+    const field = known[name] ?? name
+    filter[field] = isTime(field) && value.startsWith('-') ? await ago(server, value, name) : value
+  }
+  return filter
+}
+
+const isTime = (field: string): boolean => field === 'since' || field === 'until' || TIMES.includes(field)
+
+/** Counted back on the clock of the server, which made the times that are compared. */
+async function ago(server: Remote, text: string, name: string): Promise<string> {
+  const ms = parseDuration(text.slice(1))
+  if (ms === null) throw new SettingsError(`${name} must be a time or a length before now such as -1h, not ${text}.`)
+  const { server_time: now } = (await server.call('GET', '/ojs/v1/health')) as { server_time: string }
+  return new Date(Date.parse(now) - ms).toISOString()
+}
+
+/** As bulk actions take it. */
+export function bodyOf(filter: Filter): Record<string, unknown> {
+  return {
+    ...filter,
+    ...(filter['state'] === undefined ? {} : { state: filter['state'].split(',') }),
+    ...(filter['priority'] === undefined ? {} : { priority: Number(filter['priority']) }),
+  }
+}
+
+export function queryText(fields: Readonly<Record<string, string | number | undefined>>): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) query.set(name, String(value))
+  const text = query.toString()
+  return text === '' ? '' : `?${text}`
+}
