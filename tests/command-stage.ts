@@ -44,8 +44,9 @@ export async function curfew(line: string | readonly string[], said: Said = {}):
   return { code, out, notes }
 }
 
-/** Calls of the command go to this server, without sockets. */
-export function reach(server: TestServer): void {
+/** Calls of the command go to this server, without sockets. `streams`: how many were opened. */
+export function reach(server: TestServer): { streams: number } {
+  const stage = { streams: 0 }
   vi.stubGlobal(
     'fetch',
     async (
@@ -61,9 +62,11 @@ export function reach(server: TestServer): void {
         signal: init.signal ?? new AbortController().signal,
       })
       if (typeof body === 'string') return new Response(status === 204 ? null : body, { status })
+      stage.streams += 1
       return new Response(streamOf(body), { status })
     },
   )
+  return stage
 }
 
 function streamOf(chunks: AsyncIterable<string>): ReadableStream<Uint8Array> {

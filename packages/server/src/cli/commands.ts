@@ -1,5 +1,7 @@
 /** The table of all commands: parsing, help, completion and docs/command-line.md are made from it. */
 import { DATA_COMMANDS } from './data-commands.ts'
+import { DEMO } from './demo.ts'
+import { DOCTOR } from './doctor.ts'
 import { EXPLAIN } from './explain.ts'
 import type { Command, Table } from './frame/command.ts'
 import { completionFor, SHELLS, type Shell } from './frame/completion.ts'
@@ -11,6 +13,7 @@ import { STATUS_COMMANDS } from './operate/status.ts'
 import { EVENT_COMMANDS, EVENT_GROUP } from './operate/watch.ts'
 import { WORKER_COMMANDS, WORKER_GROUPS } from './operate/workers.ts'
 import { SERVE } from './serve-command.ts'
+import { TOP } from './top.ts'
 import { TOKEN_COMMANDS, TOKEN_GROUP } from './token.ts'
 import { SettingsError } from '../settings.ts'
 
@@ -32,6 +35,9 @@ export const TABLE: Table = {
   groups: [...JOB_GROUPS, ...QUEUE_GROUPS, ...WORKER_GROUPS, EVENT_GROUP, JOURNEY_GROUP, TOKEN_GROUP],
   commands: [
     SERVE,
+    DEMO,
+    TOP,
+    DOCTOR,
     ...STATUS_COMMANDS,
     EXPLAIN,
     ...JOB_COMMANDS,
@@ -44,10 +50,10 @@ export const TABLE: Table = {
     COMPLETION,
   ],
   sections: [
-    ['Run a server', ['serve', 'config']],
-    ['See what happens', ['status', 'at-risk', 'timeouts', 'explain', 'events', 'open']],
+    ['Run a server', ['serve', 'demo', 'config']],
+    ['See what happens', ['top', 'status', 'at-risk', 'timeouts', 'explain', 'events', 'doctor', 'open']],
     ['Jobs', ['jobs', 'dead', 'types']],
     ['What jobs run on', ['queues', 'limits', 'workers', 'cron', 'workflows', 'webhooks', 'journey']],
-    ['Data and access', ['token', 'export', 'import', 'migrate', 'check', 'completion']],
+    ['Data and access', ['token', 'export', 'import', 'backup', 'migrate', 'check', 'completion']],
   ],
 }

@@ -1,11 +1,16 @@
 /** Commands that work on the data or the settings of a server, without one. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { checkFile } from './check.ts'
-import { runExport } from './export.ts'
+import { backupFile } from './backup.ts'
+import { runExport, type ExportOptions } from './export.ts'
+import { grouped } from './frame/progress.ts'
 import type { Call, Command } from './frame/command.ts'
 import { EXIT } from './frame/exit.ts'
 import { runImport } from './import.ts'
 import { migrate } from './migrate.ts'
-import { printSettings, type Loaded } from '../settings.ts'
+import { placeOf } from '../open-store.ts'
+import { printSettings, SettingsError, type Loaded, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
 /** For commands that have no log. */
@@ -13,6 +18,21 @@ function loaded({ settings, terminal }: Call): Loaded {
   const found = settings()
   for (const warning of found.warnings) terminal.note?.(`curfew: warning: ${warning}`)
   return found
+}
+
+/** From a copy of the file beside it, which is removed again. */
+async function exportCopy(settings: Settings, asked: Omit<ExportOptions, 'settings'>): Promise<void> {
+  const place = placeOf(settings)
+  if (place.kind !== 'file')
+    throw new SettingsError('--live is for SQLite data files. For PostgreSQL, stop the servers, or use --force.')
+  const folder = mkdtempSync(join(dirname(place.file), '.export-'))
+  try {
+    const data = { ...settings, data: folder, database: null }
+    backupFile(settings, join(folder, basename(place.file)))
+    await runExport({ ...asked, settings: data })
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 }
 
 export const DATA_COMMANDS: readonly Command[] = [
@@ -28,13 +48,34 @@ export const DATA_COMMANDS: readonly Command[] = [
   {
     name: 'export',
     args: '[FILE|-]',
-    summary: 'write all data as JSON lines; stop the server first',
-    options: { force: { help: 'also while servers use the database; the copy may then not be consistent' } },
+    summary: 'write all data as JSON lines; stop the server first, or use --live',
+    options: {
+      live: { help: 'of a SQLite file that a server uses: exports a copy of this moment' },
+      force: { help: 'also while servers use the database; the copy may then not be consistent' },
+    },
     settings: true,
     exits: [130],
     async run(call) {
       const { values, names } = loaded(call)
-      await runExport({ settings: values, file: names[0] ?? '-', force: call.flags.has('force'), version: VERSION })
+      const asked = { file: names[0] ?? '-', force: call.flags.has('force'), version: VERSION }
+      if (call.flags.has('live')) await exportCopy(values, asked)
+      else await runExport({ ...asked, settings: values })
+      return EXIT.fine
+    },
+  },
+  {
+    name: 'backup',
+    args: 'FILE',
+    summary: 'copy a SQLite data file in one consistent moment, also while a server uses it',
+    more: [
+      'To restore: stop the server, put the copy as curfew.db into an empty directory, and',
+      'start the server with --data of that directory.',
+    ],
+    settings: true,
+    run(call) {
+      const { values, names } = loaded(call)
+      const { from, bytes } = backupFile(values, names[0] ?? '')
+      call.terminal.note?.(`Copied ${from} to ${names[0] ?? ''}: ${grouped(bytes)} bytes, read through and sound.`)
       return EXIT.fine
     },
   },

@@ -3,19 +3,24 @@
 import { createInterface } from 'node:readline/promises'
 import { EXIT } from './frame/exit.ts'
 import type { Terminal } from './frame/flags.ts'
-import { Stopped } from './frame/interrupt.ts'
+import { interruptible, Stopped, type Interrupt } from './frame/interrupt.ts'
 import { runCurfew } from './run.ts'
 import { SettingsError } from '../settings.ts'
 
 function terminal(): Terminal {
   const { stdin, stdout, stderr, env } = process
+  let interrupt: Interrupt | null = null
   return {
     env,
     width: stdout.columns ?? 100,
+    isTerminal: stdout.isTTY,
     colour: stdout.isTTY && (env['NO_COLOR'] ?? '') === '',
     write: (text) => void stdout.write(`${text}\n`),
     note: (text) => void stderr.write(`${text}\n`),
     ...(stdin.isTTY && stdout.isTTY ? { ask } : {}),
+    get signal() {
+      return (interrupt ??= interruptible()).signal
+    },
   }
 }
 

@@ -15,7 +15,8 @@ export async function runCurfew(args: readonly string[], terminal: Terminal): Pr
   const words = first === 'help' ? args.slice(1) : args
   const asksHelp = first === 'help' || words.some((word) => HELP.has(word))
   const plain = words.filter((word) => !HELP.has(word))
-  if (plain.length === 0 || (asksHelp && plain[0]?.startsWith('-') === true)) return told(terminal, overview(TABLE, VERSION))
+  if (plain.length === 0 || (asksHelp && plain[0]?.startsWith('-') === true))
+    return told(terminal, overview(TABLE, VERSION))
   const found = findCommand(TABLE, plain)
   if (found.kind === 'group') return told(terminal, groupHelp(TABLE, found.name))
   if (asksHelp) return told(terminal, commandHelp(found.command))

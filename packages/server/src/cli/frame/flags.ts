@@ -8,11 +8,13 @@ import type { Options } from './command.ts'
 export interface Terminal extends Paper {
   readonly env: Readonly<Record<string, string | undefined>>
   write(text: string): void
+  /** False where the output goes to a file or another program: then no line is cut. */
+  readonly isTerminal?: boolean
   /** For people, beside the output: stderr. */
   readonly note?: (text: string) => void
   /** Asks a person; absent where none is there. */
   readonly ask?: (question: string) => Promise<string>
-  /** Aborted by Ctrl-C. */
+  /** Aborted by Ctrl-C; a command that does not look at it is ended by Ctrl-C. */
   readonly signal?: AbortSignal
 }
 

@@ -120,7 +120,11 @@ const WORDS = { text: 'TEXT', whole: 'N', duration: 'LENGTH', flag: '', choice: 
 
 function settingLines(isAll: boolean): string[] {
   if (!isAll)
-    return ['', 'It also takes the flags of curfew serve, such as --data DIR or --config FILE;', 'see curfew serve --help.']
+    return [
+      '',
+      'It also takes the flags of curfew serve, such as --data DIR or --config FILE;',
+      'see curfew serve --help.',
+    ]
   const lines = [
     '',
     'Every flag can also be set in the environment (--log-level as CURFEW_LOG_LEVEL; a variable with another name is shown',

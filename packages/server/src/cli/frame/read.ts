@@ -140,4 +140,3 @@ function readWithSettings(command: Command, args: readonly string[], terminal: T
   refuseNames(command, loaded.names)
   return { flags: flagsOf(command, loaded.names, values), terminal, settings: () => loaded }
 }
-

@@ -120,7 +120,9 @@ export function refusal({ status, body }: Answer): Refused {
   const said = problem.error?.message ?? problem.detail ?? problem.title ?? 'It did not say why.'
   const list = [problem.mistakes, problem.errors].find((one): one is unknown[] => Array.isArray(one)) ?? []
   const told = list.map((one) => `\n  ${mistakeText(one)}`)
-  return new Refused(clean(`${said} (${problem.error?.code ?? problem.code ?? `HTTP ${String(status)}`})${told.join('')}`))
+  return new Refused(
+    clean(`${said} (${problem.error?.code ?? problem.code ?? `HTTP ${String(status)}`})${told.join('')}`),
+  )
 }
 
 /** Where, and what: `/approved: …`. */

@@ -5,8 +5,8 @@ import { clean } from './clean.ts'
 
 export type Row = readonly string[]
 
-/** `width`: lines are cut there; left out, none is. */
-export function rowsText(rows: readonly Row[], paper?: Paper): string {
+/** Lines are cut at the width of a terminal; without paper, or in a pipe, none is. */
+export function rowsText(rows: readonly Row[], paper?: Paper & { readonly isTerminal?: boolean }): string {
   const table = rows.map((row) => row.map((cell) => clean(cell).replaceAll(/\s+/g, ' ')))
   const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
   const lines = table.map((row) => {
@@ -14,7 +14,9 @@ export function rowsText(rows: readonly Row[], paper?: Paper): string {
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
       .join('  ')
       .trimEnd()
-    return paper !== undefined && line.length > paper.width ? `${line.slice(0, paper.width - 1)}…` : line
+    return paper !== undefined && paper.isTerminal !== false && line.length > paper.width
+      ? `${line.slice(0, paper.width - 1)}…`
+      : line
   })
   if (paper?.colour !== true) return lines.join('\n')
   const ink = inkOn(paper)

@@ -64,7 +64,10 @@ export async function actOnMany(call: Call, action: Action): Promise<number> {
 
 const nameOf = ({ verb, path }: Action): string => `${path.includes('dead-letter') ? 'dead' : 'jobs'} ${verb}`
 
-function dryText({ verb }: Action, { matched, would_act_on: count, by_state: states, by_queue: queues }: DryRun): string {
+function dryText(
+  { verb }: Action,
+  { matched, would_act_on: count, by_state: states, by_queue: queues }: DryRun,
+): string {
   const listed = (of: Readonly<Record<string, number>>): string =>
     Object.entries(of)
       .map(([name, n]) => `${name} ${String(n)}`)
@@ -91,7 +94,8 @@ function told({ flags, terminal }: Call, { verb }: Action, body: Readonly<Record
   if (flags.has('json')) terminal.write(JSON.stringify(body, null, 2))
   else {
     terminal.write(`${DONE[verb]} ${countText(acted, 'job')}${skipped === 0 ? '' : `, skipped ${String(skipped)}`}`)
-    for (const { job_id: id, reason, error } of refused.slice(0, 10)) terminal.write(`  ${id}: ${reason ?? error ?? ''}`)
+    for (const { job_id: id, reason, error } of refused.slice(0, 10))
+      terminal.write(`  ${id}: ${reason ?? error ?? ''}`)
   }
   return acted === 0 && skipped > 0 ? EXIT.refused : EXIT.fine
 }

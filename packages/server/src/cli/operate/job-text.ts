@@ -63,7 +63,9 @@ export function jobText(job: JobView, when: (time: string | undefined) => string
   const { sources } = job.x_limits
   const limits = LIMITS.flatMap((name) => {
     const ms = job.x_limits[`${name}_ms`]
-    return typeof ms === 'number' ? [[name, `${lengthInWords(ms)} (${whoSet(sources[name] ?? 'default')})`] as const] : []
+    return typeof ms === 'number'
+      ? [[name, `${lengthInWords(ms)} (${whoSet(sources[name] ?? 'default')})`] as const]
+      : []
   })
   const error = job.error === undefined ? null : `${job.error.type}: ${job.error.message ?? ''}`
   return fieldsText([

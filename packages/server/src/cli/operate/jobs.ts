@@ -8,7 +8,19 @@ import { countText, lengthText } from '../frame/rows.ts'
 import { actOnMany, BULK } from './bulk.ts'
 import { FILTER_HELP, queryText, readFilter } from './filter.ts'
 import { jobText, whyText, type FoundJob, type JobView } from './job-text.ts'
-import { LIMIT, LIMITS, limitsIn, LIST, momentsOf, nameOf, ONE, refuseNothing, serverOf, showList, showOne } from './show.ts'
+import {
+  LIMIT,
+  LIMITS,
+  limitsIn,
+  LIST,
+  momentsOf,
+  nameOf,
+  ONE,
+  refuseNothing,
+  serverOf,
+  showList,
+  showOne,
+} from './show.ts'
 import { watchJob } from './watch.ts'
 
 const CURSOR: Options = { cursor: { value: 'CURSOR', help: 'go on where an earlier list ended' } }
@@ -30,15 +42,15 @@ async function list(call: Call): Promise<number> {
     answer: found,
     items: found.items,
     id: ({ id }) => id,
-    head: ['ID', 'TYPE', 'STATE', 'TRY', 'WHY', 'WORKER', 'WHEN'],
+    head: ['ID', 'TYPE', 'STATE', 'WHY', 'WHEN', 'TRY', 'WORKER'],
     row: (job) => [
       job.id,
       job.type,
       job.state,
-      `${String(job.attempt)}/${String(job.max_attempts)}`,
       whyText(job),
-      job.worker_id ?? '–',
       when(job.ended_at ?? job.started_at ?? job.created_at),
+      `${String(job.attempt)}/${String(job.max_attempts)}`,
+      job.worker_id ?? '–',
     ],
     none: 'No job was found.',
     foot: cursor === null ? null : `Looked back to ${when(until)}. Further: --cursor ${cursor}`,
@@ -141,14 +153,14 @@ async function deadList(call: Call): Promise<number> {
     answer: found,
     items: found.jobs,
     id: ({ id }) => id,
-    head: ['ID', 'TYPE', 'QUEUE', 'TRY', 'ERROR', 'DIED'],
+    head: ['ID', 'TYPE', 'ERROR', 'DIED', 'QUEUE', 'TRY'],
     row: (job) => [
       job.id,
       job.type,
-      job.queue,
-      `${String(job.attempt)}/${String(job.max_attempts)}`,
       job.error?.type ?? '–',
       when(job.discarded_at),
+      job.queue,
+      `${String(job.attempt)}/${String(job.max_attempts)}`,
     ],
     none: 'There are no dead letters.',
     foot: cursor === undefined ? null : `Further: --cursor ${cursor}`,
@@ -177,14 +189,14 @@ async function atRisk(call: Call): Promise<number> {
     answer: risks,
     items: risks.items,
     id: ({ job_id: id }) => id,
-    head: ['ID', 'TYPE', 'QUEUE', 'AHEAD', 'MUST START', 'LATE BY', 'LIMIT'],
+    head: ['ID', 'TYPE', 'LATE BY', 'MUST START', 'QUEUE', 'AHEAD', 'LIMIT'],
     row: (risk) => [
       risk.job_id,
       risk.type,
+      risk.late_by_ms === null ? 'nothing starts' : lengthText(risk.late_by_ms),
+      when(risk.latest_start),
       risk.queue,
       String(risk.jobs_ahead),
-      when(risk.latest_start),
-      risk.late_by_ms === null ? 'nothing starts' : lengthText(risk.late_by_ms),
       `${risk.limit} (${risk.source})`,
     ],
     none: 'No job will be late at the present pace.',
@@ -211,7 +223,12 @@ export const JOB_COMMANDS: readonly Command[] = [
     name: 'jobs list',
     args: '[FILTER...]',
     summary: 'find jobs, newest first',
-    more: [...FILTER_HELP, '  source:publish|queue|…  id:BEGINNING', '', 'Example: curfew jobs list state:discarded error:timeout since:-1h'],
+    more: [
+      ...FILTER_HELP,
+      '  source:publish|queue|…  id:BEGINNING',
+      '',
+      'Example: curfew jobs list state:discarded error:timeout since:-1h',
+    ],
     options: { ...LIMIT, ...CURSOR, ...LIST },
     run: list,
   },
@@ -311,4 +328,3 @@ export const JOB_COMMANDS: readonly Command[] = [
     run: atRisk,
   },
 ]
-

@@ -4,7 +4,19 @@ import { EXIT } from '../frame/exit.ts'
 import { wholeOf } from '../frame/flags.ts'
 import { fieldsText, lengthText } from '../frame/rows.ts'
 import { queryText } from './filter.ts'
-import { LIMIT, LIMITS, limitsIn, LIST, momentsOf, nameOf, ONE, refuseNothing, serverOf, showList, showOne } from './show.ts'
+import {
+  LIMIT,
+  LIMITS,
+  limitsIn,
+  LIST,
+  momentsOf,
+  nameOf,
+  ONE,
+  refuseNothing,
+  serverOf,
+  showList,
+  showOne,
+} from './show.ts'
 
 interface QueueView {
   readonly name: string
@@ -79,7 +91,11 @@ async function set(call: Call): Promise<number> {
   const answer = (await serverOf(call).call('PUT', `/ojs/v1/admin/queues/${nameOf(call)}/config`, body)) as {
     config: Readonly<Record<string, unknown>>
   }
-  return showOne(call, answer, fieldsText(Object.entries(answer.config).map(([key, value]) => [key, JSON.stringify(value)])))
+  return showOne(
+    call,
+    answer,
+    fieldsText(Object.entries(answer.config).map(([key, value]) => [key, JSON.stringify(value)])),
+  )
 }
 
 interface LimiterView {
@@ -168,7 +184,13 @@ const DEFAULTS = Object.fromEntries(
 
 export const QUEUE_COMMANDS: readonly Command[] = [
   { name: 'queues list', summary: 'list queues with their counts', options: { ...LIMIT, ...LIST }, run: list },
-  { name: 'queues show', args: 'QUEUE', summary: 'show one queue: counts, pace, configuration', options: ONE, run: show },
+  {
+    name: 'queues show',
+    args: 'QUEUE',
+    summary: 'show one queue: counts, pace, configuration',
+    options: ONE,
+    run: show,
+  },
   {
     name: 'queues pause',
     args: 'QUEUE...',

@@ -40,7 +40,12 @@ async function status(call: Call): Promise<number> {
     ['jobs', jobs.length === 0 ? 'none' : jobs.map(([state, count]) => `${state} ${String(count)}`).join(', ')],
     ['queues', String(stats.queues)],
     ['workers', String(stats.workers)],
-    ['late', late === 0 ? 'no job will be late at the present pace' : `${countText(late, 'job')} will be late; see curfew at-risk`],
+    [
+      'late',
+      late === 0
+        ? 'no job will be late at the present pace'
+        : `${countText(late, 'job')} will be late; see curfew at-risk`,
+    ],
   ])
   showOne(call, { health, stats, at_risk: late }, text)
   return health.status === 'ok' ? EXIT.fine : EXIT.findings
@@ -89,7 +94,10 @@ export function spark(points: readonly number[]): string {
   for (let at = 0; at < points.length; at += width)
     sums.push(points.slice(at, at + width).reduce((sum, value) => sum + value, 0))
   const highest = Math.max(1, ...sums)
-  return sums.map((value) => (value === 0 ? ' ' : (BARS[Math.ceil((value / highest) * 8) - 1] ?? ' '))).join('').trimEnd()
+  return sums
+    .map((value) => (value === 0 ? ' ' : (BARS[Math.ceil((value / highest) * 8) - 1] ?? ' ')))
+    .join('')
+    .trimEnd()
 }
 
 const OPENERS: Readonly<Partial<Record<NodeJS.Platform, string>>> = { darwin: 'open', win32: 'explorer' }

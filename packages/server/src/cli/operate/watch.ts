@@ -32,12 +32,12 @@ export async function watchJob(call: Call, server: Remote, id: string): Promise<
       }
     }
   } catch (error) {
-    if (terminal.signal?.aborted === true) return EXIT.interrupted
-    if (!stop.signal.aborted) throw error
+    if (!stop.signal.aborted && terminal.signal?.aborted !== true) throw error
   } finally {
     if (timer !== null) clearTimeout(timer)
     stop.abort()
   }
+  if (terminal.signal?.aborted === true) return EXIT.interrupted
   const job = await jobOf(server, id)
   terminal.write(flags.has('json') ? JSON.stringify(job, null, 2) : jobText(job, momentsOf(call)))
   return endOf(job) ?? EXIT.running
@@ -77,9 +77,8 @@ async function tail(call: Call): Promise<number> {
     }
   } catch (error) {
     if (terminal.signal?.aborted !== true) throw error
-    return EXIT.interrupted
   }
-  return EXIT.fine
+  return terminal.signal?.aborted === true ? EXIT.interrupted : EXIT.fine
 }
 
 export const EVENT_GROUP: Group = { name: 'events', summary: 'what happens on a server' }

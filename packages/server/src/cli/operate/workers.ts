@@ -15,7 +15,6 @@ interface WorkerView {
   readonly directive: string
   readonly queues: readonly string[] | null
   readonly concurrency?: number | null
-  readonly active_jobs: number
   readonly active_job_ids: readonly string[]
   readonly last_heartbeat_at: string | null
   readonly last_seen_at: string
@@ -34,7 +33,7 @@ async function workers(call: Call): Promise<number> {
       worker.worker_id,
       worker.state,
       worker.directive,
-      String(worker.active_jobs),
+      String(worker.active_job_ids.length),
       (worker.queues ?? []).join(','),
       when(worker.last_seen_at),
     ],
@@ -43,7 +42,9 @@ async function workers(call: Call): Promise<number> {
 }
 
 async function worker(call: Call): Promise<number> {
-  const { worker: view } = (await serverOf(call).call('GET', `/ojs/v1/workers/${nameOf(call)}`)) as { worker: WorkerView }
+  const { worker: view } = (await serverOf(call).call('GET', `/ojs/v1/workers/${nameOf(call)}`)) as {
+    worker: WorkerView
+  }
   const when = momentsOf(call)
   const text = fieldsText([
     ['worker', view.worker_id],
@@ -55,7 +56,7 @@ async function worker(call: Call): Promise<number> {
     ['concurrency', view.concurrency === null || view.concurrency === undefined ? null : String(view.concurrency)],
     ['last beat', when(view.last_heartbeat_at)],
     ['last seen', when(view.last_seen_at)],
-    ['active jobs', String(view.active_jobs)],
+    ['active jobs', String(view.active_job_ids.length)],
     ...view.active_job_ids.map((id) => ['', id] as const),
   ])
   return showOne(call, view, text)
@@ -144,7 +145,11 @@ interface WorkflowView {
 
 async function workflows(call: Call): Promise<number> {
   const { flags } = call
-  const query = queryText({ state: flags.text('state'), limit: wholeOf(flags, 'limit', 50), cursor: flags.text('cursor') })
+  const query = queryText({
+    state: flags.text('state'),
+    limit: wholeOf(flags, 'limit', 50),
+    cursor: flags.text('cursor'),
+  })
   const answer = (await serverOf(call).call('GET', `/ojs/v1/workflows${query}`)) as {
     workflows: readonly WorkflowView[]
     pagination: { next_cursor?: string }
