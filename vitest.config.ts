@@ -8,6 +8,7 @@ const PATIENT = [
   'board-stories',
   'browser',
   'command-line',
+  'command-line-operate',
   'conformance',
   'damage',
   'embedding',

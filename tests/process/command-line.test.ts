@@ -24,23 +24,14 @@ describe('what it prints', () => {
     expect(server.stderr).toBe('')
   })
 
-  test('--help lists the commands and every flag, --version the version', async () => {
+  test('--help lists the commands, that of serve every flag, --version the version', async () => {
     const help = await curfew(['--help'])
     expect(help).toMatchObject({ code: 0, stderr: '' })
-    for (const word of [
-      'curfew serve',
-      'curfew config',
-      'curfew export',
-      'curfew import',
-      'curfew migrate',
-      '--port',
-      '--token',
-      '--limits-caps-timeout',
-      'CURFEW_TOKEN',
-    ])
+    for (const word of ['serve', 'config', 'export', 'import', 'migrate', 'jobs', 'CURFEW_TOKEN'])
       expect(help.stdout).toContain(word)
-    expect(help.stdout).toMatch(/--run-cap LENGTH .*CURFEW_LIMITS_RUN_CAP/)
-    expect((await curfew(['serve', '--help'])).stdout).toBe(help.stdout)
+    const flags = (await curfew(['serve', '--help'])).stdout
+    for (const word of ['--port', '--token', '--limits-caps-timeout']) expect(flags).toContain(word)
+    expect(flags).toMatch(/--run-cap LENGTH .*CURFEW_LIMITS_RUN_CAP/)
     expect((await curfew(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
   })
 })
