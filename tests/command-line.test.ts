@@ -184,6 +184,7 @@ describe('workers', () => {
   test('are listed and shown; terminate asks first', async () => {
     await server.register('w1')
     const { id } = await server.start({}, { worker_id: 'w1' })
+    await server.beat('w1', [id])
     expect((await curfew('workers list')).out).toMatch(/^w1 +running +\S+ +1 +default/m)
     expect((await curfew('workers show w1')).out).toContain(id)
     expect((await curfew('workers quiet w1')).out).toBe('w1 is asked to be quiet\n')
@@ -238,6 +239,7 @@ describe('what happens', () => {
     })
     const id = await server.enqueue()
     await server.enqueue()
+    await server.advance(1_000)
     const { out } = await tailing
     expect(lines(out)).toHaveLength(2)
     expect(out).toContain(id)

@@ -78,8 +78,8 @@ function streamOf(chunks: AsyncIterable<string>): ReadableStream<Uint8Array> {
       if (next.done === true) controller.close()
       else controller.enqueue(encoder.encode(next.value))
     },
-    async cancel() {
-      await texts.return?.()
+    cancel() {
+      void texts.return?.()
     },
   })
 }

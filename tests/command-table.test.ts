@@ -36,7 +36,7 @@ describe('help', () => {
       const { code, out } = await curfew([...command.name.split(' '), '--help'])
       expect(code).toBe(0)
       expect(out).toContain(`Usage: curfew ${command.name}`)
-      expect(out).toContain('Exit codes: 0 done, 1 refused')
+      expect(out).toContain('Exit codes: 0 done; 1 refused')
       for (const [name] of optionsOf(command)) expect(out).toContain(`--${name}`)
     }
   })

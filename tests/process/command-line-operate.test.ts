@@ -9,8 +9,8 @@ test('demo shows every kind of ending, and ends by itself with 0', async () => {
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   for (const ending of [
     /^mail\.send .* completed +completed/m,
-    /^report\.build .* discarded +timeout 2 s/m,
-    /^video\.encode .* discarded +stalled 2 s/m,
+    /^report\.build .* discarded +timeout 10 s/m,
+    /^video\.encode .* discarded +stalled 10 s/m,
     /^image\.resize .* completed +completed/m,
     /^coupon\.apply .* discarded +enqueue_ttl/m,
     /^invoice\.print .* completed +completed/m,

@@ -22,7 +22,7 @@ export type Exit = (typeof EXIT)[keyof typeof EXIT]
 
 export const EXIT_WORDS: Readonly<Record<Exit, string>> = {
   0: 'done',
-  1: 'refused, or no answer',
+  1: 'refused or no answer',
   2: 'wrong usage',
   3: 'it failed or was cancelled',
   4: 'its time was up',

@@ -7,27 +7,29 @@ import { secondWords } from './read.ts'
 
 const WIDTH = 80
 
-/** Breaks lines at spaces; further lines are indented. */
-export function wrapped(text: string, width: number, indent: string): string[] {
+/** Breaks a text at spaces; `first` stands before its first line, `indent` before the others. */
+function wrapped(text: string, first = '', indent = first): string[] {
   const lines: string[] = []
-  let line = ''
+  let line = first
+  let isEmpty = true
   for (const word of text.split(' ')) {
-    const longer = line === '' ? word : `${line} ${word}`
-    if (longer.length > width && line.trim() !== '') {
+    if (!isEmpty && line.length + 1 + word.length > WIDTH) {
       lines.push(line)
-      line = indent + word
-    } else line = longer
+      line = indent
+      isEmpty = true
+    }
+    line += isEmpty ? word : ` ${word}`
+    isEmpty = false
   }
   return [...lines, line]
 }
 
 /** Two columns; where the first is too wide, the second begins on a line of its own. */
-export function columns(rows: readonly (readonly [string, string])[], left: number): string[] {
-  return rows.flatMap(([name, text]) => {
-    const indent = ' '.repeat(left + 4)
-    if (name.length > left) return [`  ${name}`, ...wrapped(indent + text, WIDTH, indent)]
-    return wrapped(`  ${name.padEnd(left)}  ${text}`, WIDTH, indent)
-  })
+function columns(rows: readonly (readonly [string, string])[], left: number): string[] {
+  const indent = ' '.repeat(left + 4)
+  return rows.flatMap(([name, text]) =>
+    name.length > left ? [`  ${name}`, ...wrapped(text, indent)] : wrapped(text, `  ${name.padEnd(left)}  `, indent),
+  )
 }
 
 export function overview(table: Table, version: string): string {
@@ -47,9 +49,9 @@ export function overview(table: Table, version: string): string {
     )
   lines.push(
     '',
-    'curfew COMMAND --help explains a command and its options; curfew --version prints',
-    'the version. Commands that call a server find it with --url (CURFEW_URL) and',
-    '--token (CURFEW_TOKEN). NO_COLOR=1 leaves colour out.',
+    'curfew COMMAND --help explains a command and its options; curfew --version',
+    'prints the version. Commands that call a server find it with --url (CURFEW_URL)',
+    'and --token (CURFEW_TOKEN). NO_COLOR=1 leaves colour out.',
     '',
     ...exitLines([3, 4, 5, 6, 130]),
   )
@@ -72,7 +74,7 @@ export function groupHelp(table: Table, name: string): string {
   return [
     `Usage: curfew ${name} COMMAND [options]`,
     '',
-    `${group?.summary ?? ''}.`,
+    `${capital(group?.summary ?? '')}.`,
     '',
     ...columns(rows, 26),
     ...(group?.more === undefined ? [] : ['', ...group.more]),
@@ -83,7 +85,7 @@ export function groupHelp(table: Table, name: string): string {
 
 export function commandHelp(command: Command): string {
   const options = optionsOf(command)
-  const lines = [`Usage: ${usageOf(command)}`, '', ...wrapped(`${capital(command.summary)}.`, WIDTH, '')]
+  const lines = [`Usage: ${usageOf(command)}`, '', ...wrapped(`${capital(command.summary)}.`)]
   if (command.more !== undefined) lines.push('', ...command.more)
   if (options.length > 0)
     lines.push(
@@ -103,7 +105,7 @@ const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${te
 
 function exitLines(more: readonly Exit[]): string[] {
   const codes = [0, 1, 2, ...more] as const
-  return wrapped(`Exit codes: ${codes.map((code) => `${String(code)} ${EXIT_WORDS[code]}`).join(', ')}`, WIDTH, '  ')
+  return wrapped(`Exit codes: ${codes.map((code) => `${String(code)} ${EXIT_WORDS[code]}`).join('; ')}`, '', '  ')
 }
 
 // ---- Settings ----

@@ -22,8 +22,9 @@ const TIMES = ['created', 'ended', 'enqueued'].flatMap((what) => [`${what}_after
 
 export const FILTER_HELP: readonly string[] = [
   'FILTER is a word such as state:discarded; all that are given must hold:',
-  '  state:S[,S]  type:T  queue:Q  error:TYPE  kind:execution|total|enqueue_ttl|stalled',
-  '  tag:T  worker:W  priority:N  since:-1h|TIME  until:TIME  ended_after:-1h|TIME …',
+  '  state:S[,S]  type:T  queue:Q  tag:T  worker:W  priority:N  error:TYPE',
+  '  kind:execution|total|enqueue_ttl|stalled  since:-1h|TIME  until:TIME',
+  '  ended_after:-1h|TIME  and the same with created_, enqueued_ and _before',
 ]
 
 export type Filter = Readonly<Record<string, string>>

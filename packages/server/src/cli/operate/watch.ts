@@ -68,15 +68,17 @@ async function tail(call: Call): Promise<number> {
   })
   const most = flags.text('count') === undefined ? Infinity : Number(flags.text('count'))
   let seen = 0
+  const done = new AbortController()
+  const signal = AbortSignal.any([done.signal, ...(terminal.signal === undefined ? [] : [terminal.signal])])
   try {
-    for await (const event of serverOf(call).stream(`/ojs/v1/events/stream${query}`, terminal.signal)) {
+    for await (const event of serverOf(call).stream(`/ojs/v1/events/stream${query}`, signal)) {
       if (event.event === 'heartbeat') continue
       terminal.write(flags.has('json') ? JSON.stringify(event.data) : eventLine(event, momentsOf(call)))
       seen += 1
-      if (seen >= most) break
+      if (seen >= most) done.abort()
     }
   } catch (error) {
-    if (terminal.signal?.aborted !== true) throw error
+    if (!signal.aborted) throw error
   }
   return terminal.signal?.aborted === true ? EXIT.interrupted : EXIT.fine
 }
