@@ -73,7 +73,7 @@ describe('a variable of the environment', () => {
       'CURFEW_PROT is not a known variable and has no effect. Did you mean CURFEW_PORT?',
       'CURFEW_LIMITS_DEFAULT_TIMEOUT is not a known variable and has no effect. Did you mean CURFEW_LIMITS_DEFAULTS_TIMEOUT?',
       'CURFEW_TOTAL_TIMEOUT is not a known variable and has no effect. Did you mean CURFEW_LIMITS_DEFAULTS_TOTAL_TIMEOUT?',
-      'CURFEW_SOMETHING_ELSE is not a known variable and has no effect. curfew --help lists those that are.',
+      'CURFEW_SOMETHING_ELSE is not a known variable and has no effect. curfew serve --help lists those that are.',
     ])
   })
 
@@ -114,12 +114,12 @@ describe('an unknown flag or key is refused, with the nearest one', () => {
     ['--limits-run-cap', '--run-cap'],
   ])('%s: %s', (flag, nearest) => {
     expect(refusal(() => loadSettings([flag, '1'], {}))).toBe(
-      `Unknown flag ${flag.replace(/=.*/, '')}. Did you mean ${nearest}? See curfew --help.`,
+      `Unknown flag ${flag.replace(/=.*/, '')}. Did you mean ${nearest}? See curfew serve --help.`,
     )
   })
 
   test('without a suggestion where nothing is near', () => {
-    expect(refusal(() => loadSettings(['--colour', '1'], {}))).toBe('Unknown flag --colour. See curfew --help.')
+    expect(refusal(() => loadSettings(['--colour', '1'], {}))).toBe('Unknown flag --colour. See curfew serve --help.')
   })
 
   test('a key of a program or a file', () => {

@@ -347,7 +347,7 @@ function warningsOf(env: Env): string[] {
   const unknown = own.filter((name) => !KNOWN_ENV.has(name) && !ofKubernetes.includes(name))
   const warnings = unknown.map((name) => {
     const nearest = nearestSetting(name.slice('CURFEW_'.length))
-    const rest = nearest === null ? 'curfew --help lists those that are.' : didYouMean(envOf(nearest))
+    const rest = nearest === null ? 'curfew serve --help lists those that are.' : didYouMean(envOf(nearest))
     return `${name} is not a known variable and has no effect. ${rest}`
   })
   if (ofKubernetes.length > 0)
@@ -402,7 +402,7 @@ function readFlags(args: readonly string[], takes: Takes): Given {
     const arg = args[index] ?? ''
     if (!arg.startsWith('--')) {
       if (names.length >= (takes.names ?? 0))
-        throw new SettingsError(`Unexpected argument ${JSON.stringify(arg)}. See curfew --help.`)
+        throw new SettingsError(`Unexpected argument ${JSON.stringify(arg)}. See curfew serve --help.`)
       names.push(arg)
       continue
     }
@@ -414,7 +414,7 @@ function readFlags(args: readonly string[], takes: Takes): Given {
     const name = equals < 0 ? arg : arg.slice(0, equals)
     const setting = known.get(name)
     if (setting === undefined && name !== '--config')
-      throw new SettingsError(`Unknown flag ${name}.${meant(name, flagOf)} See curfew --help.`)
+      throw new SettingsError(`Unknown flag ${name}.${meant(name, flagOf)} See curfew serve --help.`)
     if (equals >= 0) flags.set(name, arg.slice(equals + 1))
     else if (setting?.kind === 'flag') flags.set(name, 'true')
     else {
