@@ -3,35 +3,8 @@
  * was read or written here is what a read would find. All of it is forgotten when a transaction is rolled back.
  */
 import type { Instant, Job, TypePolicy, Worker } from '@curfew/core'
+import { ActiveJobs, Rows } from '../remembered-rows.ts'
 import type { Queue } from '../store.ts'
-
-/** Rows by name, at most so many; `null`: there is none. */
-export class Rows<Row> {
-  readonly #max: number
-  readonly #rows = new Map<string, Row | null>()
-
-  constructor(max: number) {
-    this.#max = max
-  }
-
-  /** The row, or undefined if it is not remembered. */
-  get(name: string): Row | null | undefined {
-    return this.#rows.get(name)
-  }
-
-  put(name: string, row: Row | null): void {
-    if (this.#rows.size >= this.#max && !this.#rows.has(name)) this.#rows.clear()
-    this.#rows.set(name, row)
-  }
-
-  forget(name: string): void {
-    this.#rows.delete(name)
-  }
-
-  clear(): void {
-    this.#rows.clear()
-  }
-}
 
 /** The nearest `wakeAt` of a table; undefined: it has to be asked for. */
 export class Nearest {
@@ -55,24 +28,19 @@ export class Nearest {
 
 const MAX_NAMES = 1_000
 const MAX_WORKERS = 1_000
-const MAX_ACTIVE = 10_000
-/** In characters. A job with more is not remembered: what is, is bounded by this and by how many there are. */
-const MAX_LENGTH = 1_000
 
 export class Remembered {
   readonly queues = new Rows<Queue>(MAX_NAMES)
   readonly types = new Rows<TypePolicy>(MAX_NAMES)
   readonly workers = new Rows<Worker>(MAX_WORKERS)
-  /** Between its claim and its result a job is looked at again: few jobs are active, and each of them will be. */
-  readonly active = new Rows<Job>(MAX_ACTIVE)
+  readonly active = new ActiveJobs()
   readonly jobWake = new Nearest()
   readonly workerWake = new Nearest()
   readonly docWake = new Nearest()
 
   /** The job was written like this. */
   wrote(job: Job, version: number, seq: number): void {
-    if (job.state === 'active' && lengthOf(job) <= MAX_LENGTH) this.active.put(job.id, { ...job, version, seq })
-    else this.active.forget(job.id)
+    this.active.wrote(job, version, seq)
   }
 
   clear(): void {
@@ -80,12 +48,3 @@ export class Remembered {
     for (const nearest of [this.jobWake, this.workerWake, this.docWake]) nearest.at = undefined
   }
 }
-
-const lengthOf = ({ body, errors, error, progress, life, given }: Job): number =>
-  body.length +
-  errors.length +
-  (error?.length ?? 0) +
-  (progress?.data?.length ?? 0) +
-  (progress?.message?.length ?? 0) +
-  life.length +
-  given.length

@@ -25,7 +25,7 @@ import {
   type JobRow,
   type WorkerRow,
 } from './rows.ts'
-import type { Rows } from './remembered.ts'
+import type { Rows } from '../remembered-rows.ts'
 import { saveChanges } from './save.ts'
 import type { Session } from './session.ts'
 import type { Statements, Wanted } from './prepared.ts'
