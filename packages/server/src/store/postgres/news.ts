@@ -41,7 +41,7 @@ export function piecesOf(
   wakeAt: Instant | null,
 ): string[] {
   const pieces: string[] = []
-  const head = `{"w":${JSON.stringify(who)},"a":${String(wakeAt)}`
+  const head = `${headOf(who)}"a":${String(wakeAt)}`
   let groups: string[] = []
   let events: string[] = []
   let workers: string[] = []
@@ -102,8 +102,11 @@ function* groupTexts(changes: readonly StateChange[], room: number): Generator<s
   }
 }
 
-/** What another server told; null if it was this one. */
+const headOf = (who: string): string => `{"w":${JSON.stringify(who)},`
+
+/** What another server told; null if it was this one. Every commit here comes back, so its own are known by their head. */
 export function newsFrom(payload: string, me: string): News | null {
+  if (payload.startsWith(headOf(me))) return null
   const { w, c, l, o = [], a, e } = JSON.parse(payload) as Payload
   if (w === me) return null
   const changes = c.flatMap(([queue, type, from, to, ids, tenant = null]) =>
