@@ -11,7 +11,7 @@
 import { broken } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../../store/store.ts'
 import { changeOf } from '../kernel/changes.ts'
-import { decideEach } from '../kernel/command.ts'
+import { decideEach, type Command } from '../kernel/command.ts'
 import { ServingFailed, type Serving } from '../kernel/feature.ts'
 import { asksFor, type OpenPoll, type Polls } from './polls.ts'
 import { Ready } from '../kernel/ready.ts'
@@ -20,6 +20,8 @@ import type { Unit } from '../kernel/unit.ts'
 
 /** In one transaction: the commands of the group wait for it. Other polls are woken, as many as there are jobs. */
 const MAX_SERVED = 50
+/** A poll takes several jobs, so few polls are served even by many. A worker that is not foreseen is found when it is served. */
+const MAX_FORESEEN = 10
 
 export class PollServing implements Serving {
   readonly #polls: Polls
@@ -32,6 +34,17 @@ export class PollServing implements Serving {
   constructor(polls: Polls, mayServe: (poll: OpenPoll) => boolean) {
     this.#polls = polls
     this.#mayServe = mayServe
+  }
+
+  /** The looks of the polls that are first in line for these queues, at most one for each job. */
+  foreseen(queues: readonly string[], jobs: number): readonly Command<unknown>[] {
+    if (this.#polls.size === 0) return []
+    const looks: Command<unknown>[] = []
+    for (const poll of this.#polls.waiting()) {
+      if (looks.length === Math.min(jobs, MAX_FORESEEN)) break
+      if (queues.some((queue) => poll.queues.includes(queue)) && this.#mayServe(poll)) looks.push(poll.lookWithin())
+    }
+    return looks
   }
 
   /** Lets polls look for what the unit has made available. */

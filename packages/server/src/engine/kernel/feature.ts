@@ -45,6 +45,8 @@ export interface DocWaker {
 
 /** Hands jobs to open calls inside the transaction that makes the jobs available. One value for each transaction. */
 export interface Serving {
+  /** Looks that so many jobs of these queues may lead to. What they need is loaded with what the commands need. */
+  foreseen(queues: readonly string[], jobs: number): readonly Command<unknown>[]
   serve(unit: Unit): Promise<void>
   /** What is left for calls that have to be woken. */
   rest(unit: Unit): Ready

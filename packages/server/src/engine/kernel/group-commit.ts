@@ -30,6 +30,7 @@ import { RowsMoved, StoreDamaged, StoreUnavailable, type Life, type Store } from
 import { decideEach, needsOf, sizeOf, type Ahead, type Command, type OnRefusal, type Outcome } from './command.ts'
 import { ServingFailed, type Committed, type Serving } from './feature.ts'
 import type { LongDocs } from './long-docs.ts'
+import type { Needs } from './needs.ts'
 import { nextTurn } from './turns.ts'
 import { Unit } from './unit.ts'
 import { MAX_DUE, wakeStep, type WakePorts } from './wake.ts'
@@ -318,7 +319,7 @@ export class GroupCommit {
     const unit = new Unit(at, workerTimeoutMs, host, longDocs)
     const mostDue = this.#knowsNothingDue(at.now) ? 0 : MAX_DUE
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
-      const needs = needsOf(group.map(({ command }) => command))
+      const needs = neededBy(group, serves ? serving : null)
       const { life, ...due } = await unit.open(tx, needs, mostDue)
       const { outages, stamp } = judge(life, at.now)
       unit.credit(outages, stamp === null ? life.aliveAt : null)
@@ -389,6 +390,19 @@ const telling =
       onRefusal(error)
     })
   }
+
+/**
+ * What the commands need, and the open calls that these commands may serve. A command that names a type brings jobs of it.
+ * Rows of workers are then locked with the first round trip, in one order, and before any row of a job.
+ */
+function neededBy(group: readonly Waiting[], serving: Serving | null): Needs {
+  const commands = group.map(({ command }) => command)
+  const bringing = commands.filter(({ needs }) => (needs?.types?.length ?? 0) > 0)
+  if (serving === null || bringing.length === 0) return needsOf(commands)
+  const { queues = [] } = needsOf(bringing)
+  const jobs = bringing.reduce((sum, command) => sum + sizeOf(command), 0)
+  return needsOf([...commands, ...serving.foreseen(queues, jobs)])
+}
 
 /** How many of those who wait go together: as many as one transaction takes, but always the first. */
 function fitting(waiting: readonly Waiting[]): number {

@@ -384,6 +384,7 @@ function hooksOf(features: readonly Feature[]): Hooks {
 
 const NO_CALLS: OpenCalls = { isOpen: () => false, workers: () => [] }
 const SERVES_NONE: Serving = {
+  foreseen: () => [],
   serve: () => Promise.resolve(),
   rest: () => new Ready(),
   answer: () => {},

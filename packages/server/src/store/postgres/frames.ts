@@ -1,8 +1,9 @@
 /**
  * The part of PostgreSQL's protocol that a pipeline of prepared statements needs: messages to the database as bytes, and
- * rows and errors read from its bytes. Parameters and results are text.
+ * rows and errors read from its bytes. Lists of rows travel in binary (`lists.ts`); all else is text.
  */
 import { DatabaseError } from 'pg'
+import { binaryType, ColumnList, type ElementType, type ListTypes } from './lists.ts'
 
 // ---- To the database ----
 
@@ -38,13 +39,22 @@ export class Frames {
     this.#end(start)
   }
 
-  bind(name: string, values: readonly unknown[]): void {
-    const start = this.#begin('B', 32 + LONGEST_ENCODING * name.length)
+  /** `lists`: the types of lists that travel in binary. All else is text. */
+  bind(name: string, values: readonly unknown[], lists: ListTypes = []): void {
+    const start = this.#begin('B', 32 + LONGEST_ENCODING * name.length + 2 * values.length)
     this.#cstring('') // the unnamed portal
     this.#cstring(name)
-    this.#int16(0) // all parameters are text
+    const formats = this.#formats(values, lists)
     this.#int16(values.length)
-    for (const value of values) this.#value(value as Value)
+    for (const [index, value] of values.entries()) {
+      const type = binaryType(value, lists[index])
+      if (!(value instanceof ColumnList)) this.#value(value as Value)
+      else if (type === undefined) this.#value(value.toString())
+      else if (!this.#list(value, type)) {
+        this.#buffer.writeUInt16BE(TEXT, this.#from + formats + 2 * index)
+        this.#value(value.toString())
+      }
+    }
     this.#room(2)
     this.#int16(0) // all results are text
     this.#end(start)
@@ -78,11 +88,81 @@ export class Frames {
       this.#at += 4
       return
     }
-    const text = typeof value === 'string' ? value : String(value)
+    this.#text(typeof value === 'string' ? value : String(value))
+  }
+
+  /** How each parameter is written: nothing is said if all are text. Gives the place of the first, as `#begin` does. */
+  #formats(values: readonly unknown[], lists: ListTypes): number {
+    const isBinary = (value: unknown, index: number): boolean => binaryType(value, lists[index]) !== undefined
+    const hasBinary = values.some(isBinary)
+    this.#int16(hasBinary ? values.length : 0)
+    const place = this.#at - this.#from
+    if (hasBinary) for (const [index, value] of values.entries()) this.#int16(isBinary(value, index) ? BINARY : TEXT)
+    return place
+  }
+
+  /**
+   * An array of one dimension: its shape, and each element behind its length. False, and nothing is written, if an element
+   * is not of the type: as text, the database says what is wrong with it.
+   */
+  #list(list: ColumnList, { oid, bytes }: ElementType): boolean {
+    const start = this.#at - this.#from
+    this.#room(4 + 20)
+    this.#at += 4
+    this.#int32(list.length === 0 ? 0 : 1) // dimensions
+    this.#int32(0) // whether it has nulls: the database looks for itself
+    this.#int32(oid)
+    if (list.length > 0) {
+      this.#int32(list.length)
+      this.#int32(1) // where it begins to count
+    }
+    for (let index = 0; index < list.length; index++) {
+      const element = list.at(index)
+      if (element === null || element === undefined) {
+        this.#room(4)
+        this.#int32(-1)
+      } else if (bytes === null) this.#text(typeof element === 'string' ? element : String(element))
+      else if (!this.#fixed(oid, bytes, element)) {
+        this.#at = this.#from + start
+        return false
+      }
+    }
+    const place = this.#from + start
+    this.#int32At(place, this.#at - place - 4)
+    return true
+  }
+
+  #text(text: string): void {
     this.#room(4 + (text.length <= SHORT_TEXT ? LONGEST_ENCODING * text.length : Buffer.byteLength(text)))
     const bytes = this.#buffer.write(text, this.#at + 4)
-    this.#int32At(this.#at, bytes)
-    this.#at += 4 + bytes
+    this.#int32(bytes)
+    this.#at += bytes
+  }
+
+  /** An element whose type has a length of its own; false if it is not of that type. */
+  #fixed(oid: number, bytes: number, element: string | number | boolean): boolean {
+    if (typeof element !== (oid === BOOLEAN ? 'boolean' : 'number')) return false
+    const value = Number(element)
+    this.#room(4 + bytes)
+    this.#int32(bytes)
+    switch (oid) {
+      case BOOLEAN:
+        this.#buffer[this.#at++] = value
+        return true
+      case DOUBLE:
+        this.#at = this.#buffer.writeDoubleBE(value, this.#at)
+        return true
+      case INTEGER:
+        if (value !== (value | 0)) return false
+        this.#int32(value)
+        return true
+      default:
+        // Instants, versions and places are safe integers.
+        if (!Number.isSafeInteger(value)) return false
+        this.#int32(Math.floor(value / WORD))
+        this.#int32(value % WORD)
+        return true
+    }
   }
 
   /** Gives the place of the message's length, counted from the first byte that was not taken yet. */
@@ -107,6 +187,11 @@ export class Frames {
     this.#at = this.#buffer.writeUInt16BE(value, this.#at)
   }
 
+  #int32(value: number): void {
+    this.#int32At(this.#at, value)
+    this.#at += 4
+  }
+
   #int32At(place: number, value: number): void {
     const buffer = this.#buffer
     buffer[place] = value >>> 24
@@ -126,6 +211,15 @@ export class Frames {
     this.#at = used
   }
 }
+
+const TEXT = 0
+const BINARY = 1
+/** The numbers of types that are written in a way of their own. */
+const BOOLEAN = 16
+const INTEGER = 23
+const DOUBLE = 701
+/** What fits into four bytes. */
+const WORD = 2 ** 32
 
 const code = (letter: string): number => letter.charCodeAt(0)
 

@@ -9,6 +9,7 @@ import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfe
 import { JOB_COLUMNS, placesOf, WORKER_COLUMNS, type JobColumns, type WorkerColumns } from '../columns.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
 import { above, beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
+import { ColumnList, elementText } from './lists.ts'
 import type { TextRef, Texts } from './texts.ts'
 
 // ---- Text ----
@@ -41,20 +42,11 @@ function refOf(column: string): TextRef {
 
 // ---- Lists ----
 
-/**
- * The columns of a list of rows, each as an array in PostgreSQL's own writing. The driver could do it, but asks each
- * element what it is, twice.
- */
-export function columnsOf(rows: readonly (readonly unknown[])[], width: number): string[] {
-  const columns: string[] = []
-  for (let column = 0; column < width; column++) columns.push(columnOf(rows, column))
+/** The columns of a list of rows, each as an array of the database. */
+export function columnsOf(rows: readonly (readonly unknown[])[], width: number): ColumnList[] {
+  const columns: ColumnList[] = []
+  for (let column = 0; column < width; column++) columns.push(new ColumnList(rows, column))
   return columns
-}
-
-export function columnOf(rows: readonly (readonly unknown[])[], column: number): string {
-  let text = ''
-  for (const row of rows) text += (text === '' ? '{' : ',') + element(row[column] as Value)
-  return text === '' ? '{}' : text + '}'
 }
 
 /**
@@ -70,7 +62,7 @@ export function alikeBut(
   const columns: unknown[] = []
   for (let column = 0; column < width; column++) {
     const shared = first[column]
-    if (differing.has(column)) columns.push(columnOf(rows, column))
+    if (differing.has(column)) columns.push(new ColumnList(rows, column))
     else if (rows.every((row) => row[column] === shared)) columns.push(shared)
     else return null
   }
@@ -78,15 +70,7 @@ export function alikeBut(
 }
 
 export function listOf(values: readonly (string | number)[]): string {
-  return `{${values.map(element).join()}}`
-}
-
-type Value = string | number | boolean | null | undefined
-
-function element(value: Value): string {
-  if (value === null || value === undefined) return 'NULL'
-  if (typeof value !== 'string') return String(value)
-  return /["\\]/.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
+  return `{${values.map(elementText).join()}}`
 }
 
 // ---- Jobs ----

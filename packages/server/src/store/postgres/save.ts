@@ -43,6 +43,7 @@ export class Pending {
   readonly live: NewEvent[] = []
   readonly orders = new Set<string>()
   readonly changes: StateChange[] = []
+  readonly jobs: Change<Job>[] = []
   wakeAt: Instant | null = null
   removed = 0
 
@@ -63,6 +64,7 @@ export class Pending {
     this.live.push(...live)
     for (const workerId of orders) this.orders.add(workerId)
     this.changes.push(...stateChangesOf(jobs))
+    this.jobs.push(...jobs)
   }
 
   #wake(at: Instant | null): void {

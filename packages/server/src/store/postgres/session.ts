@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Instant, Random } from '@curfew/core'
+import { ActiveJobs } from '../remembered-rows.ts'
 import type { Texts } from './texts.ts'
 
 /** So many servers can count at once without waiting for each other. */
@@ -42,6 +43,8 @@ export class Session {
   /** Of all names together. */
   readonly namesLock: string
   readonly texts: Texts
+  /** Active jobs as they were committed here. Others may have written them since: a row is used only in its version. */
+  readonly active = new ActiveJobs()
   lastEvent = 0
   /** Of the last that was appended here; others may have appended since. */
   lastEventAt = 0
@@ -94,7 +97,9 @@ export class Session {
     else if (this.#nextWakeAt !== undefined && !isAtMost(this.#nextWakeAt, at)) this.#nextWakeAt = at
   }
 
-  forgetLog(): void {
+  /** All rows are gone, or others have come. */
+  forgetRows(): void {
+    this.active.clear()
     this.lastEvent = 0
     this.oldest = UNKNOWN
   }

@@ -283,6 +283,7 @@ describe('a transaction goes by an index, however many rows there are:', () => {
   const HOT: readonly [keyof typeof sql, ...string[]][] = [
     ['LOOK', 'life_pkey', 'queues_pkey', 'types_pkey', 'jobs_wake', 'workers_wake', 'docs_wake'],
     ['LOCK_JOBS', 'jobs_pkey', 'bodies_pkey'],
+    ['LOCK_JOB_VERSIONS', 'jobs_pkey'],
     ['SEE_JOBS', 'jobs_pkey', 'bodies_pkey'],
     ['LOCK_CLAIMABLE', 'jobs_claim', 'bodies_pkey'],
     ['LOCK_CLAIMABLE_WITHOUT', 'jobs_claim', 'bodies_pkey'],

@@ -537,7 +537,7 @@ export class PostgresStore implements Store {
         if (!wire.lost) wire.query(sql.ROLLBACK).catch(() => {})
         throw told(error)
       })
-      this.#session.forgetLog()
+      this.#session.forgetRows()
     })
   }
 

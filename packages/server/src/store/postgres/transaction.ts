@@ -4,7 +4,7 @@
  * It begins with what is asked first, and what is asked for together travels together. A save does not wait: whatever
  * comes after it, the commit included, is executed after it, or not at all if it failed.
  */
-import { JOB_STATES } from '@curfew/core'
+import { JOB_STATES, TAIL } from '@curfew/core'
 import type { Checkpoint, Doc, DocName, Instant, Job, JobState, Outage, Owner, TypePolicy, Worker } from '@curfew/core'
 import { RowsMoved, StoreUnavailable } from '../store.ts'
 import type { Batch, Changes, Claimable, Ended, EventRetention, Life, Queue, StateCounts } from '../store.ts'
@@ -74,7 +74,38 @@ export class PostgresTransaction implements Transaction {
 
   async findJobs(ids: readonly string[]): Promise<Job[]> {
     if (ids.length === 0) return []
-    return inOrder(ids, await this.#jobs(sql.LOCK_JOBS, [listOf(ids.map(exact))]), ({ id }) => id)
+    const { active } = this.#session
+    const known = new Map(ids.flatMap((id) => pairOf(id, active.get(id))))
+    const found =
+      2 * known.size < ids.length
+        ? await this.#jobs(sql.LOCK_JOBS, [listOf(ids.map(exact))])
+        : await this.#lockRemembered(ids, known)
+    return inOrder(ids, found, ({ id }) => id)
+  }
+
+  /**
+   * Locks all rows with one statement, in the order of their ids. A row that is still what was committed here need not be
+   * read again; the others are read by a statement that begins when all are locked.
+   */
+  async #lockRemembered(ids: readonly string[], known: ReadonlyMap<string, Job>): Promise<Job[]> {
+    const [{ rows }, read] = await Promise.all([
+      this.#ask<LockedRow>(sql.LOCK_JOB_VERSIONS, [listOf(ids.map(exact))]),
+      this.seeJobs(ids.filter((id) => !known.has(id))),
+    ])
+    const locked = new Set<string>()
+    const jobs: Job[] = []
+    const moved: string[] = []
+    for (const [name, version, seq, createdAt] of rows) {
+      const id = original(name)
+      const job = known.get(id)
+      locked.add(id)
+      if (job === undefined) continue
+      if (job.version === version && job.seq === seq && job.createdAt === createdAt) jobs.push(job)
+      else moved.push(id)
+    }
+    // One that came between the two statements is not locked. Who adds it again hears that it is there.
+    jobs.push(...read.filter(({ id }) => locked.has(id)), ...(await this.seeJobs(moved)))
+    return jobs
   }
 
   async seeJobs(ids: readonly string[]): Promise<Job[]> {
@@ -233,11 +264,21 @@ export class PostgresTransaction implements Transaction {
     const committed = this.#commit()
     this.#over = new Error('the transaction is over')
     await committed
+    this.#remember()
     const { logged, nextWakeAt } = await finished
     const before = (this.#session.seeLog(logged) ?? 0) - events.length
     return {
       events: events.map((event, index) => ({ sequence: before + index + 1, ...event })),
       nextWakeAt: this.#session.seeNextWake(nextWakeAt),
+    }
+  }
+
+  /** What was committed is what others find, until they write it. A place at the tail is not known here. */
+  #remember(): void {
+    const { active } = this.#session
+    for (const { before, after } of this.#pending.jobs) {
+      if (after === null || after.seq === TAIL) active.forget((after ?? before)?.id ?? '')
+      else active.wrote(after, (before?.version ?? 0) + 1, after.seq)
     }
   }
 
@@ -256,6 +297,7 @@ export class PostgresTransaction implements Transaction {
     if (this.#failure !== null) throw this.#failure
     await this.#commit()
     this.#over = new Error('the transaction is over')
+    this.#session.active.clear()
     this.#session.seeLog(logged)
   }
 
@@ -400,6 +442,11 @@ export function docsUnder(
   const values = [exact(kind), from, limit]
   return below === null ? [sql.DOCS_FROM, values] : [sql.DOCS_BETWEEN, [...values, below]]
 }
+
+/** What tells whether a job's row is the one that is remembered. A place is never given twice. */
+type LockedRow = readonly [id: string, version: number, seq: number, createdAt: Instant]
+
+const pairOf = (id: string, job: Job | undefined): [string, Job][] => (job === undefined ? [] : [[id, job]])
 
 /** The connection went without a word: whether the last thing sent was done, nobody knows. */
 class Lost extends StoreUnavailable {}

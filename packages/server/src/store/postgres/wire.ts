@@ -12,6 +12,7 @@ import type pg from 'pg'
 import type { Timer } from '@curfew/core'
 import { nodeHost } from '../../host.ts'
 import { columnsIn, commandIn, errorIn, Frames, notificationIn, rowIn, type Column } from './frames.ts'
+import { listTypesOf, type ListTypes } from './lists.ts'
 
 /** A statement that is parsed once per connection, under this name; without a name, each time. */
 export interface Statement {
@@ -38,6 +39,7 @@ interface Prepared {
   isParsed: boolean
   isDescribed: boolean
   columns: readonly Column[]
+  readonly lists: ListTypes
 }
 
 interface Query {
@@ -119,10 +121,10 @@ export class Wire {
   query<Row = readonly unknown[]>({ name, text }: Statement, values: readonly unknown[] = []): Promise<Answer<Row>> {
     if (this.#lost !== null) return Promise.reject(this.#lost)
     return new Promise<Answer<Row>>((resolve, reject) => {
-      const prepared = this.#preparedAs(name)
+      const prepared = this.#preparedAs(name, text)
       const [parses, describes] = [!prepared.isParsed, !prepared.isDescribed]
       if (parses) this.#frames.parse(name, text)
-      this.#frames.bind(name, values)
+      this.#frames.bind(name, values, prepared.lists)
       if (describes) this.#frames.describe()
       this.#frames.execute()
       prepared.isParsed = true
@@ -162,10 +164,10 @@ export class Wire {
     this.#client.connection.stream.destroy()
   }
 
-  #preparedAs(name: string): Prepared {
+  #preparedAs(name: string, text: string): Prepared {
     const known = name === '' ? undefined : this.#prepared.get(name)
     if (known !== undefined) return known
-    const prepared: Prepared = { isParsed: false, isDescribed: false, columns: [] }
+    const prepared: Prepared = { isParsed: false, isDescribed: false, columns: [], lists: listTypesOf(text) }
     if (name !== '') this.#prepared.set(name, prepared)
     return prepared
   }

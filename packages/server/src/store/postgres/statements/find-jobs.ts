@@ -12,6 +12,17 @@ ORDER BY j.id
 FOR UPDATE OF j`,
 )
 
+export const LOCK_JOB_VERSIONS = statement(
+  'lock_job_versions',
+  `
+-- Locks the jobs with these ids, and finds what tells whether a row is the one that is remembered.
+SELECT j.id, j.version, j.seq, j.created_at
+FROM jobs j
+WHERE j.id = ANY ($1::text[])
+ORDER BY j.id
+FOR UPDATE OF j`,
+)
+
 export const SEE_JOBS = statement(
   'see_jobs',
   `
