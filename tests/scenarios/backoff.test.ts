@@ -44,3 +44,18 @@ test('jitter never goes beyond max_interval', async () => {
   const { id } = await server.start({ id: '01890000-0000-7000-8000-00000000000a', retry })
   expect((await server.nack(id)).body.retry_delay_ms).toBe(10_000)
 })
+
+test('a handler says when to try again, and the server refuses what is not a moment', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { max_attempts: 3, max_interval: 'PT3S' }, total_timeout: 600 })
+  const nack = (at: unknown): Promise<unknown> => server.nack(id, { type: 'Busy', message: 'later', x_retry_at: at })
+  await expect(nack('soon')).resolves.toMatchObject({ status: 400 })
+  await expect(nack('+PT90S')).resolves.toMatchObject({
+    status: 200,
+    body: { state: 'retryable', retry_delay_ms: 90_000 },
+  })
+  await server.advance(90_000)
+  await server.fetch()
+  await expect(nack('+PT1H')).resolves.toMatchObject({ body: { state: 'discarded' } })
+  expect((await server.job(id)).error).toMatchObject({ type: 'total_timeout' })
+})

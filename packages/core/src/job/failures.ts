@@ -35,6 +35,8 @@ export interface ReportedError {
   readonly code?: string
   readonly message: string
   readonly retryable?: boolean
+  /** When the handler wants to be tried again: a moment, or a length from now on (`+PT30S`). */
+  readonly retryAt?: string
   readonly details?: unknown
   readonly detailsText?: Json
   readonly backtrace?: readonly string[]

@@ -54,6 +54,8 @@ export interface FailureFacts {
   readonly isTimeout: boolean
   /** Lapsed reservations ignore the policy's list, and go straight back without backoff. */
   readonly lapsed: boolean
+  /** How long the handler wants to wait for the next attempt, in place of the policy's backoff. */
+  readonly retryAfterMs?: Millis | undefined
 }
 
 /** The reservation lapsed, or its worker left or died. */
@@ -99,9 +101,18 @@ export function verdictOn(job: Job, failure: FailureFacts, now: Instant, random:
   if (!failure.lapsed && failure.names.some((name) => isNonRetryable(job.retry, name)))
     return discard('non_retryable_errors', asPolicy)
   if (isSpent(job)) return discard('max_attempts', asPolicy)
-  const delayMs = failure.lapsed ? millis(0) : backoffMs(job.retry, job.attempt - job.interruptions, random)
+  const delayMs = delayAfter(job, failure, random)
   if (!fitsTotal(job, now, delayMs)) return { kind: 'out-of-time', deadLetter: asPolicy, delayMs }
   return { kind: 'retry', delayMs }
+}
+
+/**
+ * What a handler asks for takes the place of the backoff, `max_interval` included: it knows when the other side takes calls
+ * again. It moves no limit: attempts and the total are asked all the same.
+ */
+function delayAfter(job: Job, failure: FailureFacts, random: Random): Millis {
+  if (failure.lapsed) return millis(0)
+  return failure.retryAfterMs ?? backoffMs(job.retry, attemptsUsed(job), random)
 }
 
 /** Hand-backs are refunded. */

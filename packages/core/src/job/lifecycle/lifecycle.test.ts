@@ -624,3 +624,28 @@ test('a claim counts, and nothing else does: the attempt is unchanged by every e
   for (const { job: ended } of ends) expect(ended).toMatchObject({ attempt: 2, lease: 7, startedAt: NOON })
   expect(release(fail(job, boom, later5).job, later5).job).toMatchObject({ attempt: 2, lease: 7 })
 })
+
+describe('a failure that says when to try again', () => {
+  const retry = { maxAttempts: 2, maxMs: seconds(10) }
+
+  test.each([
+    ['a length from the report on', '+PT90S', 90_000],
+    ['a moment', '2026-01-01T12:10:00Z', 595_000],
+    ['a moment that has passed: at once', '2026-01-01T11:00:00Z', 0],
+  ])('waits for %s, in place of the backoff and its maximum', (_, retryAt, delayMs) => {
+    const { job } = fail(activeJob({ retry }), { ...boom, retryAt }, later5)
+    expect(job).toMatchObject({ state: 'retryable', retryDelayMs: delayMs, nextRetryAt: later(now, delayMs) })
+  })
+
+  test('uses an attempt like any other failure: after the last one the job is discarded', () => {
+    const last = activeJob({ retry: { ...retry, maxAttempts: 1 } })
+    expect(fail(last, { ...boom, retryAt: '+PT90S' }, later5).job).toMatchObject({ state: 'discarded' })
+  })
+
+  test('moves no total: a time behind it ends the job now', () => {
+    const bounded = activeJob({ retry, totalMs: 60_000 })
+    const step = fail(bounded, { ...boom, retryAt: '+PT90S' }, later5)
+    expect(step.job.state).toBe('discarded')
+    expect(errorOf(step.job)).toMatchObject({ type: 'total_timeout', details: { predicted: true } })
+  })
+})

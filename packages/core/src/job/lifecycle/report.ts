@@ -10,7 +10,8 @@ import { inWords, keptFor, moved, over, rearmedLazily, softMark, type Moment, ty
 import { isNonRetryable, LAPSED, type FailureFacts } from '../retry.ts'
 import type { Worker } from '../worker.ts'
 import { iso, millis, type Instant, type Millis } from '../../time/clock.ts'
-import { after, isDue } from '../../time/sums.ts'
+import { parseMoment } from '../../time/durations.ts'
+import { after, elapsed, isDue } from '../../time/sums.ts'
 import {
   completedEvent,
   enqueued,
@@ -50,7 +51,14 @@ export function fail(job: Job, error: ReportedError, moment: Moment): Step {
   const failure = isTimeout
     ? reportedTimeout(job, error, timeout, retryable, now)
     : reportedFailure(job, error, retryable, now)
-  const facts: FailureFacts = { names, retryable: error.retryable, word: error.code, isTimeout, lapsed: false }
+  const facts: FailureFacts = {
+    names,
+    retryable: error.retryable,
+    word: error.code,
+    isTimeout,
+    lapsed: false,
+    retryAfterMs: retryAfterMs(error, now),
+  }
   const lead = isTimeout ? [timeoutEvent('job.timeout', job, failure, now)] : []
   const step = endAttempt(job, failure, facts, moment, lead, true, timeout?.limit === 'total')
   return isTimeout ? { ...step, expired: [{ kind: 'execution', overshootMs: null }, ...(step.expired ?? [])] } : step
@@ -87,6 +95,12 @@ function beyondTotal(job: Job, total: { readonly ms: Millis; readonly at: Instan
       hint: 'Fail the attempt instead, or give the job a longer total_timeout. The job is still active.',
     },
   )
+}
+
+/** A moment that has passed means at once. */
+function retryAfterMs({ retryAt }: ReportedError, now: Instant): Millis | undefined {
+  const moment = retryAt === undefined ? null : parseMoment(retryAt, now, false)
+  return moment === null ? undefined : elapsed(now, moment.at)
 }
 
 /** Handed back (`requeue`): straight to the tail, and the attempt is refunded. The history says why; `error` stays. */
