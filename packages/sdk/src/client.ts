@@ -8,7 +8,8 @@ import { setMaxListeners } from 'node:events'
 import { MAX_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
 import { atIndex, postBatch, prepareAlike, sendTogether, type EnqueueEntry } from './batch.ts'
 import { Apis } from './apis.ts'
-import { Connection, type Call, type ConnectOptions } from './connection.ts'
+import { Bulk } from './bulk.ts'
+import { Connection, type ConnectOptions } from './connection.ts'
 import { Crons } from './crons.ts'
 import { decodeOutput, type AnyJob, type Job } from './define-job.ts'
 import type { Duration } from './durations.ts'
@@ -25,15 +26,33 @@ import {
 } from './enqueue-options.ts'
 import { CurfewError, InputError, UnsupportedError } from './errors.ts'
 import { listen, type CurfewEvent, type EventFilter } from './events.ts'
+import { matchInQuery, type JobMatch } from './job-filter.ts'
+import { handleOf, type JobHandle } from './job-handle.ts'
 import { Journeys } from './journeys.ts'
+import { Limiters } from './limiters.ts'
 import { changesOnWire, widelyKnown, type LimitChanges } from './limits.ts'
 import { throughLayers, type EnqueueMiddleware } from './middleware.ts'
-import { DeadLetters, get, JobTypes, part, Queues, Workers, type Caller, type Signalled } from './operators.ts'
+import {
+  DeadLetters,
+  everyJob,
+  get,
+  JobTypes,
+  part,
+  Queues,
+  retryJob,
+  Workers,
+  type Caller,
+  type RetryChanges,
+  type Signalled,
+} from './operators.ts'
+import { Pools } from './pools.ts'
 import { isFine } from './refusal.ts'
 import { waitForEnd, type WaitOptions } from './result.ts'
+import { Schemas } from './schemas.ts'
 import { unlessAborted } from './waiting.ts'
+import { Webhooks } from './webhooks.ts'
 import { Workflows } from './workflows.ts'
-import type { HealthView, JobState, JobView, Manifest, Pagination } from './wire.ts'
+import type { AtRiskView, HealthView, JobView, Manifest, ProgressView, RetriesView, StatsView } from './wire.ts'
 
 export type ClientOptions = ConnectOptions & {
   /** Around each enqueue, the first one outermost. */
@@ -41,24 +60,7 @@ export type ClientOptions = ConnectOptions & {
 }
 
 /** Which jobs are listed: all that is given must hold. Times are exclusive. */
-export interface JobFilter extends Signalled {
-  readonly queue?: string
-  readonly state?: JobState | readonly JobState[]
-  readonly type?: string
-  /** The type of the last error. */
-  readonly errorType?: string
-  /** The limit that the last error names. */
-  readonly timeoutKind?: 'execution' | 'total' | 'enqueue_ttl' | 'stalled'
-  readonly tag?: string
-  /** The worker that holds the job, or made its last attempt. */
-  readonly worker?: string
-  readonly priority?: number
-  readonly createdAfter?: Date
-  readonly createdBefore?: Date
-  /** When it was completed, cancelled or discarded. */
-  readonly endedAfter?: Date
-  readonly endedBefore?: Date
-}
+export interface JobFilter extends JobMatch, Signalled {}
 
 /** What may be changed while a job waits; `null` takes it away. */
 export interface JobChanges extends LimitChanges {
@@ -81,6 +83,13 @@ export class Client {
   readonly workflows: Workflows
   readonly journeys: Journeys
   readonly apis: Apis
+  /** One action on many jobs. */
+  readonly bulk: Bulk
+  readonly limiters: Limiters
+  readonly pools: Pools
+  readonly schemas: Schemas
+  readonly webhooks: Webhooks
+  readonly #caller: Caller
   readonly #lane: EnqueueLane
   readonly #lastOptions = new LastOptions()
   readonly #layers: EnqueueMiddleware[]
@@ -89,11 +98,15 @@ export class Client {
 
   constructor({ middleware, ...options }: ClientOptions) {
     this.connection = new Connection(options)
-    const caller: Caller = { call: (call) => this.#opened(() => this.connection.call(call)) }
+    const caller: Caller = (this.#caller = { call: (call) => this.#opened(() => this.connection.call(call)) })
     this.queues = new Queues(caller)
     this.deadLetter = new DeadLetters(caller)
     this.workers = new Workers(caller)
     this.jobTypes = new JobTypes(caller)
+    this.limiters = new Limiters(caller)
+    this.pools = new Pools(caller)
+    this.schemas = new Schemas(caller)
+    this.webhooks = new Webhooks(caller)
     this.crons = new Crons(caller, ({ options, ...request }) =>
       this.#prepared({ ...request, options: { ...options, id: this.connection.newId() } }),
     )
@@ -106,6 +119,7 @@ export class Client {
     const opened = <T>(run: () => Promise<T>): Promise<T> => this.#opened(run)
     this.journeys = new Journeys({ connection: this.connection, opened, closing: this.#closing.signal })
     this.apis = new Apis(this.connection, opened)
+    this.bulk = new Bulk(this.connection, opened)
     this.#lane = new EnqueueLane(this.connection)
     this.#layers = [...(middleware ?? [])]
     // As many listeners as there are waits and streams: no leak.
@@ -120,19 +134,23 @@ export class Client {
 
   // ---- Enqueue ----
 
-  /** Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. */
-  enqueue<Sent>(
-    job: Job<Sent, unknown, unknown, unknown>,
+  /**
+   * Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. What comes back is the job, with
+   * methods to wait for its result and to change it.
+   */
+  enqueue<Sent, Result>(
+    job: Job<Sent, unknown, unknown, Result>,
     input: NoInfer<Sent>,
     options: EnqueueOptions = {},
-  ): Promise<JobView> {
-    return this.#opened(() => {
+  ): Promise<JobHandle<Result>> {
+    return this.#opened(async () => {
       const id = options.id ?? this.connection.newId()
-      return throughLayers(this.#layers, { job, input, options: { ...options, id } }, async (request) => {
+      const view = await throughLayers(this.#layers, { job, input, options: { ...options, id } }, async (request) => {
         const wire = await this.#prepared(request)
         const isOwnId = options.id === undefined && wire.id === id
         return this.#lane.add(wire, isOwnId, request.options.signal)
       })
+      return handleOf<Result>(view, this, job)
     })
   }
 
@@ -239,6 +257,21 @@ export class Client {
     })
   }
 
+  /** A second life for a job that was discarded or cancelled: attempts and clocks begin anew, limits are settled anew. */
+  retry(job: JobRef, options: Signalled & { readonly changes?: RetryChanges } = {}): Promise<JobView> {
+    return retryJob(this.#caller, `/ojs/v1/admin/jobs/${part(idOf(job))}/retry`, options)
+  }
+
+  /** The attempts that failed, oldest first, and the retry policy. */
+  retries(job: JobRef, options: Signalled = {}): Promise<RetriesView> {
+    return get<RetriesView>(this.#caller, `${pathOf(job)}/retries`, options)
+  }
+
+  /** What the handler reported last. */
+  progress(job: JobRef, options: Signalled = {}): Promise<ProgressView> {
+    return get<ProgressView>(this.#caller, `${pathOf(job)}/progress`, options)
+  }
+
   /** Why the job went as it did. */
   explain(job: JobRef, options: Signalled = {}): Promise<Explanation> {
     return this.#opened(() => get<Explanation>(this.connection, `${pathOf(job)}/explain`, options))
@@ -269,17 +302,18 @@ export class Client {
   // ---- Many jobs, and the server ----
 
   /** Jobs, newest first, fetched by and by. */
-  async *list(filter: JobFilter = {}): AsyncGenerator<JobView, void, undefined> {
-    const asked = queryOf(filter)
-    for (let cursor: string | undefined; ;) {
-      const query = { ...asked, cursor, limit: 200 }
-      const { jobs, pagination } = await this.#opened(() =>
-        get<{ jobs: JobView[]; pagination?: Pagination }>(this.connection, '/ojs/v1/jobs', filter, query),
-      )
-      yield* jobs
-      cursor = pagination?.next_cursor
-      if (cursor === undefined) return
-    }
+  list(filter: JobFilter = {}): AsyncGenerator<JobView, void, undefined> {
+    return everyJob(this.#caller, '/ojs/v1/jobs', filter, matchInQuery(filter))
+  }
+
+  /** Jobs that will miss a deadline if everything goes on as it does, the nearest first. */
+  atRisk({ queue, limit, ...options }: Signalled & { queue?: string; limit?: number } = {}): Promise<AtRiskView> {
+    return get<AtRiskView>(this.#caller, '/ojs/v1/admin/at-risk', options, { queue, limit })
+  }
+
+  /** Totals of queues, jobs and workers. */
+  stats(options: Signalled = {}): Promise<StatsView> {
+    return get<StatsView>(this.#caller, '/ojs/v1/admin/stats', options)
   }
 
   /** What happens, as it happens. Ends with the signal, by `return()` (leaving the loop), or with the client. */
@@ -373,22 +407,4 @@ function idOf(ref: JobRef): string {
 
 function pathOf(ref: JobRef): string {
   return `/ojs/v1/jobs/${part(idOf(ref))}`
-}
-
-function queryOf(filter: JobFilter): NonNullable<Call['query']> {
-  const { queue, state, type, errorType, timeoutKind, tag, worker, priority } = filter
-  return {
-    queue,
-    state: typeof state === 'string' ? state : state?.join(','),
-    type,
-    error_type: errorType,
-    timeout_kind: timeoutKind,
-    tag,
-    worker,
-    priority,
-    created_after: filter.createdAfter?.toISOString(),
-    created_before: filter.createdBefore?.toISOString(),
-    ended_after: filter.endedAfter?.toISOString(),
-    ended_before: filter.endedBefore?.toISOString(),
-  }
 }

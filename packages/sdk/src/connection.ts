@@ -76,7 +76,8 @@ export interface Answer extends TransportResponse {
 }
 
 /** What a server may announce besides the Open Job Spec. */
-export type Feature = 'exchange' | 'orders' | 'long-poll' | 'limits' | 'bulk-enqueue' | 'workflows' | 'inbox'
+export type Feature =
+  'exchange' | 'orders' | 'long-poll' | 'limits' | 'bulk-enqueue' | 'job-filters' | 'workflows' | 'inbox'
 
 const EXTENSION = 'urn:curfew:ext:'
 const OJS_MEDIA = 'application/openjobspec+json'

@@ -78,6 +78,16 @@ export class Crons {
     return times.map((time) => new Date(time))
   }
 
+  /** What it has fired, newest first. */
+  async history(
+    name: string,
+    { limit, ...options }: Signalled & { readonly limit?: number } = {},
+  ): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    const path = `${pathOf(name)}/history`
+    type History = { readonly executions: readonly Readonly<Record<string, unknown>>[] }
+    return (await get<History>(this.#caller, path, options, { limit })).executions
+  }
+
   async patch(name: string, changes: CronChanges, { signal }: Signalled = {}): Promise<CronView> {
     const call = { method: 'PATCH', path: pathOf(name), body: onWire(changes), idempotent: true, signal } as const
     return entryOf(await this.#caller.call<Answer>(call))

@@ -16,6 +16,7 @@ import {
 } from './errors.ts'
 import type { ErrorData } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
+import { RetryAfter, revivedRetryAfter } from './retry-after.ts'
 
 /** Bounds what is stored and shown. */
 const MOST_CHARACTERS = 16_384
@@ -29,8 +30,10 @@ export function errorData(thrown: unknown): ErrorData {
 }
 
 function ofError(error: Error): ErrorData {
-  const { code, details, retryable, status } = error as Error &
-    Record<'code' | 'details' | 'retryable' | 'status', unknown>
+  const { code, details, retryable, status, retryAt } = error as Error &
+    Record<'code' | 'details' | 'retryable' | 'status' | 'retryAt', unknown>
+  // An isolate may hold another copy of the SDK.
+  const isPutOff = error instanceof RetryAfter || error.name === 'RetryAfter'
   const shownDetails = details === undefined ? undefined : jsonOrNothing(details)
   return {
     name: error.name,
@@ -41,6 +44,7 @@ function ofError(error: Error): ErrorData {
     ...(error instanceof NonRetryableError ? { retryable: false } : {}),
     ...(typeof retryable === 'boolean' ? { retryable } : {}),
     ...(typeof status === 'number' ? { status } : {}),
+    ...(isPutOff && typeof retryAt === 'string' ? { retryAt } : {}),
   }
 }
 
@@ -80,8 +84,10 @@ export function errorFromData(data: ErrorData): Error {
 }
 
 function revived(data: ErrorData): Error {
-  const { name, message, code, status } = data
+  const { name, message, code, status, retryAt } = data
   const details = typeof data.details === 'object' && data.details !== null ? { ...data.details } : {}
+  const coded = { ...(code === undefined ? {} : { code }), details }
+  if (retryAt !== undefined) return Object.assign(revivedRetryAfter(retryAt, message, coded), { name })
   switch (name) {
     case 'RequestError':
       return new RequestError({
@@ -109,7 +115,7 @@ function revived(data: ErrorData): Error {
       })
     }
     case 'NonRetryableError':
-      return new NonRetryableError(message, { ...(code === undefined ? {} : { code }), details })
+      return new NonRetryableError(message, coded)
     case 'TypeError':
       return new TypeError(message)
   }

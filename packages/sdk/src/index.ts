@@ -1,5 +1,6 @@
 export type { Duration } from './durations.ts'
 export * from './errors.ts'
+export { RetryAfter } from './retry-after.ts'
 export {
   timeout,
   type AttemptLimits,
@@ -10,24 +11,42 @@ export {
 } from './limits.ts'
 export type { RetryPolicy } from './retry.ts'
 export type { UniquePolicy } from './unique.ts'
-export type { KeyedRateLimit, QueueRateLimit, Rate, RateLimit } from './rate-limit.ts'
+export type { KeyedRateLimit, QueueLimit, QueueRateLimit, Rate, RateLimit } from './rate-limit.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
 export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './context.ts'
 export type { StepRetry, StepRun, StepRunOptions } from './steps.ts'
 export type {
+  AtRiskView,
+  BulkAction,
+  BulkItem,
   BulkOutcome,
+  BulkPlan,
+  BulkReport,
   CronView,
   DeadLetterStats,
+  DeliveryView,
   DirectiveView,
   HealthView,
+  JobAtRisk,
   JobErrorView,
   JobState,
   JobView,
+  LimiterView,
   Manifest,
+  PoolView,
+  ProgressView,
+  QueueConfigView,
   QueueStats,
   QueueView,
+  RetriesView,
+  SchemaVersionView,
+  SchemaView,
+  StatsView,
+  SubscriptionView,
   TypePolicyView,
+  WebhookTestView,
+  WorkerHealthView,
   WorkerView,
   WorkflowProgressView,
   WorkflowState,
@@ -37,6 +56,9 @@ export type {
 } from './wire.ts'
 export type { Log } from './log.ts'
 export { Worker, type WorkerOptions, type WorkerSettings } from './worker/worker.ts'
+export type { BatchFunction, BatchItem, BatchOptions, BatchResults } from './worker/batches.ts'
+export type { AttemptEvent, EndedEvent, WorkerEvents, WorkerListener } from './worker/events.ts'
+export type { WireError as ReportedError } from './report.ts'
 export type { HandlerOptions } from './handlers.ts'
 export type { AttemptMiddleware } from './attempt-middleware.ts'
 export type { WorkerState } from './guard/protocol.ts'
@@ -50,6 +72,12 @@ export type {
   InProcessOptions,
 } from './connection.ts'
 export { Client, type ClientOptions, type JobChanges, type JobFilter, type JobRef } from './client.ts'
+export type { JobHandle } from './job-handle.ts'
+export type { JobMatch } from './job-filter.ts'
+export type { BulkOptions, JobsMeant } from './bulk.ts'
+export type { QueueConfig } from './queue-config.ts'
+export type { PoolSpec } from './pools.ts'
+export type { DeliveryFilter, SubscriptionChanges, SubscriptionSpec } from './webhooks.ts'
 export { entry, type EnqueueEntry } from './batch.ts'
 export type { EnqueueOptions, EnqueueRequest, ParentRef } from './enqueue-options.ts'
 export { enqueueInTransaction, type Queryable, type TransactionOptions } from './transaction.ts'
@@ -109,5 +137,5 @@ export type { EnqueueMiddleware } from './middleware.ts'
 export type { CurfewEvent, EventFilter } from './events.ts'
 export { verifyWebhook, WebhookError, type VerifyOptions, type WebhookEvent, type WebhookHeaders } from './webhook.ts'
 export type { WaitOptions } from './result.ts'
-export type { DeadLetterFilter, Signalled, TypePolicy } from './operators.ts'
+export type { DeadLetterFilter, DeadLettersMeant, RetryChanges, Signalled, TypePolicy } from './operators.ts'
 export type { Explanation, LimitsView, Plan, RunExplanation } from '@curfew/core'

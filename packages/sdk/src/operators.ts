@@ -1,16 +1,24 @@
 /** What operators do: queues, dead letters, workers and the policies of types. */
 import type { Call } from './connection.ts'
 import type { AnyJob } from './define-job.ts'
-import { limitsOnWire, type Limits } from './limits.ts'
+import { InputError } from './errors.ts'
+import { matchInQuery, matchOnWire, type JobMatch } from './job-filter.ts'
+import { changesOnWire, limitsOnWire, type LimitChanges, type Limits } from './limits.ts'
+import { configOnWire, type QueueConfig } from './queue-config.ts'
+import { queueLimitOnWire, type QueueLimit } from './rate-limit.ts'
 import type {
   BulkOutcome,
+  BulkPlan,
   DeadLetterStats,
   DirectiveView,
   JobView,
+  LimiterView,
   Pagination,
+  QueueConfigView,
   QueueStats,
   QueueView,
   TypePolicyView,
+  WorkerHealthView,
   WorkerView,
 } from './wire.ts'
 
@@ -69,22 +77,47 @@ export class Queues {
     return this.#tell(name, 'resume', options)
   }
 
+  async config(name: string, options: Signalled = {}): Promise<QueueConfigView> {
+    const path = `/ojs/v1/admin/queues/${part(name)}`
+    return (await get<{ config: QueueConfigView }>(this.#caller, path, options)).config
+  }
+
+  /** Changes the configuration, key by key, and gives the whole of it. Stored jobs keep what they were given. */
+  async configure(name: string, config: QueueConfig, { signal }: Signalled = {}): Promise<QueueConfigView> {
+    const path = `/ojs/v1/admin/queues/${part(name)}/config`
+    const call = { method: 'PUT', path, body: configOnWire(config), idempotent: true, signal } as const
+    return (await this.#caller.call<{ config: QueueConfigView }>(call)).config
+  }
+
+  /** The limiter of the queue as it stands now. */
+  limiter(name: string, options: Signalled = {}): Promise<LimiterView> {
+    return get<LimiterView>(this.#caller, `/ojs/v1/admin/queues/${part(name)}/rate-limit`, options)
+  }
+
+  /** Replaces the limiter of the queue; `null` lifts it. */
+  async limit(name: string, limit: QueueLimit | null, { signal }: Signalled = {}): Promise<void> {
+    const path = `/ojs/v1/admin/queues/${part(name)}/rate-limit`
+    const body = limit === null ? {} : queueLimitOnWire(limit)
+    await this.#caller.call({ method: 'PUT', path, body, idempotent: true, signal })
+  }
+
   async #tell(name: string, word: 'pause' | 'drain' | 'resume', { signal }: Signalled): Promise<QueueView> {
     const path = `/ojs/v1/queues/${part(name)}/${word}`
     return (await this.#caller.call<{ queue: QueueView }>({ method: 'POST', path, idempotent: true, signal })).queue
   }
 }
 
-export interface DeadLetterFilter {
-  readonly queue?: string
-  readonly type?: string
+/** Dead letters are discarded jobs: everything but the state tells them apart. */
+export type DeadLetterFilter = Omit<JobMatch, 'state'>
+
+/** Limits and priority of a job that is retried by hand; `null` takes away. */
+export interface RetryChanges extends LimitChanges {
+  readonly priority?: number | null
 }
 
-/** Which dead letters are meant by a retry of many. */
+/** Which dead letters are meant by an action on many. */
 export interface DeadLettersMeant extends DeadLetterFilter {
   readonly ids?: readonly string[]
-  /** The type of the last error. */
-  readonly errorType?: string
   /** Dead since, and before. */
   readonly since?: Date
   readonly until?: Date
@@ -106,7 +139,11 @@ export class DeadLetters {
    * rest up: as long as something moved, the list is gone through again for what was missed.
    */
   async *list(filter: DeadLetterFilter & Signalled = {}): AsyncGenerator<JobView, void, undefined> {
-    const { queue, type } = filter
+    const { signal: _, queue, type, ...others } = filter
+    if (Object.keys(others).length > 0) {
+      yield* everyJob(this.#caller, '/ojs/v1/dead-letter', filter, matchInQuery(filter))
+      return
+    }
     const seen = new Set<string>()
     for (let hasMoved = true; hasMoved;) {
       hasMoved = false
@@ -136,23 +173,36 @@ export class DeadLetters {
   }
 
   /** Retries the job: attempts and clocks start again. */
-  async retry(id: string, { signal }: Signalled = {}): Promise<JobView> {
-    const path = `/ojs/v1/dead-letter/${part(id)}/retry`
-    return (await this.#caller.call<{ job: JobView }>({ method: 'POST', path, idempotent: false, signal })).job
+  async retry(id: string, options: Signalled & { readonly changes?: RetryChanges } = {}): Promise<JobView> {
+    return retryJob(this.#caller, `/ojs/v1/dead-letter/${part(id)}/retry`, options)
   }
 
   /** Those named by ids, or all that have in common what is said; a chunk at a time, on the server. */
   retryMany(meant: DeadLettersMeant & Signalled = {}): Promise<BulkOutcome> {
-    const { ids, queue, type, errorType, since, until, limit, all, signal } = meant
-    const filter = {
-      queue,
-      type,
-      error_type: errorType,
-      since: since?.toISOString(),
-      until: until?.toISOString(),
-    }
-    const body = { job_ids: ids, filter, limit, confirm: all }
+    const { signal } = meant
+    const body = bodyOf(meant)
     return this.#caller.call({ method: 'POST', path: '/ojs/v1/dead-letter/retry', body, idempotent: false, signal })
+  }
+
+  /** Removes many, for good: those named by ids, or all that have in common what is said. */
+  async deleteMany(meant: DeadLettersMeant & Signalled): Promise<BulkOutcome> {
+    const { signal } = meant
+    // The server always wants to be told so. Here something must be said of which ones are meant.
+    const isSaid = Object.keys(meant).some((key) => key !== 'signal' && key !== 'limit')
+    if (!isSaid) throw new InputError('Say which dead letters are meant: ids, a filter, or all.', { field: 'ids' })
+    const body = { ...bodyOf(meant), confirm: true }
+    return this.#caller.call({ method: 'DELETE', path: '/ojs/v1/dead-letter', body, idempotent: false, signal })
+  }
+
+  /** What `retryMany` or `deleteMany` would do. Nothing is changed. */
+  plan(action: 'retry' | 'delete', meant: DeadLettersMeant & Signalled): Promise<BulkPlan> {
+    const { signal } = meant
+    const body = { ...bodyOf(meant), dry_run: true }
+    const [method, path] =
+      action === 'retry'
+        ? (['POST', '/ojs/v1/dead-letter/retry'] as const)
+        : (['DELETE', '/ojs/v1/dead-letter'] as const)
+    return this.#caller.call({ method, path, body, idempotent: true, signal })
   }
 
   /** The job itself goes, for good. */
@@ -163,6 +213,39 @@ export class DeadLetters {
 
   stats(options: Signalled = {}): Promise<DeadLetterStats> {
     return get<DeadLetterStats>(this.#caller, '/ojs/v1/dead-letter/stats', options)
+  }
+}
+
+function bodyOf(meant: DeadLettersMeant & Signalled): Record<string, unknown> {
+  const { ids, since, until, limit, all } = meant
+  const filter = { ...matchOnWire(meant), since: since?.toISOString(), until: until?.toISOString() }
+  return { job_ids: ids, filter, limit, confirm: all }
+}
+
+/** A second life for a job that is over: attempts and clocks begin anew. */
+export async function retryJob(
+  caller: Caller,
+  path: string,
+  { signal, changes = {} }: Signalled & { readonly changes?: RetryChanges },
+): Promise<JobView> {
+  const { priority, ...limits } = changes
+  const body = { override: { ...changesOnWire(limits), priority } }
+  return (await caller.call<{ job: JobView }>({ method: 'POST', path, body, idempotent: false, signal })).job
+}
+
+/** Jobs, page by page: each page names where the next one begins. */
+export async function* everyJob(
+  caller: Caller,
+  path: string,
+  options: Signalled,
+  filter: NonNullable<Call['query']>,
+): AsyncGenerator<JobView, void, undefined> {
+  for (let cursor: string | undefined; ;) {
+    const query = { ...filter, cursor, limit: PAGE }
+    const page = await get<{ jobs: JobView[]; pagination?: Pagination }>(caller, path, options, query)
+    yield* page.jobs
+    cursor = page.pagination?.next_cursor
+    if (cursor === undefined) return
   }
 }
 
@@ -179,6 +262,16 @@ export class Workers {
 
   async get(id: string, options: Signalled = {}): Promise<WorkerView> {
     return (await get<{ worker: WorkerView }>(this.#caller, `/ojs/v1/workers/${part(id)}`, options)).worker
+  }
+
+  /** Whether the server counts on it. */
+  health(id: string, options: Signalled = {}): Promise<WorkerHealthView> {
+    return get<WorkerHealthView>(this.#caller, `/ojs/v1/workers/${part(id)}/health`, options)
+  }
+
+  /** Removes the record of a worker that is gone. */
+  async delete(id: string, { signal }: Signalled = {}): Promise<void> {
+    await this.#caller.call({ method: 'DELETE', path: `/ojs/v1/admin/workers/${part(id)}`, idempotent: false, signal })
   }
 
   /** It finishes what it has and fetches nothing more. */
@@ -203,6 +296,8 @@ export class Workers {
 
 /** Limits for every job of a type, below what a publish or a handler says; and caps, above everything. */
 export interface TypePolicy extends Limits {
+  /** Whether jobs are held to the schema of their type: see docs/schemas.md. */
+  readonly validation?: 'strict' | 'warn' | 'off'
   readonly caps?: Omit<Limits, 'onTimeout'>
 }
 
@@ -224,10 +319,10 @@ export class JobTypes {
   /** Replaces what was there. Jobs that are stored keep what they were given. */
   async set(
     type: string | AnyJob,
-    { caps, ...limits }: TypePolicy,
+    { caps, validation, ...limits }: TypePolicy,
     { signal }: Signalled = {},
   ): Promise<TypePolicyView> {
-    const body = { ...limitsOnWire(limits), ...(caps === undefined ? {} : { caps: limitsOnWire(caps) }) }
+    const body = { ...limitsOnWire(limits), validation, ...(caps === undefined ? {} : { caps: limitsOnWire(caps) }) }
     return this.#caller.call({ method: 'PUT', path: pathOf(type), body, idempotent: true, signal })
   }
 

@@ -27,6 +27,14 @@ export interface QueueRateLimit {
   readonly maxPerSecond: number
 }
 
+/** How many jobs of a queue run at once, and start within a period, as an operator says it. */
+export interface QueueLimit {
+  readonly concurrency?: number
+  readonly rate?: Rate
+  /** As `rate`, but evenly spaced. */
+  readonly throttle?: Rate
+}
+
 export type RateLimit = KeyedRateLimit | QueueRateLimit
 
 const KEYED = ['key', 'concurrency', 'rate', 'throttle', 'onLimit']
@@ -46,6 +54,14 @@ export function rateLimitOnWire(limit: RateLimit): Record<string, unknown> {
     rate: rateOnWire(limit.rate, 'rateLimit.rate'),
     throttle: rateOnWire(limit.throttle, 'rateLimit.throttle'),
     on_limit: limit.onLimit,
+  }
+}
+
+export function queueLimitOnWire({ concurrency, rate, throttle }: QueueLimit): Record<string, unknown> {
+  return {
+    concurrency,
+    rate: rateOnWire(rate, 'rateLimit.rate'),
+    throttle: rateOnWire(throttle, 'rateLimit.throttle'),
   }
 }
 

@@ -20,6 +20,7 @@ export interface WireError {
   readonly code?: string
   readonly message: string
   readonly retryable?: boolean
+  readonly x_retry_at?: string
   readonly details?: unknown
   readonly backtrace?: readonly string[]
   readonly timeout_kind?: string
@@ -141,6 +142,7 @@ export function wireError(error: ErrorData): WireError {
     message: error.message,
     // What a refused request says of itself says nothing of the job.
     ...(error.retryable === undefined || error.name === 'RequestError' ? {} : { retryable: error.retryable }),
+    ...(error.retryAt === undefined ? {} : { x_retry_at: error.retryAt }),
     ...(error.details === undefined ? {} : { details: error.details }),
     ...(error.stack === undefined ? {} : { backtrace: error.stack.split('\n').slice(1, 51) }),
   }

@@ -21,7 +21,11 @@ import {
   jsonata,
   schema,
   state,
+  RetryAfter,
   timeout,
+  Worker,
+  type DeadlineKind,
+  type JobHandle,
   type JobView,
   journeyRef,
   type JourneyDefinition,
@@ -110,9 +114,81 @@ expectTypeOf(client.waitForResult('id', { job: transcode })).resolves.toEqualTyp
 expectTypeOf(client.waitForResult('id', { job: withValibot, timeout: '1m' })).resolves.toEqualTypeOf<number>()
 expectTypeOf(client.waitForResult('id')).resolves.toBeUnknown()
 expectTypeOf(client.waitForResult('id', { job: mail })).resolves.toBeUnknown()
-expectTypeOf(client.enqueue(mail, ['a'])).resolves.toEqualTypeOf<JobView>()
+expectTypeOf(client.enqueue(mail, ['a'])).resolves.toExtend<JobView>()
+expectTypeOf(client.enqueue(transcode, ['v1', '720p'])).resolves.toEqualTypeOf<JobHandle<{ url: string; at: Date }>>()
+async function handles(): Promise<void> {
+  const job = await client.enqueue(withValibot, { id: 'x' })
+  expectTypeOf(await job.result()).toEqualTypeOf<number>()
+  expectTypeOf(job.state).toEqualTypeOf<JobView['state']>()
+  expectTypeOf(await job.cancel()).toEqualTypeOf<JobView>()
+  // @ts-expect-error a bare number has no unit
+  void job.result({ timeout: 5 })
+  // @ts-expect-error misspelt
+  void job.retry({ changes: { timeOut: '5s' } })
+}
+void handles
 // @ts-expect-error a bare number has no unit
 void client.waitForResult('id', { timeout: 5 })
+
+// ---- Handlers ----
+
+declare const worker: Worker
+worker.handle(transcode, { timeout: '5m' }, (ctx, [id, size]) => {
+  expectTypeOf(id).toBeString()
+  expectTypeOf(size).toEqualTypeOf<'720p' | '1080p'>()
+  return { url: ctx.jobId, at: 'now' }
+})
+// @ts-expect-error the handler takes an input that the job does not have
+worker.handle(transcode, (_ctx, input: { id: string }) => ({ url: input.id, at: '' }))
+// @ts-expect-error the result does not fit the output of the job
+worker.handle(transcode, () => ({ url: 5, at: '' }))
+// @ts-expect-error misspelt
+worker.handle(mail, { timeOut: '5m' }, () => {})
+// @ts-expect-error a bare number has no unit
+worker.handle(mail, { timeout: 5 }, () => {})
+// @ts-expect-error a handler cannot bring a total
+worker.handle(mail, { totalTimeout: '5m' }, () => {})
+// @ts-expect-error there is no such isolation
+worker.handle(mail, { isolation: 'fork', module: 'x' })
+worker.handleBatch(transcode, { size: 10, wait: '1s' }, (items) =>
+  items.map(({ input: [id] }) => (id === '' ? new Error('no id') : { url: id, at: '' })),
+)
+// @ts-expect-error one of the results does not fit
+worker.handleBatch(transcode, { size: 10 }, (items) => items.map(() => ({ url: 5, at: '' })))
+// @ts-expect-error how many at a time?
+worker.handleBatch(mail, {}, () => {})
+// @ts-expect-error a batch runs in the worker itself
+worker.handleBatch(mail, { size: 2, isolation: 'thread' }, () => {})
+worker.on('timeout', ({ jobId, kind, limitMs }) => {
+  expectTypeOf(jobId).toBeString()
+  expectTypeOf(kind).toEqualTypeOf<DeadlineKind>()
+  expectTypeOf(limitMs).toBeNumber()
+})
+// @ts-expect-error a completed attempt has no error
+worker.on('completed', ({ error }) => error)
+// @ts-expect-error there is no such event
+worker.on('finished', () => {})
+void new RetryAfter('30s')
+void new RetryAfter(new Date(0), 'later', { details: { a: 1 } })
+// @ts-expect-error a bare number has no unit
+void new RetryAfter(30)
+
+// ---- Operators ----
+
+void client.bulk.cancel({ filter: { queue: 'a', state: ['available'] } }, { limit: 5 })
+// @ts-expect-error ids or a filter, not both
+void client.bulk.cancel({ ids: ['a'], filter: {} })
+// @ts-expect-error nothing says which jobs are meant
+void client.bulk.cancel({})
+// @ts-expect-error there is no such filter
+void client.list({ errortype: 'x' })
+// @ts-expect-error there is no such state
+void client.list({ state: 'done' })
+void client.queues.configure('mail', { defaults: { timeout: '1m', totalTimeout: null }, order: 'edf' })
+// @ts-expect-error a bare number has no unit
+void client.queues.configure('mail', { defaults: { timeout: 60 } })
+// @ts-expect-error there is no such strategy
+void client.queues.configure('mail', { backpressure: { strategy: 'drop' } })
 
 // ---- Connecting ----
 

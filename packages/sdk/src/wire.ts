@@ -156,6 +156,14 @@ export interface WorkerView {
   readonly [field: string]: unknown
 }
 
+export interface WorkerHealthView {
+  readonly worker_id: string
+  readonly state: string
+  readonly healthy: boolean
+  readonly active_jobs: number
+  readonly [field: string]: unknown
+}
+
 /** What was told to a worker; it hears it with its next beat. */
 export interface DirectiveView {
   readonly worker_id: string
@@ -198,6 +206,154 @@ export interface BulkOutcome {
   readonly succeeded: number
   readonly failed: number
   readonly errors: readonly { readonly job_id: string; readonly code: string }[]
+}
+
+export type BulkAction = 'cancel' | 'retry' | 'delete'
+
+export interface BulkItem {
+  readonly index: number
+  readonly job_id: string
+  readonly status: string
+  /** Why it was skipped. */
+  readonly code?: string
+  readonly reason?: string
+  readonly [field: string]: unknown
+}
+
+/** What an action on many jobs did. Counts are exact; `items` lists the first 1 000. */
+export interface BulkReport {
+  readonly matched: number
+  readonly done: number
+  readonly skipped: number
+  readonly items: readonly BulkItem[]
+}
+
+/** What an action on many jobs would do. `job_ids` lists the first 1 000 of those it would act on. */
+export interface BulkPlan {
+  readonly action: string
+  readonly matched: number
+  readonly would_act_on: number
+  readonly skipped: number
+  readonly by_state: Readonly<Partial<Record<JobState, number>>>
+  readonly by_queue: Readonly<Record<string, number>>
+  readonly job_ids: readonly string[]
+  readonly [field: string]: unknown
+}
+
+/** The attempts of a job that failed, oldest first, and its retry policy. */
+export interface RetriesView {
+  readonly job_id: string
+  readonly state: JobState
+  readonly attempt: number
+  readonly max_attempts: number
+  readonly policy: Readonly<Record<string, unknown>>
+  readonly retries: readonly Readonly<Record<string, unknown>>[]
+}
+
+export interface ProgressView {
+  readonly job_id: string
+  readonly state: JobState
+  /** Between 0 and 1. */
+  readonly progress: number | null
+  readonly message: string | null
+  readonly data: unknown
+  readonly updated_at: string | null
+  readonly [field: string]: unknown
+}
+
+/** A limiter: its terms, who holds it, who waits, and when its window opens. */
+export interface LimiterView {
+  readonly key?: string
+  readonly queue?: string
+  readonly concurrency: Readonly<Record<string, unknown>> | null
+  readonly active: number
+  readonly waiting: number
+  readonly window: Readonly<Record<string, unknown>>
+  readonly [field: string]: unknown
+}
+
+/** The configuration of a queue, by the names of the wire. */
+export type QueueConfigView = Readonly<Record<string, unknown>>
+
+/** A job that will miss a deadline if everything goes on as it does. */
+export interface JobAtRisk {
+  readonly job_id: string
+  readonly type: string
+  readonly queue: string
+  readonly state: JobState
+  readonly deadline: string
+  readonly limit: string
+  readonly latest_start: string
+  readonly expected_start: string | null
+  readonly late_by_ms: number | null
+  readonly [field: string]: unknown
+}
+
+export interface AtRiskView {
+  readonly items: readonly JobAtRisk[]
+  /** The figures the estimate is made of. */
+  readonly queues: readonly Readonly<Record<string, unknown>>[]
+  readonly computed_at: string
+}
+
+export interface PoolView {
+  readonly name: string
+  readonly strategy: string
+  readonly queues: readonly string[]
+  readonly created_at: string
+  readonly updated_at: string
+  readonly [field: string]: unknown
+}
+
+export interface SchemaView {
+  readonly type: string
+  readonly version: string | number
+  readonly uri: string
+  readonly schema?: unknown
+  readonly created_at: string
+  readonly [field: string]: unknown
+}
+
+export interface SchemaVersionView extends SchemaView {
+  readonly is_latest: boolean
+}
+
+export interface SubscriptionView {
+  readonly id: string
+  readonly url: string
+  readonly events: readonly string[]
+  readonly active: boolean
+  /** In seconds. */
+  readonly timeout: number
+  /** Only in the answer to the call that made it. */
+  readonly secret?: string
+  readonly [field: string]: unknown
+}
+
+export interface DeliveryView {
+  readonly id: string
+  readonly subscription_id: string
+  readonly event_id: string
+  readonly event_type: string
+  readonly status: string
+  readonly attempts: number
+  readonly created_at: string
+  readonly [field: string]: unknown
+}
+
+export interface WebhookTestView {
+  readonly success: boolean
+  readonly response_time_ms: number
+  readonly [field: string]: unknown
+}
+
+/** Totals of queues, jobs and workers. */
+export interface StatsView {
+  readonly queues: number
+  readonly workers: number
+  readonly jobs: Readonly<Record<JobState, number>>
+  readonly uptime_seconds: number
+  readonly [field: string]: unknown
 }
 
 export interface HealthView {

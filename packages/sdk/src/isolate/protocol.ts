@@ -96,6 +96,8 @@ export interface ErrorData {
   readonly retryable?: boolean
   /** An error of the SDK crosses as what it is: RequestError keeps its status, and so on. */
   readonly status?: number
+  /** When the handler asked to be tried again. */
+  readonly retryAt?: string
 }
 
 /**

@@ -69,6 +69,11 @@ export class Runner {
     return false
   }
 
+  /** Code of its handler may be running. */
+  has(key: string): boolean {
+    return this.#running.has(key)
+  }
+
   start(key: string, job: HandedJob, terms: Terms): void {
     const handler = this.#ports.handlers.get(job.type)
     if (handler === undefined) throw new Error(`a job of type ${job.type} was started without a handler`)

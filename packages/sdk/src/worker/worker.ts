@@ -30,6 +30,8 @@ import type { StepProbe } from '../steps.ts'
 import { onSignals } from '../signals.ts'
 import { monotonicNow } from '../terms.ts'
 import { backoffMs, deferred } from '../waiting.ts'
+import { batchOf, Batches, type BatchFunction, type BatchOptions } from './batches.ts'
+import { WorkerNews, type WorkerEvents, type WorkerListener } from './events.ts'
 import type { Call, Effect, Input, LeaseName } from './inputs.ts'
 import { Runner } from './runner.ts'
 import type { HandlerTerms } from './leases.ts'
@@ -108,6 +110,7 @@ export class Worker {
   readonly #middleware: AttemptMiddleware[] = []
   readonly #session: SessionLike
   readonly #runner: Runner
+  readonly #news: WorkerNews
   readonly #who: WorkerFacts
   #transport: WorkerTransport | null = null
   #guard: GuardHandle | null = null
@@ -164,6 +167,7 @@ export class Worker {
       },
       this.#now(),
     )
+    this.#news = new WorkerNews(this.#host, this.#log)
     this.#runner = new Runner({
       host: this.#host,
       random: this.#connection.random,
@@ -172,6 +176,7 @@ export class Worker {
       middleware: this.#middleware,
       order: (order) => this.#guard?.order(order),
       hear: (input) => {
+        if (input.in === 'settled') this.#news.settled(input.key)
         this.#hear(input)
       },
       calls: serverCalls(this.#connection, this.client, this.id, () => this.#fences),
@@ -213,6 +218,32 @@ export class Worker {
     this.#handlers.set(type, handler)
     const { limits, isManual } = handler
     this.#facts.set(type, { isolated: handler.isolation !== 'inline', manual: isManual, limits })
+    return this
+  }
+
+  /**
+   * Says how jobs of a type are done many at a time: `run` gets those that arrived together, up to `size`, and gives a result
+   * for each, in their order. Each job has its own deadlines, report and retries. It takes a slot each, so `concurrency` must
+   * be `size` at least.
+   */
+  handleBatch<Sent, Got, Returned, Result>(
+    job: Job<Sent, Got, Returned, Result> | string,
+    options: BatchOptions,
+    run: BatchFunction<Got, Returned>,
+  ): this {
+    const { size, waitMs, handler } = batchOf(options, this.#concurrency)
+    const batches = new Batches<Got, Returned>(this.#host, size, waitMs, run)
+    return this.handle(job, handler, (ctx, input) => batches.add(ctx, input))
+  }
+
+  /** Hears of attempts that begin after this. What a listener throws is logged, and harms nothing. */
+  on<Name extends keyof WorkerEvents>(event: Name, listener: WorkerListener<Name>): this {
+    this.#news.on(event, listener)
+    return this
+  }
+
+  off<Name extends keyof WorkerEvents>(event: Name, listener: WorkerListener<Name>): this {
+    this.#news.off(event, listener)
     return this
   }
 
@@ -436,22 +467,27 @@ export class Worker {
         return
       case 'unwatch':
         this.#guard?.order({ op: 'end', key: effect.key })
+        // A lost attempt is unwatched while its handler runs, and once more when it is over.
+        if (!this.#runner.has(effect.key)) this.#news.forgotten(effect.key)
         return
       case 'flush-guard':
         this.#guard?.flush()
         return
       case 'start':
+        this.#news.started(effect.key, effect.job)
         this.#runner.start(effect.key, effect.job, effect.terms)
         this.#watchSleep()
         return
       case 'abort':
         this.#runner.abort(effect.key, effect.stop, effect.endsAt, effect.isLost)
+        this.#news.aborted(effect)
         return
       case 'abandon':
         this.#runner.abandon(effect.key)
         return
       case 'tell-guard':
         this.#guard?.order({ op: 'state', state: effect.state, epoch: effect.epoch })
+        this.#news.became(effect.state)
         return
       case 'registered': {
         const { intervalMs, timeoutMs, askedAt } = effect
@@ -535,6 +571,10 @@ export class Worker {
     this.#calls.set(call.id, controller)
     try {
       const answer = await transport.carry(call, controller.signal)
+      call.reports.forEach((report, index) => {
+        const delivery = answer.deliveries[index]
+        if (delivery !== undefined) this.#news.delivered(report, delivery)
+      })
       this.#hear({ in: 'answered', call: call.id, answer })
     } catch (error) {
       const isRefused = error instanceof RequestError && [400, 413, 422].includes(error.status)
