@@ -29,7 +29,7 @@ describe('a hand-back until a moment', () => {
     expect(isSpent(job)).toBe(false)
     expect(errorsOf(job)).toMatchObject([{ type: 'sleep', interrupted: true }])
     expect(readLife(job).at(-1)).toMatchObject({ to: 'scheduled', back: true, why: 'sleep' })
-    expect(typesOf({ ...step, job })).toEqual(['job.interrupted', 'job.scheduled'])
+    expect(typesOf(step)).toEqual(['job.interrupted', 'job.scheduled'])
   })
 
   test('is available when the moment comes, not a millisecond before, and its next attempt is its first', () => {

@@ -49,10 +49,10 @@ const ERROR_SHAPE = object(
 )
 
 export const ACK_FIELDS = { result: anything() } as const
-/** A report of a failure says what failed; one that only hands the job back need not. */
+/** A report of a failure says what failed; one that only hands the job back need not, and may say until when. */
 export const ERROR_OR_REQUEUE = {
   anyOf: [
-    { required: ['error'], properties: { error: { type: 'object' } } },
+    { required: ['error'], properties: { error: { type: 'object' }, x_not_before: { type: 'null' } } },
     { required: ['requeue'], properties: { requeue: { const: true } } },
   ],
 }
