@@ -6,7 +6,7 @@ import { Cluster } from '../postgres/cluster.ts'
 import { deaf, expectNoFaults, openCrew, openPage, patient, seen, settled } from './board-stage.ts'
 import { openBrowser } from './browser.ts'
 import { deploy, start, succeed, wait } from './journeys/stage.ts'
-import { ServerProcess, until } from './server-process.ts'
+import { ServerProcess, until, type Reply } from './server-process.ts'
 
 let browser: Browser
 let cluster: Cluster
@@ -180,13 +180,13 @@ const ADMIN = 'the-first-token-of-this-test'
 
 /** What a server with tokens shows and allows, to each role. */
 async function furnished(server: ServerProcess): Promise<{ paths: string[]; changes: string[] }> {
-  const call = async (method: string, path: string, body?: unknown): Promise<Record<string, never>> => {
+  const call = async (method: string, path: string, body?: unknown): Promise<Reply> => {
     const reply = await server.call(method, path, body, { Authorization: `Bearer ${ADMIN}` })
     expect([path, reply.status < 300]).toEqual([path, true])
-    return reply.body as Record<string, never>
+    return reply
   }
   const made = async (more: object): Promise<string> =>
-    String((await call('POST', '/ojs/v1/jobs', { type: 'a.job', args: [], ...more }))['job']['id'])
+    String((await call('POST', '/ojs/v1/jobs', { type: 'a.job', args: [], ...more })).body.job.id)
   const job = await made({})
   const dead = await made({ queue: 'dying', retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
   const worker = { worker_id: 'w-1', hostname: 'h', pid: 1, queues: ['dying'], concurrency: 1, labels: [] }
@@ -199,7 +199,7 @@ async function furnished(server: ServerProcess): Promise<{ paths: string[]; chan
   return {
     paths: [
       ...['/jobs?queue=default', `/jobs/${job}`, `/jobs/${dead}`, '/queues/default', '/workers/w-1', '/dead-letters'],
-      ...[`/workflows/${String(flow['workflow']['id'])}`, '/cron', '/types/a.job', '/incident', '/settings'],
+      ...[`/workflows/${String(flow.body.workflow.id)}`, '/cron', '/types/a.job', '/incident', '/settings'],
     ],
     changes: [
       ...[`/ojs/v1/admin/jobs/${job}/cancel`, `/ojs/v1/admin/jobs/${dead}/retry`, '/ojs/v1/admin/jobs/bulk/cancel'],

@@ -5,8 +5,10 @@ import { TestServer } from '../harness.ts'
 const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` })
 const ADMIN = bearer('secret')
 
-const textsOf = async (server: TestServer, query = '', headers = {}): Promise<unknown[]> =>
-  (await server.get(`/api/v1/annotations${query}`, headers)).body.items.map(({ text }: { text: string }) => text)
+async function textsOf(server: TestServer, query = '', headers = {}): Promise<string[]> {
+  const { body } = await server.get(`/api/v1/annotations${query}`, headers)
+  return (body.items as unknown as { text: string }[]).map(({ text }) => text)
+}
 
 test('notes are listed by the time of what happened, newest first and page by page', async () => {
   const server = await TestServer.open()

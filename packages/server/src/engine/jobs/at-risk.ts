@@ -22,6 +22,8 @@ import { nextTurn, type Turning } from '../kernel/turns.ts'
 /** So many events at the end of the log, and so many waiting jobs at the head of a queue, are looked at. */
 const EVENTS_LOOKED_AT = 5_000
 const JOBS_LOOKED_AT = 20_000
+/** So many that are woken first are looked at for those that wait for a moment: most of them are over, and each is read. */
+const WAKES_LOOKED_AT = 5_000
 const QUEUES_A_TURN = 50
 /** Nothing starts: then the line is above every deadline. */
 const NEVER_MS = 1e13
@@ -47,6 +49,7 @@ export async function atRisk(
   now: Instant,
 ): Promise<AtRisk> {
   const past = pastOf(await lastEvents(reads), now)
+  await nextTurn(host)
   const risks: Risk[] = []
   const queues: QueuePace[] = []
   let left = JOBS_LOOKED_AT
@@ -55,9 +58,11 @@ export async function atRisk(
     left -= look
     const pace = past.paceOf(queue.name)
     queues.push({ queue: queue.name, isPaused: queue.pausedAt !== null, waiting, lookedAt: look, ...pace })
-    if (look > 0) risks.push(...(await inLine(reads, queue, pace, past, look, limit, now)))
+    if (look === 0) continue
+    risks.push(...(await inLine(reads, queue, pace, past, look, limit, now)))
+    await nextTurn(host)
   }
-  for (const job of await reads.outwaited(name, JOBS_LOOKED_AT, limit)) {
+  for (const job of await reads.outwaited(name, WAKES_LOOKED_AT, limit)) {
     const risk = riskOfMoment(job, past.typicalMs(job))
     if (risk !== null) risks.push(risk)
   }
