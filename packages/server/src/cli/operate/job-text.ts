@@ -52,7 +52,7 @@ export interface JobView {
 export function whyText({ error }: Pick<FoundJob, 'error'>): string {
   if (error === null) return '–'
   const { type, limit_ms: ms, source } = error
-  const chip = source === undefined ? '' : ` ${SOURCE_CHIPS[source as keyof typeof SOURCE_CHIPS] ?? ''}`
+  const chip = source === undefined ? '' : ` ${SOURCE_CHIPS[source] ?? ''}`
   return `${type}${ms === undefined ? '' : ` ${lengthInWords(ms)}`}${chip}`
 }
 

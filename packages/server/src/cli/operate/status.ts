@@ -82,7 +82,7 @@ async function timeouts(call: Call): Promise<number> {
   })
 }
 
-const chipOf = (source: string): string => SOURCE_CHIPS[source as keyof typeof SOURCE_CHIPS] ?? '?'
+const chipOf = (source: string): string => SOURCE_CHIPS[source] ?? '?'
 
 const BARS = '▁▂▃▄▅▆▇█'
 const MAX_BARS = 30
