@@ -103,7 +103,7 @@ export class PostgresTransaction implements Transaction {
       if (job.version === version && job.seq === seq && job.createdAt === createdAt) jobs.push(job)
       else moved.push(id)
     }
-    // One that came between the two statements is not locked. Who adds it again hears that it is there.
+    // A job that was added between the two statements is not locked. Adding it again meets the duplicate key.
     jobs.push(...read.filter(({ id }) => locked.has(id)), ...(await this.seeJobs(moved)))
     return jobs
   }
