@@ -12,6 +12,8 @@ const PATIENT = [
   'conformance',
   'damage',
   'embedding',
+  'examples-deploy',
+  'examples-web',
   'input',
   'job-text',
   'journey-command',
