@@ -120,6 +120,7 @@ export default defineConfig(
         performance: 'readonly',
         URL: 'readonly',
         fetch: 'readonly',
+        Response: 'readonly',
         setTimeout: 'readonly',
         clearTimeout: 'readonly',
         setImmediate: 'readonly',
