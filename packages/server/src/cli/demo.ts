@@ -200,7 +200,7 @@ class Demo {
       time?: string
       data?: Readonly<Record<string, unknown>>
     }
-    if (!/^(job|worker|journey)\./.test(type) || type === 'job.enqueued' || type === 'job.state_changed') return
+    if (!/^(job|worker|journey)\./.test(type) || /enqueued|state_changed|heartbeat$/.test(type)) return
     const atMs = Date.parse(time)
     this.#beganMs ??= atMs
     const seconds = ((atMs - this.#beganMs) / 1_000).toFixed(1).padStart(5)

@@ -86,11 +86,11 @@ export function topLines(model: TopModel, state: TopState, paper: Paper): string
       .map(({ job: { job }, clock }) => [
         clock.until <= now ? 'now' : lengthInWords(roundedTo100(clock.until - now)),
         `${job.id.slice(0, 4)}…${job.id.slice(-4)}`,
-        cut(job.type, 18),
+        cut(job.type, 14),
         HAPPENS[clock.kind],
         cut(
           `${clock.limit}${clock.limitMs === undefined ? '' : ` ${lengthInWords(clock.limitMs)}`} ${SOURCE_CHIPS[clock.source] ?? ''}`,
-          22,
+          19,
         ),
         budget(clock, now),
       ]),
