@@ -146,7 +146,7 @@ async function types(call: Call): Promise<number> {
 
 const limitsText = (fields: Readonly<Record<string, unknown>>): string =>
   Object.entries(fields)
-    .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+    .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join(' ')
 
 /** A policy is replaced as a whole, so what is not named is sent again. */
