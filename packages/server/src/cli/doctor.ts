@@ -92,22 +92,32 @@ export function checkData(settings: Settings): Checkup {
   const place = placeOf(settings)
   if (place.kind !== 'file' || !existsSync(place.file)) return { findings: [], fine: [] }
   const findings: Finding[] = []
-  const { isSound, text } = checkFile(settings, undefined)
-  if (!isSound) {
-    const [what = '', ...rest] = text.split('\n')
-    findings.push({
-      what,
-      fix: rest
-        .filter((line) => /^ {2}\d/.test(line))
-        .join(' ')
-        .trim(),
-    })
-  }
+  const damage = damageFinding(settings)
+  if (damage !== null) findings.push(damage)
   const exposed = openToOthers(settings)
   if (exposed !== null) findings.push({ what: exposed, fix: `chmod 700 ${dirname(place.file)}` })
   const space = spaceFinding(place.file)
   if (space !== null) findings.push(space)
   return { findings, fine: findings.length === 0 ? ['data file', 'disk'] : [] }
+}
+
+/** A file that cannot even be opened is a finding too. */
+function damageFinding(settings: Settings): Finding | null {
+  try {
+    const { isSound, text } = checkFile(settings, undefined)
+    if (isSound) return null
+    const [what = '', ...rest] = text.split('\n')
+    return {
+      what,
+      fix: rest
+        .filter((line) => /^ {2}\d/.test(line))
+        .map((line) => line.trim())
+        .join(' '),
+    }
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error)
+    return { what, fix: 'restore the newest backup; see curfew check' }
+  }
 }
 
 function spaceFinding(file: string): Finding | null {
