@@ -1,4 +1,5 @@
 /** The web examples: the same conversation over plain HTTP, and the parts for Next.js and NestJS without their frameworks. */
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -97,4 +98,12 @@ test('the module of NestJS gives one client to the application, and its hooks st
   expect(await readReport(client, body.id)).toEqual({ status: 200, body: { name: 'nest', pages: 4 } })
   await life.onApplicationShutdown()
   await expect(client.health()).rejects.toMatchObject({ code: 'closed' })
+})
+
+test('the tests of an application pass under vitest, with the test kit', async () => {
+  const vitest = join(createRequire(import.meta.url).resolve('vitest/package.json'), '../vitest.mjs')
+  const child = runNode([vitest, 'run', '--root', join(examples, 'vitest')])
+  const exit = await within('vitest ends', child.exited, 110_000)
+  expect(exit, child.output.stderr).toEqual({ code: 0, signal: null })
+  expect(child.output.stdout).toContain('2 passed')
 })

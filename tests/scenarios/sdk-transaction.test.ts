@@ -62,6 +62,24 @@ describe.skipIf(url === undefined)('on PostgreSQL', () => {
     await events.return?.()
   })
 
+  test('the example stores an order with the job that confirms it, or neither', async () => {
+    const path = new URL('../../examples/transaction/order.mjs', import.meta.url).pathname
+    const { placeOrder } = (await import(path)) as {
+      placeOrder: (pg: pg.Client, order: object, options: object) => Promise<string>
+    }
+    const client = await open()
+    const app = await application()
+    await app.query(`CREATE TABLE ${schema}.orders (id text, amount int); SET search_path TO ${schema}`)
+    await expect(placeOrder(app, { id: 'o-1', amount: 0 }, { schema })).rejects.toThrow('an order needs an amount')
+    const events = client.events({ types: ['job.enqueued'] })
+    const first = events.next()
+    const id = await placeOrder(app, { id: 'o-2', amount: 5 }, { schema })
+    expect((await first).value).toMatchObject({ subject: id })
+    await events.return?.()
+    expect((await app.query('SELECT id FROM orders')).rows).toEqual([{ id: 'o-2' }])
+    expect(await client.get(id)).toMatchObject({ type: 'order.confirm', args: ['o-2'] })
+  })
+
   test('a role that may only insert there can enqueue', async () => {
     const client = await open()
     const owner = await application()
