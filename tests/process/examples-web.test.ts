@@ -21,7 +21,11 @@ interface Reports {
   readonly readReport: (client: Client, id: string) => Promise<Answer>
 }
 interface Conversation {
-  converse(base: string, ports: { client: Client; terminate: () => Promise<number | null> }): Promise<void>
+  readonly converse: (base: string, ports: ConversationPorts) => Promise<void>
+}
+interface ConversationPorts {
+  readonly client: Client
+  readonly terminate: () => Promise<number | null>
 }
 interface Life {
   onApplicationBootstrap(): Promise<void>

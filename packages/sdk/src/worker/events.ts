@@ -72,12 +72,12 @@ export class WorkerNews {
 
   on<Name extends keyof WorkerEvents>(name: Name, listener: WorkerListener<Name>): void {
     const listeners = this.#listeners.get(name) ?? new Set()
-    this.#listeners.set(name, listeners.add(listener as WorkerListener<never>))
+    this.#listeners.set(name, listeners.add(listener))
   }
 
   off<Name extends keyof WorkerEvents>(name: Name, listener: WorkerListener<Name>): void {
     const listeners = this.#listeners.get(name)
-    listeners?.delete(listener as WorkerListener<never>)
+    listeners?.delete(listener)
     if (listeners?.size === 0) this.#listeners.delete(name)
   }
 
