@@ -4,7 +4,16 @@
  */
 import { iso, type Instant } from '../time/clock.ts'
 import type { Fields } from '../wire/shape.ts'
-import { addSketch, bucketEndMs, bucketsOf, emptySketch, meanMs, quantilesMs, roundedMs, type Sketch } from './sketch.ts'
+import {
+  addSketch,
+  bucketEndMs,
+  bucketsOf,
+  emptySketch,
+  meanMs,
+  quantilesMs,
+  roundedMs,
+  type Sketch,
+} from './sketch.ts'
 import {
   FOLDED,
   pairOf,

@@ -48,12 +48,17 @@ export function readSchema(sent: unknown, path: { type?: string; version?: strin
     throw badField('version', 'version differs from the one in the path.')
   const schema = fields.schema ?? fields.args_schema
   if (schema === undefined) throw badField('schema', 'schema is required: a JSON Schema for args.')
-  const problem = schemaProblem(schema)
-  if (problem !== null)
-    throw new OjsError('invalid_request', `The schema cannot be registered: ${problem}.`, {
-      details: { field: 'schema', schema_error: problem },
-    })
+  refuseBroken('schema', schema)
+  if (fields.args_schema !== undefined && fields.args_schema !== schema) refuseBroken('args_schema', fields.args_schema)
   return { id, uri: fields.uri ?? defaultUri(type, version), type, version, schema, createdAt: now }
+}
+
+function refuseBroken(field: string, schema: unknown): void {
+  const problem = schemaProblem(schema)
+  if (problem === null) return
+  throw new OjsError('invalid_request', `The schema cannot be registered: ${problem}.`, {
+    details: { field, schema_error: problem },
+  })
 }
 
 function same(field: string, ...given: readonly (string | undefined)[]): string | undefined {

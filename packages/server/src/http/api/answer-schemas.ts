@@ -368,6 +368,8 @@ const OPERATOR_ACTION = resource('OperatorAction', {
   request_id: TEXT,
 })
 
+const ANNOTATION = resource('Annotation', { id: TEXT, time: TIME, text: TEXT, by: TEXT })
+
 /** By the method and path of a route (not of its aliases). */
 const SERIES_GROUP = resource(
   'SeriesGroup',
@@ -673,6 +675,8 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'POST /api/v1/tokens/:name/rotate': json(ISSUED_TOKEN),
   'DELETE /api/v1/tokens/:name': json(TOKEN),
   'GET /api/v1/audit': json(members({ items: listOf(OPERATOR_ACTION), next_cursor: nullable(TEXT) })),
+  'GET /api/v1/annotations': json(members({ items: listOf(ANNOTATION), next_cursor: nullable(TEXT) })),
+  'POST /api/v1/annotations': json(ANNOTATION),
   'GET /journeys/:id': { body: null, media: 'text/html', others: { 404: null } },
   'POST /api/v1/apis/*path': { body: ANY, anyStatus: true },
 }

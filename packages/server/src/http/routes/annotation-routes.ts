@@ -1,5 +1,5 @@
 /** Notes of operators with their time, such as deploys. */
-import { ANNOTATION_SHAPE, annotationView, badField, MAX_ANNOTATION_LEAD_MS, text } from '@curfew/core'
+import { after, ANNOTATION_SHAPE, annotationView, badField, MAX_ANNOTATION_LEAD_MS, text } from '@curfew/core'
 import { annotate, annotations } from '../../engine/access/annotations.ts'
 import { JSON_MEDIA } from '../api/message.ts'
 import { upTo } from '../api/query.ts'
@@ -31,7 +31,7 @@ export const ANNOTATION_ROUTES: readonly Route[] = [
     answers: { 201: 'Noted' },
     handle: async (call) => {
       const { text: words, at = null } = bodyOf(call, ANNOTATION_SHAPE)
-      if (at !== null && at > call.engine.now() + MAX_ANNOTATION_LEAD_MS)
+      if (at !== null && at > after(call.engine.now(), MAX_ANNOTATION_LEAD_MS))
         throw badField('at', 'at must not lie in the future.')
       const { id, annotation } = await annotate(call.engine, { at, text: words, by: call.caller.name })
       return { status: 201, media: JSON_MEDIA, body: JSON.stringify(annotationView(id, annotation)) }
