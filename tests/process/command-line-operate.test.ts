@@ -31,7 +31,9 @@ describe('a server that runs', () => {
     expect(stdout).not.toContain('\u001b')
     expect(await curfew(['jobs', 'cancel', String(id)], env)).toMatchObject({
       code: 2,
-      stderr: 'curfew: Cancel 1 job? Nothing was done. Repeat the command with --yes.\n',
+      stderr:
+        'Would cancel 1 job (available 1; default 1).\n' +
+        'curfew: Cancel 1 job? Nothing was done. Repeat the command with --yes.\n',
     })
     expect(await curfew(['jobs', 'cancel', String(id), '--yes'], env)).toMatchObject({ code: 0 })
     expect((await curfew(['jobs', 'watch', String(id)], env)).code).toBe(3)

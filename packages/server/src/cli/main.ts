@@ -10,11 +10,13 @@ import { SettingsError } from '../settings.ts'
 function terminal(): Terminal {
   const { stdin, stdout, stderr, env } = process
   let interrupt: Interrupt | null = null
+  // Of a pipe it is undefined.
+  const isTerminal = Boolean(stdout.isTTY)
   return {
     env,
     width: stdout.columns ?? 100,
-    isTerminal: stdout.isTTY,
-    colour: stdout.isTTY && (env['NO_COLOR'] ?? '') === '',
+    isTerminal,
+    colour: isTerminal && (env['NO_COLOR'] ?? '') === '',
     write: (text) => void stdout.write(`${text}\n`),
     note: (text) => void stderr.write(`${text}\n`),
     ...(stdin.isTTY && stdout.isTTY ? { ask } : {}),
