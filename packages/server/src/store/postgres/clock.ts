@@ -20,8 +20,9 @@ import type { SharedClock } from '../store.ts'
 const RECENT_MS = 10_000
 /** How far two clocks may run apart: two in ten thousand. */
 const DRIFT = 0.000_2
-/** How much faster or slower time may run while it is corrected. */
-const SLEW = 0.05
+/** How much faster or slower time may run while it is corrected. Faster is worse: limits that are set then end early. */
+const FASTER = 0.02
+const SLOWER = 0.05
 /** More than this is no correction but a leap. */
 const LEAP_MS = 1_000
 const CONFIRMED_BY = 5
@@ -98,7 +99,6 @@ export class DatabaseClock implements SharedClock {
   #accept(found: Sample): void {
     this.#leap = []
     this.#samples = [...this.#samples.filter(({ at }) => found.at - at <= RECENT_MS), found]
-    this.#applied ??= { offset: found.offset, at: found.at }
   }
 
   #doubt(found: Sample): void {
@@ -122,11 +122,12 @@ export class DatabaseClock implements SharedClock {
   }
 
   #offsetAt(monotonic: number): number {
-    const applied = this.#applied
     const best = this.#best()
-    if (applied === null || best === null) return 0
-    const most = Math.max(0, monotonic - applied.at) * SLEW
-    const by = Math.min(most, Math.max(-most, best.offset - applied.offset))
+    if (best === null) return 0
+    // The first decision goes by the best sample there is. To be corrected to it later would make limits end early or late.
+    const applied = this.#applied ?? { offset: best.offset, at: monotonic }
+    const passed = Math.max(0, monotonic - applied.at)
+    const by = Math.min(passed * FASTER, Math.max(-passed * SLOWER, best.offset - applied.offset))
     this.#applied = { offset: applied.offset + by, at: Math.max(applied.at, monotonic) }
     return applied.offset + by
   }
