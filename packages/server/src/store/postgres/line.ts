@@ -56,8 +56,7 @@ export class Line {
 
   async open(): Promise<void> {
     const wire = await this.#listen()
-    for (let n = 0; n < FIRST_SAMPLES || (n < MOST_FIRST_SAMPLES && !this.#isWellKnown); n++)
-      await this.#sampleOn(wire)
+    for (let n = 0; n < FIRST_SAMPLES || (n < MOST_FIRST_SAMPLES && !this.#isWellKnown); n++) await this.#sampleOn(wire)
     this.#next(SAMPLE_MS)
   }
 
