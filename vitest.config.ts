@@ -26,7 +26,7 @@ const PATIENT = [
 
 /** They hold real clocks to tight bounds. Others, with bounds that grow with the load (tests/machine-lag.ts), run two at a time. */
 const CLOCKS = [
-  ...['api-deadline', 'clock-step', 'deadlines', 'isolates-deadlines', 'sdk/fence', 'sdk/heartbeat'].map(
+  ...['api-deadline', 'clock-step', 'deadlines', 'examples', 'isolates-deadlines', 'sdk/fence', 'sdk/heartbeat'].map(
     (name) => `tests/process/${name}.test.ts`,
   ),
 ]
