@@ -58,6 +58,7 @@ export async function openStore(
     file: place.kind === 'file' ? place.file : IN_MEMORY,
     durability: settings['durability'] === 'normal' ? 'normal' : 'full',
     events,
+    monotonicMs: () => nodeHost.monotonicMs(),
   })
 }
 

@@ -522,6 +522,8 @@ export interface StoreHealth {
 export interface Closing<T> {
   readonly value: T
   readonly changes: Changes
+  /** No other work waits behind this transaction, so the store may sync it in the quickest way, whatever it blocks. */
+  readonly isAlone?: boolean
 }
 
 /** A transaction that was committed. */

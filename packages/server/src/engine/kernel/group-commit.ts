@@ -318,6 +318,7 @@ export class GroupCommit {
     const at = moment()
     const unit = new Unit(at, workerTimeoutMs, host, longDocs)
     const mostDue = this.#knowsNothingDue(at.now) ? 0 : MAX_DUE
+    const size = group.reduce((sum, { command }) => sum + sizeOf(command), 0)
     const { value, events, durable, nextWakeAt } = await store.transaction(async (tx) => {
       const needs = neededBy(group, serves ? serving : null)
       const { life, ...due } = await unit.open(tx, needs, mostDue)
@@ -343,6 +344,7 @@ export class GroupCommit {
       return {
         value: { outcomes, postponed: more, life: { aliveAt: stamps ? at.now : life.aliveAt, outages } },
         changes: await unit.saveButTheLast(),
+        isAlone: size <= 1 && this.#waiting.length === 0,
       }
     })
     this.#knowsNext = nextWakeAt !== undefined
@@ -357,7 +359,7 @@ export class GroupCommit {
       moreInInbox: unit.moreInInbox,
       followUps: unit.followUps,
       ready: serving.rest(unit),
-      commands: value.postponed ? 0 : group.reduce((sum, { command }) => sum + sizeOf(command), 0),
+      commands: value.postponed ? 0 : size,
       now: at.now,
       life: value.life,
     }

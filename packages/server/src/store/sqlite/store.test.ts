@@ -194,11 +194,17 @@ describe('the file', () => {
   })
 
   describe('is brought to the disk at every commit:', () => {
+    type SyncDone = (error: Error | null) => void
     /** A disk that ends a sync when it is told to. */
     const slowDisk = () => {
       const file = newFile()
-      const syncs: ((error: Error | null) => void)[] = []
-      const openSync = (database: string) => new LogSync(database, (_, done) => syncs.push(done))
+      const syncs: SyncDone[] = []
+      const disk = {
+        onThread: (_: number, done: SyncDone) => syncs.push(done),
+        inPlace: () => {},
+        monotonicMs: () => 0,
+      }
+      const openSync = (database: string) => new LogSync(database, null, disk)
       const store = new SqliteStore((again) => connect(file, again), KEPT, null, openSync)
       return { syncs, store }
     }

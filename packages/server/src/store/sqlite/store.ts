@@ -64,13 +64,15 @@ export interface SqliteOptions {
   readonly file: string
   readonly durability: Durability
   readonly events: EventRetention
+  /** Measures syncs; without it they never block the main thread. */
+  readonly monotonicMs?: () => number
 }
 
-export async function openSqliteStore({ file, durability, events }: SqliteOptions): Promise<Store> {
+export async function openSqliteStore({ file, durability, events, monotonicMs }: SqliteOptions): Promise<Store> {
   let lock: Connection | null = null
   try {
     if (file !== IN_MEMORY) lock = lockFile(file)
-    const openSync = durability === 'full' ? (database: string) => new LogSync(database) : null
+    const openSync = durability === 'full' ? (database: string) => new LogSync(database, monotonicMs ?? null) : null
     return new SqliteStore((again) => connect(file, again), events, lock, openSync)
   } catch (error) {
     lock?.close()
@@ -119,13 +121,13 @@ export class SqliteStore implements Store {
       this.#attempt(() => begin.run())
       const tx = new SqliteTransaction(session, this.#events, (run) => this.#attempt(run))
       try {
-        const { value, changes } = await work(tx)
+        const { value, changes, isAlone } = await work(tx)
         await tx.save(changes)
         tx.end()
         const nextWakeAt = this.#nextWakeAt(session)
         this.#attempt(() => (tx.isLong ? session.withoutCheckpoint(() => commit.run()) : commit.run()))
         session.keep()
-        const durable = this.#durable(session, tx.hasSaved)
+        const durable = this.#durable(session, tx.hasSaved, isAlone)
         return { value, events: tx.appended, durable, nextWakeAt }
       } catch (error) {
         tx.abandon()
@@ -489,9 +491,9 @@ export class SqliteStore implements Store {
   }
 
   /** When what was committed so far is on the disk. */
-  #durable({ sync }: Session, hasSaved: boolean): Promise<void> {
+  #durable({ sync }: Session, hasSaved: boolean, isAlone = false): Promise<void> {
     if (sync === null) return DONE
-    const synced = hasSaved ? sync.committed() : sync.settled()
+    const synced = hasSaved ? sync.committed(isAlone) : sync.settled()
     return synced.catch((error: unknown) => {
       this.#stale = true
       throw unavailable(error, this.#session.db.name)
