@@ -24,7 +24,7 @@ export const ENQUEUE_1 = enqueueRow({
   title: 'Enqueue, 1 in flight',
   who: producer('limit-http', 'limit-sqlite', 'limit-fdatasync'),
   call: 'enqueueRate',
-  warmUp: { inFlight: 1, count: 4_000, maxMs: 5_000 },
+  warmUp: { inFlight: 1, count: 12_000, maxMs: 12_000 },
   full: { inFlight: 1, count: 3_000, maxMs: 2_500 },
   quick: { inFlight: 1, count: 2_000, maxMs: 1_500 },
 })
@@ -34,7 +34,7 @@ export const ENQUEUE_50 = enqueueRow({
   title: 'Enqueue, 50 in flight',
   who: producer('limit-http'),
   call: 'enqueueRate',
-  warmUp: { inFlight: 50, count: 30_000, maxMs: 4_000 },
+  warmUp: { inFlight: 50, count: 60_000, maxMs: 8_000 },
   full: { inFlight: 50, count: 20_000, maxMs: 2_500 },
   quick: { inFlight: 50, count: 10_000, maxMs: 1_500 },
 })
@@ -44,10 +44,12 @@ export const BULK_1000 = enqueueRow({
   title: 'Enqueue, 1 000 per call',
   who: producer('limit-sqlite'),
   call: 'bulkRate',
-  warmUp: { size: 1_000, count: 60_000, maxMs: 4_000 },
+  warmUp: { size: 1_000, count: 120_000, maxMs: 8_000 },
   full: { size: 1_000, count: 40_000, maxMs: 2_500 },
   quick: { size: 1_000, count: 20_000, maxMs: 1_500 },
 })
+
+const WARM_UPS = 3
 
 function processRow(concurrency) {
   const id = `process-${concurrency}`
@@ -58,7 +60,10 @@ function processRow(concurrency) {
     figures: [{ id, title: `Process a backlog, concurrency ${concurrency}`, unit: 'jobs/s', better: 'higher' }],
     who: jobServer,
     settings: (isQuick) => (isQuick ? short : args),
-    prepare: (running, settings) => running.call('processRate', settings),
+    // Three times: the compiler of a contender whose client and server are both JavaScript settles only then.
+    async prepare(running, settings) {
+      for (let run = 0; run < WARM_UPS; run += 1) await running.call('processRate', settings)
+    },
     async once(running, settings) {
       await running.call('fillUpTo', settings.warmUp + settings.count + settings.tail)
       return { [id]: await withServerCpu(running, () => running.call('processRate', settings)) }
