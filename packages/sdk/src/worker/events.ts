@@ -32,7 +32,7 @@ export interface WorkerEvents {
   readonly completed: EndedEvent & { readonly result: unknown }
   /** The server has taken the failure; a timeout that the worker reports is one. */
   readonly failed: EndedEvent & { readonly error: WireError }
-  /** The time of the attempt is up: its signal is aborted. How it ended is told by another event, or by the server alone. */
+  /** The time of the attempt is up: its signal is aborted. Another event says how it ended, or the server alone. */
   readonly timeout: AttemptEvent & {
     readonly kind: DeadlineKind
     readonly limitMs: number

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { after, instant, millis } from '@curfew/core'
-import { NO_TERMS } from './leases.ts'
+import { NO_TERMS } from './held-attempt.ts'
 import { bufferMs, defaultPrefetch, Prefetch } from './prefetch.ts'
 
 /** Of a worker whose handlers take so long, and whose every call brought all it asked for. */

@@ -16,19 +16,23 @@
  * - Nothing is sent after the deregistration; beats end before it.
  * - Every lease is reported, handed back, or known to be lost.
  *
- * Parts: `leases.ts` the attempts, `prefetch.ts` how many jobs are taken in advance, `calls.ts` the calls and reports, `contact.ts` outages. What an attempt may take is in
- * `terms.ts`, what is reported of it in `report.ts`.
+ * Parts: `leases.ts` the attempts, `prefetch.ts` how many jobs are taken in advance, `calls.ts` the calls and reports,
+ * `contact.ts` outages, `registration.ts` whether the server knows the worker, `lost-answers.ts` jobs that never arrived,
+ * `leaving.ts` the stages of terminate. What an attempt may take is in `terms.ts`, what is reported of it in `report.ts`.
  */
-import { after, earliest, instant, isDue, millis, type Instant, type Millis, type Random } from '@curfew/core'
+import { after, earliest, isDue, millis, type Instant, type Millis, type Random } from '@curfew/core'
 import type { StopOrder, WorkerState } from '../guard/protocol.ts'
-import { keyOf } from '../report.ts'
-import { Calls, LATE_ANSWER_MS, NO_ROOM, type Room } from './calls.ts'
+import type { HandlerTerms } from './arrivals.ts'
+import { Calls, NO_ROOM, type Room } from './calls.ts'
 import { Contact } from './contact.ts'
 import { Effects } from './effects.ts'
-import { isUnbegun, takesSlot } from './held.ts'
-import type { CallAnswer, Effect, Input, LeaseName, Orders, ServerFeatures, Unlisted } from './inputs.ts'
-import { handBackReport, Leases, LOST, type HandlerTerms } from './leases.ts'
+import { isUnbegun } from './held-attempt.ts'
+import type { CallAnswer, Effect, Input, LeaseName, Orders, ServerFeatures } from './inputs.ts'
+import { Leases } from './leases.ts'
+import { Leaving } from './leaving.ts'
+import { LostAnswers } from './lost-answers.ts'
 import { defaultPrefetch, Prefetch } from './prefetch.ts'
+import { Registration } from './registration.ts'
 
 export interface SessionOptions {
   readonly concurrency: number
@@ -40,63 +44,38 @@ export interface SessionOptions {
   readonly random: Random
 }
 
-const DEFAULT_INTERVAL_MS = millis(5_000)
 const MAX_WAIT_MS = 20_000
-/** What handlers get to clean up in, once the worker waits for them no longer. */
-const CLEAN_UP_MS = millis(2_000)
-/** How long the last reports may take. */
-const LAST_REPORTS_MS = millis(5_000)
-/** Rest after the server refused to register the worker again. */
-const REGISTER_REST_MS = millis(5_000)
-/** A job that is not known is handed back when a beat names it that was sent this long after it was first read of. */
-const SECOND_LOOK_MS = millis(500)
-
-type Stage = 'drain' | 'clean-up' | 'last-reports' | 'silence' | 'deregister' | 'ended'
-
-interface Leaving {
-  stage: Stage
-  drainAt: Instant
-  stageEndsAt: Instant | null
-  isDeregistering: boolean
-}
 
 export class Session {
   readonly #options: SessionOptions
   readonly #effects = new Effects()
   readonly #calls: Calls
   readonly #contact: Contact
+  readonly #registration: Registration
   readonly #leases: Leases
+  readonly #lostAnswers: LostAnswers
+  readonly #leaving: Leaving
   readonly #prefetch: Prefetch
   #state: WorkerState = 'running'
   /** Grows with each change of state. */
   #epoch = 0
-  #registration: 'none' | 'asking' | 'done' = 'none'
   #hasBegun = false
-  #isStarted = false
-  /** A registration was sent: the server may know this worker. */
-  #mayBeKnown = false
-  /** The server has known this worker: reports may be sent. */
-  #wasRegistered = false
-  #registersAgainAt: Instant | null = null
-  #isRefusalLogged = false
-  /** The process ends with the worker. */
-  #exits = false
   /** Heartbeats are sent. Without a guard nothing starts. */
   #hasGuard = true
-  /** Jobs that the server takes for held here and that are not known, with when that was first read. */
-  #unknown = new Map<string, Instant>()
-  #intervalMs = DEFAULT_INTERVAL_MS
-  #leaving: Leaving | null = null
 
   constructor(options: SessionOptions, now: Instant) {
     this.#options = options
-    this.#calls = new Calls(this.#effects, options.random)
-    this.#contact = new Contact(this.#effects, options.random, now)
-    this.#prefetch = new Prefetch(options.concurrency)
-    const { concurrency, handlers } = options
-    this.#leases = new Leases(this.#effects, concurrency, this.#prefetch, handlers, (report) => {
-      this.#calls.report(report)
+    const { concurrency, handlers, random } = options
+    const effects = this.#effects
+    const calls = (this.#calls = new Calls(effects, random))
+    this.#contact = new Contact(effects, random, now)
+    this.#registration = new Registration(effects, this.#contact)
+    this.#prefetch = new Prefetch(concurrency)
+    this.#leases = new Leases(effects, concurrency, this.#prefetch, handlers, (report) => {
+      calls.report(report)
     })
+    this.#lostAnswers = new LostAnswers(effects, this.#leases, calls)
+    this.#leaving = new Leaving(effects, this.#leases, calls, this.#registration)
   }
 
   get state(): WorkerState {
@@ -105,40 +84,35 @@ export class Session {
 
   /** How many slots are taken. */
   get active(): number {
-    return this.#leases.slotsTaken
-  }
-
-  /** How many jobs run, or wait for a slot or for an older attempt. */
-  get #kept(): number {
-    return this.#leases.slotsTaken + this.#leases.buffered + this.#leases.waiting
+    return this.#leases.table.slotsTaken
   }
 
   /** Attempts whose handlers may be running, abandoned ones included. */
   get running(): readonly string[] {
-    return this.#leases.running().map(({ key }) => key)
+    return this.#leases.table.running().map(({ key }) => key)
   }
 
   /** Leases the worker still answers for. */
   get leases(): readonly LeaseName[] {
-    return this.#leases.names()
+    return this.#leases.table.names()
   }
 
   get isLeaving(): boolean {
-    return this.#leaving !== null
+    return this.#leaving.hasBegun
   }
 
   get hasEnded(): boolean {
-    return this.#leaving?.stage === 'ended'
+    return this.#leaving.hasEnded
   }
 
   /** When an attempt may have to stop because the server was not heard; null while nothing runs. */
   get fenceAt(): Instant | null {
-    return earliest(this.#silenceAt, this.#leases.lapsesAt)
+    return earliest(this.#silenceAt, this.#leases.beatList.lapsesAt)
   }
 
   /** When every attempt must stop: the server takes the worker for dead soon after. */
   get #silenceAt(): Instant | null {
-    if (this.#contact.isFenced || this.#kept === 0 || this.#registration === 'none') return null
+    if (this.#contact.isFenced || this.#leases.table.kept === 0 || this.#registration.isMissing) return null
     return this.#contact.warnAt
   }
 
@@ -149,7 +123,7 @@ export class Session {
   step(input: Input, now: Instant): readonly Effect[] {
     if (this.hasEnded) return []
     this.#hear(input, now)
-    this.#leave(now)
+    this.#leaving.goOn(now)
     if (input.in === 'due') this.#armAgain(now)
     return this.#effects.take()
   }
@@ -163,10 +137,10 @@ export class Session {
         this.#effects.wantsTurn = true
         return
       case 'registered':
-        this.#registered(input, now)
+        this.#registration.done(input, now)
         return
       case 'register-failed':
-        this.#registerFailed(input, now)
+        if (!this.#registration.failed(input, now)) this.#leaving.end()
         return
       case 'answered':
         this.#answered(input.call, input.answer, now)
@@ -176,9 +150,9 @@ export class Session {
         return
       case 'beat':
         this.#contact.heard(input.sentAt, now)
-        this.#leases.listed(input.sentAt, input.begun)
+        this.#leases.beatList.answered(input.sentAt, input.begun)
         this.#obey(input.orders, input.epoch, now)
-        this.#recoverLostAnswers(input.unlisted, input.sentAt, now)
+        this.#lostAnswers.recover(input.unlisted, input.sentAt, now)
         return
       case 'beat-failed':
         this.#contact.failed(input.reason, now)
@@ -190,13 +164,13 @@ export class Session {
         this.#leases.settled(input.key, input.ending, now)
         return
       case 'sign': {
-        const held = this.#leases.get(input.key)
+        const held = this.#leases.table.get(input.key)
         if (held !== undefined) held.signAt = now
         return
       }
       case 'lost': {
-        const held = this.#leases.get(input.key)
-        if (held !== undefined) this.#leases.stop(held, LOST, after(now, held.terms.graceMs))
+        const held = this.#leases.table.get(input.key)
+        if (held !== undefined) this.#leases.stops.refused(held, now)
         return
       }
       case 'quiet':
@@ -209,10 +183,10 @@ export class Session {
         this.#beginLeaving(input.drainMs, now)
         return
       case 'owns-process':
-        this.#exits = true
+        this.#leaving.exits = true
         return
       case 'hurry':
-        if (this.#leaving?.stage === 'drain') this.#leaving.drainAt = now
+        this.#leaving.hurry(now)
         return
       case 'due':
         this.#due(now)
@@ -223,58 +197,20 @@ export class Session {
         this.#startBuffered(now)
         return
       case 'silenced':
-        if (this.#leaving?.stage === 'silence') this.#enterStage(this.#leaving, 'deregister', null)
+        this.#leaving.silenced()
         return
       case 'deregistered':
-        if (this.#leaving?.stage === 'deregister') this.#enterStage(this.#leaving, 'ended', null)
+        this.#leaving.deregistered()
         return
       case 'guard-gone':
         this.#effects.log('error', {}, 'the thread that sends heartbeats ended by itself; running jobs are given up')
         this.#hasGuard = false
         this.#fence(now)
-        if (this.#leaving?.stage === 'silence') this.#enterStage(this.#leaving, 'deregister', null)
+        this.#leaving.silenced()
         return
       case 'guard-back':
         this.#introduceToGuard()
     }
-  }
-
-  // ---- Registration ----
-
-  #registered({ askedAt, intervalMs, timeoutMs }: Input & { in: 'registered' }, now: Instant): void {
-    this.#registration = 'done'
-    this.#wasRegistered = true
-    this.#isRefusalLogged = false
-    this.#intervalMs = intervalMs
-    this.#contact.timeoutMs = timeoutMs
-    this.#effects.do({ do: 'registered', intervalMs, timeoutMs, askedAt })
-    this.#contact.heard(askedAt, now)
-    this.#started(null)
-    this.#effects.wantsTurn = true
-  }
-
-  #registerFailed({ reason, isRefused }: Input & { in: 'register-failed' }, now: Instant): void {
-    this.#registration = 'none'
-    if (isRefused && !this.#isStarted) {
-      this.#started(reason)
-      this.#leaving = { stage: 'ended', drainAt: now, stageEndsAt: null, isDeregistering: false }
-      return
-    }
-    if (!isRefused) {
-      this.#contact.rest(reason, now)
-      return
-    }
-    if (!this.#isRefusalLogged)
-      this.#effects.log('error', { reason }, 'the server refuses to register this worker again; it takes no more jobs')
-    this.#isRefusalLogged = true
-    this.#registersAgainAt = after(now, REGISTER_REST_MS)
-    this.#effects.wakeBy(this.#registersAgainAt)
-  }
-
-  #started(refusal: string | null): void {
-    if (this.#isStarted) return
-    this.#isStarted = true
-    this.#effects.do({ do: 'started', refusal })
   }
 
   /** A new guard knows nothing yet. */
@@ -282,26 +218,19 @@ export class Session {
     this.#hasGuard = true
     this.#effects.wantsTurn = true
     this.#effects.do({ do: 'tell-guard', state: this.#state, epoch: this.#epoch })
-    if (this.#registration !== 'done') return
-    const { timeoutMs, at: askedAt } = this.#contact
-    this.#effects.do({ do: 'registered', intervalMs: this.#intervalMs, timeoutMs, askedAt })
-    this.#leases.watchAll()
+    if (!this.#registration.isDone) return
+    this.#registration.introduceToGuard()
+    this.#leases.beatList.addAll()
   }
 
   // ---- Calls ----
 
   #pump(now: Instant): void {
-    if (!this.#hasBegun || this.#hasSaidAll || this.#contact.isResting(now)) return
-    const mayRegister = this.#registersAgainAt === null || isDue(this.#registersAgainAt, now)
-    if (this.#registration === 'none' && this.#leaving === null && mayRegister) {
-      this.#registration = 'asking'
-      this.#mayBeKnown = true
-      this.#registersAgainAt = null
-      this.#effects.do({ do: 'register' })
-    }
+    if (!this.#hasBegun || this.#leaving.hasSaidAll || this.#contact.isResting(now)) return
+    if (!this.#leaving.hasBegun) this.#registration.askIfMissing(now)
     // Reports need a server, not a registration; jobs are asked for only by a worker that the server knows.
-    if (!this.#wasRegistered) return
-    const mayAsk = this.#registration === 'done' && this.#hasGuard
+    if (!this.#registration.wasDone) return
+    const mayAsk = this.#registration.isDone && this.#hasGuard
     this.#calls.pump(now, {
       state: this.#state,
       epoch: this.#epoch,
@@ -311,8 +240,7 @@ export class Session {
   }
 
   #room(): Room {
-    const { concurrency } = this.#options
-    return { kept: this.#kept, slots: concurrency, depth: this.#prefetch.depth }
+    return { kept: this.#leases.table.kept, slots: this.#options.concurrency, depth: this.#prefetch.depth }
   }
 
   /** Only a server that understands leases takes a job back without using a try. */
@@ -330,16 +258,10 @@ export class Session {
 
   /** In the next turn of the loop, not in this one: handlers that never wait must not keep all else from being heard. */
   #startBuffered(now: Instant): void {
-    if (this.#leases.buffered === 0) return
+    if (this.#leases.table.buffer.size === 0) return
     // The worker was asleep, and nothing has told it yet.
     if (isDue(this.#silenceAt, now)) this.#fence(now)
-    this.#leases.startBuffered(now)
-  }
-
-  /** The worker takes its leave: no call follows. */
-  get #hasSaidAll(): boolean {
-    const stage = this.#leaving?.stage
-    return stage === 'silence' || stage === 'deregister' || stage === 'ended'
+    this.#leases.arrivals.startBuffered(now)
   }
 
   #answered(id: number, answer: CallAnswer, now: Instant): void {
@@ -356,7 +278,7 @@ export class Session {
       if (delivery.kind === 'unsent') this.#calls.notStored(report, now)
       else {
         this.#calls.stored()
-        this.#leases.delivered(report, delivery)
+        this.#leases.outcomes.delivered(report, delivery)
       }
     })
     const before = this.#effects.size
@@ -364,8 +286,8 @@ export class Session {
     const isOfUse = answer.jobs.length > 0 || this.#effects.size > before
     this.#calls.pace(call, answer, isOfUse, now)
     if (call.count > 0 && call.replacedAt === null) this.#prefetch.brought(call.count, answer.jobs.length)
-    this.#leases.take(answer.jobs, { asked: answer.asked, refusal: this.#refusalAt(now) }, now)
-    if (!this.#calls.isAsking()) this.#leases.forgetEnded()
+    this.#leases.arrivals.take(answer.jobs, { asked: answer.asked, refusal: this.#refusalAt(now) }, now)
+    if (!this.#calls.isAsking()) this.#leases.arrivals.forgetEnded()
     this.#effects.wakeBy(this.#silenceAt)
   }
 
@@ -387,54 +309,24 @@ export class Session {
     if (refused === null) return
     if (!refused.hadReports) this.#contact.rest(reason, now)
     if (refused.report !== null)
-      this.#leases.delivered(refused.report, { kind: 'refused', code: refusal, message: reason })
-  }
-
-  /**
-   * The server takes these for held here, but they are not known: the answer that brought them was lost, or is late, or they
-   * were reported while the beat was answered. Those that a later beat names again are handed back; if the answer comes after
-   * all, its job is not started.
-   */
-  #recoverLostAnswers(unlisted: readonly Unlisted[], sentAt: Instant, now: Instant): void {
-    const before = this.#unknown
-    this.#unknown = new Map()
-    for (const { jobId, lease, heldMs } of unlisted) {
-      const key = keyOf({ jobId, attempt: 0, lease })
-      if (this.#leases.has(key)) continue
-      const firstAt = before.get(key)
-      if (firstAt === undefined || sentAt < after(firstAt, SECOND_LOOK_MS)) {
-        this.#unknown.set(key, firstAt ?? now)
-        this.#effects.do({ do: 'beat', inMs: LATE_ANSWER_MS })
-        continue
-      }
-      // The claim was at this moment or before it, on the worker's own clock.
-      const bringers = this.#calls.bringersAt(instant(now - heldMs))
-      const fields = { job_id: jobId, lease }
-      this.#effects.log('warn', fields, 'the answer that brought this job was lost; handing the job back')
-      this.#leases.handBackUnknown({ jobId, lease }, now)
-      for (const call of bringers) this.#calls.hangUp(call)
-    }
+      this.#leases.outcomes.delivered(refused.report, { kind: 'refused', code: refusal, message: reason })
   }
 
   /** The server was not heard for so long that it may hand these jobs to others. */
   #fence(now: Instant): void {
     this.#contact.fence()
-    const jobs = this.#kept
+    const jobs = this.#leases.table.kept
     if (jobs === 0) return
     this.#effects.log('warn', { jobs }, 'no contact with the server for too long; stopping all jobs')
-    this.#leases.loseAll(now)
+    this.#leases.stops.loseAll(now)
   }
 
   // ---- Orders ----
 
   #obey({ state, stops, isForgotten }: Orders, epoch: number, now: Instant): void {
     for (const stop of stops) this.#obeyStop(stop, now)
-    if (isForgotten && this.#leaving === null && this.#registration === 'done') {
-      this.#effects.log('warn', {}, 'the server does not know this worker any more; registering again')
-      this.#registration = 'none'
-      this.#effects.wantsTurn = true
-    }
-    if (state === 'terminate' && this.#leaving === null) this.#beginLeaving(this.#options.drainMs, now)
+    if (isForgotten && !this.#leaving.hasBegun) this.#registration.forgotten()
+    if (state === 'terminate' && !this.#leaving.hasBegun) this.#beginLeaving(this.#options.drainMs, now)
     // An answer to an older word of the worker only repeats it; a standing order is repeated too.
     if (epoch !== this.#epoch) return
     if (state === 'quiet' && this.#state === 'running') this.#become('quiet')
@@ -442,16 +334,18 @@ export class Session {
   }
 
   #obeyStop({ job_id: jobId, reason, x_lease: lease }: StopOrder, now: Instant): void {
-    const meant = this.#leases.meant(jobId, lease)
+    const meant = this.#leases.table.meant(jobId, lease)
     if (lease !== undefined) {
       this.#calls.noteOrder({ jobId, lease })
-      if (meant.length === 0 && reason !== 'timeout' && this.#calls.isAsking()) this.#leases.noteEnded({ jobId, lease })
+      if (meant.length === 0 && reason !== 'timeout' && this.#calls.isAsking())
+        this.#leases.arrivals.noteEnded({ jobId, lease })
     }
+    const { stops } = this.#leases
     for (const held of meant) {
       const { softStop, hardAt, graceMs } = held.terms
-      if (isUnbegun(held) || reason === 'lost') this.#leases.lose(held, now)
-      else if (reason === 'timeout') this.#leases.stop(held, softStop, hardAt)
-      else this.#leases.stop(held, { why: 'cancelled' }, after(now, graceMs))
+      if (isUnbegun(held) || reason === 'lost') stops.lose(held, now)
+      else if (reason === 'timeout') stops.stop(held, softStop, hardAt)
+      else stops.stop(held, { why: 'cancelled' }, after(now, graceMs))
     }
   }
 
@@ -462,7 +356,8 @@ export class Session {
     this.#effects.wantsTurn = true
     this.#calls.hurry()
     this.#effects.do({ do: 'tell-guard', state, epoch: this.#epoch })
-    if (state !== 'running') this.#leases.handBackUnbegun('The worker stopped taking jobs before the job could begin.')
+    if (state !== 'running')
+      this.#leases.outcomes.handBackUnbegun('The worker stopped taking jobs before the job could begin.')
   }
 
   // ---- Time ----
@@ -477,8 +372,9 @@ export class Session {
   #armAgain(now: Instant): void {
     this.#effects.awake()
     this.#effects.wakeBy(earliest(this.#silenceAt, this.#contact.restsUntil(now)))
-    if (this.#registersAgainAt !== null && this.#registersAgainAt > now) this.#effects.wakeBy(this.#registersAgainAt)
-    const leavingAt = this.#leavingAt()
+    const { asksAgainAt } = this.#registration
+    if (asksAgainAt !== null && asksAgainAt > now) this.#effects.wakeBy(asksAgainAt)
+    const leavingAt = this.#leaving.endsAt
     // A stage of leaving may outlast its time: then a handler is waited for, and not the clock.
     if (leavingAt !== null && leavingAt > now) this.#effects.wakeBy(leavingAt)
     this.#effects.wakeBy(earliest(this.#leases.nextDueAt(), this.#calls.nextDueAt(now)))
@@ -487,90 +383,9 @@ export class Session {
   // ---- Leaving ----
 
   #beginLeaving(drainMs: Millis, now: Instant): void {
-    const drainAt = after(now, drainMs)
-    if (this.#leaving === null) {
-      this.#leaving = { stage: 'drain', drainAt, stageEndsAt: null, isDeregistering: false }
-      this.#become('terminate')
-    } else {
-      // Asked to stop again, it waits no longer than the shorter of both.
-      this.#leaving.drainAt = earliest(this.#leaving.drainAt, drainAt) ?? drainAt
-    }
-    this.#effects.wakeBy(this.#leavingAt())
-  }
-
-  #leavingAt(): Instant | null {
-    return this.#leaving?.stage === 'drain' ? this.#leaving.drainAt : (this.#leaving?.stageEndsAt ?? null)
-  }
-
-  #enterStage(leaving: Leaving, stage: Stage, endsAt: Instant | null): void {
-    leaving.stage = stage
-    leaving.stageEndsAt = endsAt
-    this.#effects.wakeBy(endsAt)
-  }
-
-  /** Goes through the stages of leaving as far as it can. */
-  #leave(now: Instant): void {
-    const leaving = this.#leaving
-    if (leaving === null) return
-    for (let before: Stage | null = null; before !== leaving.stage;) {
-      before = leaving.stage
-      this.#leaveStage(leaving, now)
-    }
-  }
-
-  #leaveStage(leaving: Leaving, now: Instant): void {
-    switch (leaving.stage) {
-      case 'drain':
-        if (this.#leases.slotsTaken === 0) this.#sayLastWords(leaving, now)
-        else if (isDue(leaving.drainAt, now)) {
-          const endsAt = after(now, CLEAN_UP_MS)
-          this.#enterStage(leaving, 'clean-up', endsAt)
-          this.#leases.shutDown(endsAt)
-        }
-        return
-      case 'clean-up':
-        if (this.#leases.slotsTaken === 0) this.#sayLastWords(leaving, now)
-        else if (this.#exits && isDue(leaving.stageEndsAt, now)) this.#exit(leaving, now)
-        return
-      case 'last-reports':
-        if (this.#hasMoreToSay() && !isDue(leaving.stageEndsAt, now)) return
-        this.#calls.hangUpAll()
-        this.#enterStage(leaving, 'silence', null)
-        this.#effects.do({ do: 'silence' })
-        return
-      case 'silence':
-        return
-      case 'deregister':
-        if (leaving.isDeregistering) return
-        leaving.isDeregistering = true
-        if (!this.#mayBeKnown) this.#enterStage(leaving, 'ended', null)
-        else this.#effects.do({ do: 'deregister', leases: this.#leases.begun(), seq: this.#calls.nextSeq(now) })
-        return
-      case 'ended':
-        this.#effects.log('info', {}, 'the worker has ended')
-        this.#effects.do({ do: 'ended' })
-    }
-  }
-
-  #sayLastWords(leaving: Leaving, now: Instant): void {
-    this.#enterStage(leaving, 'last-reports', after(now, LAST_REPORTS_MS))
-    this.#calls.isLastWord = true
-  }
-
-  #hasMoreToSay(): boolean {
-    return this.#wasRegistered ? !this.#calls.isDone : this.#registration === 'asking'
-  }
-
-  /** Only inline handlers that ignore their signal are left: they stop with the process, and their jobs go back. */
-  #exit(leaving: Leaving, now: Instant): void {
-    const running = this.#leases.running()
-    if (running.some(({ facts }) => facts.isolated)) return
-    const message = 'The worker shut down before the job was done.'
-    const handBacks = running.filter(takesSlot).map(({ hold }) => handBackReport(hold, 'shutdown', message))
-    this.#calls.isLastWord = true
-    this.#calls.hangUpAll()
-    const reports = [...this.#calls.takeUnsent(), ...handBacks]
-    this.#effects.do({ do: 'exit', reports, leases: [], seq: this.#calls.nextSeq(now) })
-    this.#enterStage(leaving, 'silence', null)
+    const isFirst = !this.#leaving.hasBegun
+    this.#leaving.begin(drainMs, now)
+    if (isFirst) this.#become('terminate')
+    this.#effects.wakeBy(this.#leaving.endsAt)
   }
 }

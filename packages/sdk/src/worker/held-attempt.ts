@@ -1,5 +1,6 @@
 /**
- * A lease that the worker holds, from the answer that brought it to the moment nothing is left to do for it.
+ * An attempt that the worker holds a lease for, from the answer that brought it to the moment nothing is left to do for it.
+ * It is one value that walks through named steps:
  *
  *   buffered ─┬─→ waiting ──→ buffered or running         the older attempt ended
  *             ├─→ running ──┬─→ over                       the handler ended; its report is sent
@@ -7,9 +8,9 @@
  *             └─→ over                                     it never began: handed back, cancelled, or lost
  *
  * `buffered`: no slot is free yet. `waiting`: an older attempt of its job has to end first; it takes no slot until then.
- * A held lease is forgotten when its handler is over and its report was answered (or there is none to send).
+ * An attempt is forgotten when its handler is over and its report was answered (or there is none to send).
  */
-import { after, earliest, elapsed, millis, type Instant, type Millis } from '@curfew/core'
+import { after, earliest, elapsed, instant, isDue, millis, type Instant, type Millis } from '@curfew/core'
 import type { Stop } from '../isolate/protocol.ts'
 import type { Hold } from '../report.ts'
 import { lapseAt, type Terms } from '../terms.ts'
@@ -20,13 +21,15 @@ import { bufferMs } from './prefetch.ts'
 /** An isolate that should be dead is waited for this long; then the slot is freed without it. */
 const KILL_PATIENCE_MS = millis(5_000)
 
-export interface Held {
+export type Step = 'buffered' | 'waiting' | 'running' | 'abandoned' | 'over'
+
+export interface HeldAttempt {
   readonly key: string
   readonly hold: Hold
   readonly job: HandedJob
   readonly terms: Terms
   readonly facts: HandlerFacts
-  handler: 'buffered' | 'waiting' | 'running' | 'abandoned' | 'over'
+  step: Step
   /** A report is on its way, or waits to be sent. */
   isReported: boolean
   /** That report hands the job back. */
@@ -51,21 +54,21 @@ export interface Held {
   watchNumber: number
 }
 
-export function newHeld(
+export function newAttempt(
   key: string,
   hold: Hold,
   job: HandedJob,
   terms: Terms,
   facts: HandlerFacts,
   now: Instant,
-): Held {
+): HeldAttempt {
   return {
     key,
     hold,
     job,
     terms,
     facts,
-    handler: 'buffered',
+    step: 'buffered',
     isReported: false,
     isHandedBack: false,
     stop: null,
@@ -79,6 +82,21 @@ export function newHeld(
   }
 }
 
+/** The handler of a job that is only handed back, or has no handler here. */
+export const NO_HANDLER: HandlerFacts = { isolated: false, manual: false }
+
+/** The terms of a job that is only handed back. */
+export const NO_TERMS: Terms = {
+  startedAt: instant(0),
+  softAt: instant(Infinity),
+  hardAt: instant(Infinity),
+  killAt: instant(Infinity),
+  graceMs: millis(0),
+  stallMs: null,
+  visibilityMs: null,
+  softStop: { why: 'deadline', kind: 'execution', limitMs: 0, source: 'default' },
+}
+
 /** Until when a job with these terms may wait for a slot. */
 export function bufferUntil(terms: Terms, now: Instant): Instant {
   return earliest(terms.softAt, after(now, bufferMs(terms))) ?? terms.softAt
@@ -90,22 +108,22 @@ export function giveUpAt({ isolated }: HandlerFacts, endsAt: Instant): Instant {
 }
 
 /** Takes a slot of the worker. */
-export const takesSlot = ({ handler }: Held): boolean => handler === 'running'
+export const takesSlot = ({ step }: HeldAttempt): boolean => step === 'running'
 
 /** Its handler was not started yet. */
-export const isUnbegun = ({ handler }: Held): boolean => handler === 'buffered' || handler === 'waiting'
+export const isUnbegun = ({ step }: HeldAttempt): boolean => step === 'buffered' || step === 'waiting'
 
 /** Code of the handler may be running. */
-export const mayRun = ({ handler }: Held): boolean => handler === 'running' || handler === 'abandoned'
+export const mayRun = ({ step }: HeldAttempt): boolean => step === 'running' || step === 'abandoned'
 
 /** Why it was stopped; that it is lost counts for more than what came before. */
-export const stoppedBy = ({ isLost, stop }: Held): Stop | null => (isLost ? { why: 'lost' } : stop)
+export const stoppedBy = ({ isLost, stop }: HeldAttempt): Stop | null => (isLost ? { why: 'lost' } : stop)
 
 /** How long it waited here before its handler was started. */
-export const bufferedMs = ({ arrivedAt, begunAt }: Held): Millis => elapsed(arrivedAt, begunAt)
+export const bufferedMs = ({ arrivedAt, begunAt }: HeldAttempt): Millis => elapsed(arrivedAt, begunAt)
 
 /** When a handler that must give signs of life counts as stalled. */
-export function stallAt({ facts, terms, signAt }: Held): Instant | null {
+export function stallAt({ facts, terms, signAt }: HeldAttempt): Instant | null {
   return facts.manual && terms.stallMs !== null ? after(signAt, terms.stallMs) : null
 }
 
@@ -113,15 +131,18 @@ export function stallAt({ facts, terms, signAt }: Held): Instant | null {
  * When its handler must be asked to stop because no heartbeat that lists it was answered, and when the server may hand the
  * job to another worker. That holds in the grace, too. Null: the job has no such clock, or its lease is lost already.
  */
-export function lapseOf(held: Held): ReturnType<typeof lapseAt> {
-  const { handler, isLost, facts, terms, listedAt } = held
-  if (isLost || (handler !== 'running' && !isUnbegun(held))) return null
+export function lapseOf(held: HeldAttempt): ReturnType<typeof lapseAt> {
+  const { step, isLost, facts, terms, listedAt } = held
+  if (isLost || (step !== 'running' && !isUnbegun(held))) return null
   return lapseAt({ manual: facts.manual, stallMs: terms.stallMs, visibilityMs: terms.visibilityMs }, listedAt)
 }
 
+/** The server may be about to hand its job to another worker: it must not begin. */
+export const hasLapsed = (held: HeldAttempt, now: Instant): boolean => isDue(lapseOf(held)?.warnAt ?? null, now)
+
 /** The next moment at which something must be decided about this lease if nothing is heard; its lapse apart. */
-export function nextDueAt(held: Held): Instant | null {
-  switch (held.handler) {
+export function nextDueAt(held: HeldAttempt): Instant | null {
+  switch (held.step) {
     case 'buffered':
     case 'waiting':
       return held.giveUpAt
@@ -132,6 +153,6 @@ export function nextDueAt(held: Held): Instant | null {
   }
 }
 
-export function leaseName({ hold }: Held): LeaseName {
+export function leaseName({ hold }: HeldAttempt): LeaseName {
   return { jobId: hold.jobId, lease: hold.lease ?? 0 }
 }
