@@ -12,6 +12,7 @@ import type { Hold } from './report.ts'
 import { StepLog } from './step-log.ts'
 import type { StepProbe } from './steps.ts'
 import { stopError } from './stop-error.ts'
+import { unlessAborted } from './waiting.ts'
 
 export interface AttemptPorts {
   readonly host: Host
@@ -194,26 +195,12 @@ export class Attempt implements ContextPorts {
 
   async #saved(saving: Promise<void>): Promise<void> {
     try {
-      await orAborted(saving, this.#savingSignal())
+      await unlessAborted(saving, this.#savingSignal())
     } catch (error) {
       if (error instanceof RequestError && error.status === 409) this.#ports.onLost(this.hold)
       throw error
     }
   }
-}
-
-/** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
-function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      reject(signal.reason as Error)
-    }
-    signal.addEventListener('abort', abort, { once: true })
-    const done = (): void => {
-      signal.removeEventListener('abort', abort)
-    }
-    work.then(resolve, reject).finally(done)
-  })
 }
 
 function patience(host: Host, ms: number): { promise: Promise<void>; cancel: () => void } {

@@ -2,6 +2,7 @@
 import type { Host, Timer } from '@curfew/core'
 import { DeadlineError } from './errors.ts'
 import { timerAt } from './timer-at.ts'
+import { onAbort } from './waiting.ts'
 
 /** While a budget runs in the grace, the end of the attempt is read again this often: it may have moved nearer. */
 const REREAD_MS = 50
@@ -44,14 +45,13 @@ export class Budget {
     reasonFor: (stopped: Error) => Error,
     run: (signal: AbortSignal) => T | Promise<T>,
   ): Promise<T> {
-    const follow = (): void => {
+    const unhook = onAbort([signal], () => {
       this.abort(reasonFor(signal.reason as Error))
-    }
-    signal.addEventListener('abort', follow, { once: true })
+    })
     try {
       return await this.run(run)
     } finally {
-      signal.removeEventListener('abort', follow)
+      unhook()
     }
   }
 

@@ -9,15 +9,22 @@ export function sleep(host: Host, ms: number, signal?: AbortSignal): Promise<voi
       return
     }
     const timer = host.setTimer(ms, () => {
-      signal?.removeEventListener('abort', stop)
+      unhook()
       resolve()
     })
-    const stop = (): void => {
+    const unhook = onAbort([signal], () => {
       timer.cancel()
       reject(reasonOf(signal))
-    }
-    signal?.addEventListener('abort', stop, { once: true })
+    })
   })
+}
+
+/** Calls `act` when one of the signals is aborted from now on; returns how to stop listening. */
+export function onAbort(signals: readonly (AbortSignal | undefined)[], act: () => void): () => void {
+  for (const signal of signals) signal?.addEventListener('abort', act, { once: true })
+  return () => {
+    for (const signal of signals) signal?.removeEventListener('abort', act)
+  }
 }
 
 /** The promise's own outcome, unless the signal is aborted first. What was promised goes on for others. */
@@ -28,10 +35,7 @@ export function unlessAborted<T>(promised: Promise<T>, signal?: AbortSignal): Pr
       reject(reasonOf(signal))
     }
     if (signal.aborted) stop()
-    signal.addEventListener('abort', stop, { once: true })
-    promised.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', stop)
-    })
+    promised.then(resolve, reject).finally(onAbort([signal], stop))
   })
 }
 
@@ -58,19 +62,18 @@ export function linked(...signals: readonly (AbortSignal | undefined)[]): {
   unlink: () => void
 } {
   const controller = new AbortController()
-  const links = signals.flatMap((signal) => {
+  const unhooks = signals.flatMap((signal) => {
     if (signal === undefined) return []
     const follow = (): void => {
       controller.abort(signal.reason)
     }
     if (signal.aborted) follow()
-    signal.addEventListener('abort', follow, { once: true })
-    return [{ signal, follow }]
+    return [onAbort([signal], follow)]
   })
   return {
     controller,
     unlink: () => {
-      for (const { signal, follow } of links) signal.removeEventListener('abort', follow)
+      for (const unhook of unhooks) unhook()
     },
   }
 }
