@@ -39,6 +39,32 @@ test('oldest first; after is exclusive; the cursor goes on where the page ended'
   expect(none).toEqual({ events: [], cursor: third.cursor, has_more: false })
 })
 
+test('order=desc begins with the newest, and the cursor goes on to older ones', async () => {
+  const server = await TestServer.open()
+  for (let n = 0; n < 5; n += 1) await server.enqueue({ type: `t${String(n)}` })
+  const names = ({ events }: Body) => events.map(({ data }) => data.job_type as string)
+  const first = await poll(server, '?order=desc&limit=2')
+  expect([names(first), first.has_more]).toEqual([['t4', 't3'], true])
+  // What happens meanwhile does not move the pages.
+  await server.enqueue({ type: 'new' })
+  const second = await poll(server, `?order=desc&limit=2&after=${first.cursor}`)
+  expect([names(second), second.has_more]).toEqual([['t2', 't1'], true])
+  const third = await poll(server, `?order=desc&limit=2&after=${second.cursor}`)
+  expect([names(third), third.has_more]).toEqual([['t0'], false])
+  const none = await poll(server, `?order=desc&limit=2&after=${third.cursor}`)
+  expect(none).toEqual({ events: [], cursor: third.cursor, has_more: false })
+  expect((await server.get('/ojs/v1/events?order=newest')).status).toBe(400)
+})
+
+test('order=desc passes what its filter skips, and says where it ended', async () => {
+  const server = await TestServer.open()
+  await server.register('w')
+  await server.post('/ojs/v1/jobs/batch', { jobs: Array.from({ length: 1_000 }, () => ({ type: 'a', args: [] })) })
+  const many = await poll(server, '?order=desc&types=worker.started')
+  expect([types(many.events), many.has_more]).toEqual([['worker.started'], false])
+  expect(types((await poll(server, '?order=desc&types=worker.*&queues=default')).events)).toEqual([])
+})
+
 test('has_more is exact when the page is', async () => {
   const server = await TestServer.open()
   await server.post('/ojs/v1/jobs/batch', { jobs: Array.from({ length: 1_000 }, () => ({ type: 'a', args: [] })) })

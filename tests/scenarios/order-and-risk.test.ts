@@ -171,3 +171,28 @@ test('the nearest come first, and no more than asked for', async () => {
   expect((await server.get('/ojs/v1/admin/at-risk?limit=0')).status).toBe(400)
   expect((await server.get('/ojs/v1/admin/at-risk?queue=A')).status).toBe(400)
 })
+
+test('only jobs that may be late are read whole, and no more than there is room for', async () => {
+  const server = await TestServer.open()
+  const read = server.store.jobsInLine.bind(server.store)
+  let spots = 0
+  server.store.jobsInLine = (asked) => {
+    spots += asked.length
+    return read(asked)
+  }
+  const many = (count: number, fields: object) =>
+    server.post('/ojs/v1/jobs/batch', {
+      jobs: Array.from({ length: count }, () => ({ type: 'a', args: [], ...fields })),
+    })
+  await many(1_000, {})
+  await many(3, { enqueue_ttl: 600 })
+  expect((await server.get('/ojs/v1/admin/at-risk')).body.items).toHaveLength(3)
+  expect(spots).toBe(3)
+  await many(1_000, { enqueue_ttl: 600 })
+  await many(1_000, { enqueue_ttl: 900, queue: 'b' })
+  spots = 0
+  expect((await server.get('/ojs/v1/admin/at-risk?limit=20')).body.items).toHaveLength(20)
+  expect(spots).toBe(100)
+  expect((await server.get('/api/v1/board/forecast?minutes=5')).body['at_risk']).toBe(0)
+  expect(spots).toBe(100)
+})

@@ -12,7 +12,7 @@
 import { effectiveTotal, expiryAt, ttlAt } from './deadlines.ts'
 import type { Job } from './job.ts'
 import { millis, type Instant, type Millis } from '../time/clock.ts'
-import { after } from '../time/sums.ts'
+import { after, before, timeBetween, elapsed } from '../time/sums.ts'
 
 /** How far back the pace is observed. */
 export const PACE_WINDOW_MS = millis(60_000)
@@ -26,8 +26,8 @@ export interface Pace {
 
 /** `since`: from where on every start is known. */
 export function paceOf(startedAt: readonly Instant[], since: Instant, now: Instant): Pace {
-  const windowMs = Math.min(PACE_WINDOW_MS, Math.max(MIN_WINDOW_MS, now - since))
-  return { starts: startedAt.filter((at) => now - at <= windowMs).length, windowMs: millis(windowMs) }
+  const windowMs = Math.min(PACE_WINDOW_MS, Math.max(MIN_WINDOW_MS, elapsed(since, now)))
+  return { starts: startedAt.filter((at) => timeBetween(at, now) <= windowMs).length, windowMs: millis(windowMs) }
 }
 
 /** From one start to the next; null when there was none: then every wait counts as too long. */
@@ -50,7 +50,7 @@ export function latestStartOf(job: Job, typicalMs: Millis): LatestStart | null {
     limits.push({ at: ttl, limit: 'enqueue_ttl', source: job.limits.ttl?.source ?? 'publish', deadlineAt: ttl })
   if (expiry !== null) limits.push({ at: expiry, limit: 'expires_at', source: 'publish', deadlineAt: expiry })
   if (total !== null) {
-    const at = after(total.at, millis(0 - typicalMs))
+    const at = before(total.at, typicalMs)
     limits.push({ at, limit: 'total', source: total.source, deadlineAt: total.at })
   }
   return limits.sort((a, b) => a.at - b.at)[0] ?? null

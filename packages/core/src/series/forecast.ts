@@ -6,6 +6,7 @@
 import { effectiveTotal, executionAt, expiryAt, ttlAt } from '../job/deadlines.ts'
 import { isTerminal, type Job } from '../job/job.ts'
 import { iso, type Instant } from '../time/clock.ts'
+import { elapsed } from '../time/sums.ts'
 import type { Risk } from '../job/at-risk.ts'
 import type { Fields } from '../wire/shape.ts'
 
@@ -115,7 +116,7 @@ export class Forecast {
   }
 
   #minuteOf(at: Instant): { readonly deadlines: Deadlines; atRisk: number } | undefined {
-    return this.#minutes[Math.max(0, Math.floor((at - this.#now) / MINUTE_MS))]
+    return this.#minutes[Math.floor(elapsed(this.#now, at) / MINUTE_MS)]
   }
 
   #queue(name: string): OfQueue {

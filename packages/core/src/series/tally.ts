@@ -5,6 +5,7 @@
  */
 import { docKind, type DocKind } from '../doc.ts'
 import { days, hours, instant, minutes, type Instant, type Millis } from '../time/clock.ts'
+import { floorTo } from '../time/sums.ts'
 import { addSketch, emptySketch, type Sketch } from './sketch.ts'
 
 /** What is counted of jobs. All but `created` and `late` count events of the log. */
@@ -156,7 +157,7 @@ export const RESOLUTIONS: readonly Resolution[] = [
   resolution('3h', hours(3), days(90)),
 ]
 
-export const slotAt = (at: Instant, { stepMs }: Pick<Resolution, 'stepMs'>): Instant => instant(at - (at % stepMs))
+export const slotAt = (at: Instant, { stepMs }: Pick<Resolution, 'stepMs'>): Instant => floorTo(at, stepMs)
 
 /** Ids of a resolution sort by time. */
 export const slotId = (from: Instant, server: string): string => `${slotPrefix(from)}${server}`

@@ -3,27 +3,11 @@
  * and added up, and the answer has one point per slot. The number of groups is bounded; what finds no room is `other`.
  */
 import { iso, type Instant } from '../time/clock.ts'
+import { elapsed } from '../time/sums.ts'
 import type { Fields } from '../wire/shape.ts'
-import {
-  addSketch,
-  bucketEndMs,
-  bucketsOf,
-  emptySketch,
-  meanMs,
-  quantilesMs,
-  roundedMs,
-  type Sketch,
-} from './sketch.ts'
-import {
-  FOLDED,
-  pairOf,
-  SERIES_OUTCOMES,
-  timeoutOf,
-  UNQUEUED,
-  type Cell,
-  type Resolution,
-  type Tally,
-} from './tally.ts'
+import type { PackedCell, PackedTally } from './packed.ts'
+import { bucketEndMs, meanMs, roundedMs, SketchSum, type PackedSketch } from './sketch.ts'
+import { SERIES_OUTCOMES, type Resolution } from './tally.ts'
 
 /** What may be asked for, and by what each may be grouped. */
 export const SERIES_METRICS = {
@@ -55,18 +39,13 @@ const OTHER = Symbol('other')
 const SHARES = [0.5, 0.95, 0.99] as const
 const NONE = [null, null, null] as const
 
-/** One thing that was counted, with everything it can be grouped by. */
-interface Part {
-  readonly names: Readonly<Partial<Record<SeriesBy, string | null>>>
-  readonly isFolded: boolean
-  readonly n: number
-  readonly lengths: Sketch | null
-}
-
 interface Point {
   n: number
-  readonly lengths: Sketch
+  readonly lengths: PackedSketch[]
 }
+
+/** So many points of an answer are worked out at once. */
+const POINTS_A_TURN = 2_000
 
 export class SeriesView {
   readonly #asked: SeriesQuestion
@@ -80,20 +59,34 @@ export class SeriesView {
 
   get slots(): number {
     const { from, to, resolution } = this.#asked
-    return Math.max(1, Math.ceil((to - from) / resolution.stepMs))
+    return Math.max(1, Math.ceil(elapsed(from, to) / resolution.stepMs))
   }
 
-  add(from: Instant, tally: Tally): void {
-    const { from: first, resolution } = this.#asked
-    const place = Math.floor((from - first) / resolution.stepMs)
-    if (place < 0 || place >= this.slots) return
-    for (const [key, cell] of Object.entries(tally))
-      for (const part of this.#partsOf(key, cell)) if (this.#isMeant(part)) this.#addPart(place, part)
+  add(from: Instant, tally: PackedTally): void {
+    const { from: first, only, resolution } = this.#asked
+    const place = Math.floor(elapsed(first, from) / resolution.stepMs)
+    if (from < first || place >= this.slots) return
+    for (const cell of tally) {
+      if (only.queue !== undefined && (cell.isFolded || cell.queue !== only.queue)) continue
+      if (only.type !== undefined && (cell.isFolded || cell.type !== only.type)) continue
+      this.#addCell(place, cell)
+    }
   }
 
-  answer(): Fields {
+  /** The answer, in pieces: it is worked out point by point. */
+  *answer(): Generator<void, Fields> {
     const { metric, by, resolution, from, to } = this.#asked
-    const groups = [...this.#groups].map(([name, points]) => this.#group(name, points))
+    const groups: Fields[] = []
+    const [all, one] = [new SketchSum(), new SketchSum()]
+    let points = 0
+    for (const [name, found] of this.#groups) {
+      points += this.slots
+      if (points > POINTS_A_TURN) {
+        points = this.slots
+        yield
+      }
+      groups.push(this.#group(name, found, all, one))
+    }
     return {
       metric,
       by,
@@ -105,37 +98,75 @@ export class SeriesView {
     }
   }
 
-  #isMeant({ names, isFolded }: Part): boolean {
-    return Object.entries(this.#asked.only).every(([name, value]) => {
-      const isHidden = isFolded && (name === 'queue' || name === 'type')
-      return !isHidden && names[name as SeriesBy] === value
-    })
+  #addCell(place: number, cell: PackedCell): void {
+    const { metric, only } = this.#asked
+    switch (metric) {
+      case 'throughput':
+        for (const outcome of SERIES_OUTCOMES) {
+          const n = cell.counts[outcome]
+          if (n !== undefined && isMeant(only.outcome, outcome)) this.#add(place, cell, { outcome }, n, null)
+        }
+        return
+      case 'waits':
+        if (cell.waits.n > 0) this.#add(place, cell, {}, cell.waits.n, cell.waits)
+        return
+      case 'durations':
+        for (const outcome of ['completed', 'cut'] as const) {
+          const lengths = cell[outcome]
+          if (lengths.n > 0 && isMeant(only.outcome, outcome)) this.#add(place, cell, { outcome }, lengths.n, lengths)
+        }
+        return
+      case 'timeouts':
+      case 'overshoot':
+        for (const timeout of cell.timeouts) {
+          if (!isMeant(only.kind, timeout.kind) || !isMeant(only.source, timeout.source)) continue
+          if (metric === 'timeouts') this.#add(place, cell, timeout, timeout.n, null)
+          else if (timeout.overshoot.n > 0) this.#add(place, cell, timeout, timeout.overshoot.n, timeout.overshoot)
+        }
+    }
   }
 
-  #addPart(place: number, { names, isFolded, n, lengths }: Part): void {
-    const { by } = this.#asked
-    const isHidden = isFolded && (by === 'queue' || by === 'type')
-    const asked = by === null ? 'all' : isHidden ? OTHER : (names[by] ?? null)
+  #add(place: number, cell: PackedCell, names: Names, n: number, lengths: PackedSketch | null): void {
+    const asked = this.#nameOf(cell, names)
     const hasRoom = this.#groups.has(asked) || this.#groups.size < this.#maxGroups
     const name = hasRoom ? asked : OTHER
-    const points = this.#groups.get(name) ?? new Map<number, Point>()
-    this.#groups.set(name, points)
-    const point = points.get(place) ?? { n: 0, lengths: emptySketch() }
-    points.set(place, point)
+    let points = this.#groups.get(name)
+    if (points === undefined) this.#groups.set(name, (points = new Map<number, Point>()))
+    let point = points.get(place)
+    if (point === undefined) points.set(place, (point = { n: 0, lengths: [] }))
     point.n += n
-    if (lengths !== null) addSketch(point.lengths, lengths)
+    if (lengths !== null) point.lengths.push(lengths)
   }
 
-  #group(name: string | null | typeof OTHER, points: ReadonlyMap<number, Point>): Fields {
+  #nameOf(cell: PackedCell, names: Names): string | null | typeof OTHER {
+    const { by } = this.#asked
+    if (by === null) return 'all'
+    if (by === 'queue' || by === 'type') return cell.isFolded ? OTHER : cell[by]
+    return names[by] ?? null
+  }
+
+  #group(
+    name: string | null | typeof OTHER,
+    points: ReadonlyMap<number, Point>,
+    all: SketchSum,
+    one: SketchSum,
+  ): Fields {
     const places = Array.from({ length: this.slots }, (_, place) => points.get(place) ?? null)
     const counts = places.map((point) => point?.n ?? 0)
     const total = counts.reduce((sum, n) => sum + n, 0)
     const head = { name: name === OTHER ? null : name, other: name === OTHER, total, points: counts }
     if (this.#asked.metric === 'throughput' || this.#asked.metric === 'timeouts') return head
-    const all = emptySketch()
-    for (const point of points.values()) addSketch(all, point.lengths)
-    const [p50, p95, p99] = quantilesMs(all, SHARES)
-    const byPlace = places.map((point) => (point === null ? NONE : quantilesMs(point.lengths, SHARES)))
+    all.clear()
+    const byPlace = places.map((point) => {
+      if (point === null) return NONE
+      one.clear()
+      for (const lengths of point.lengths) {
+        one.add(lengths)
+        all.add(lengths)
+      }
+      return one.quantilesMs(SHARES)
+    })
+    const [p50, p95, p99] = all.quantilesMs(SHARES)
     return {
       ...head,
       mean_ms: meanMs(all),
@@ -145,37 +176,12 @@ export class SeriesView {
       p50_points: byPlace.map(([value]) => value ?? null),
       p95_points: byPlace.map(([, value]) => value ?? null),
       p99_points: byPlace.map(([, , value]) => value ?? null),
-      buckets: bucketsOf(all).map(([bucket, count]) => [roundedMs(bucketEndMs(bucket)), count]),
-    }
-  }
-
-  *#partsOf(key: string, cell: Cell): Generator<Part> {
-    const isFolded = key === FOLDED
-    const pair = isFolded || key === UNQUEUED ? { queue: null, type: null } : pairOf(key)
-    switch (this.#asked.metric) {
-      case 'throughput':
-        for (const outcome of SERIES_OUTCOMES) {
-          const n = cell.counts[outcome]
-          if (n !== undefined) yield { names: { ...pair, outcome }, isFolded, n, lengths: null }
-        }
-        return
-      case 'waits':
-        if (cell.waits.n > 0) yield { names: pair, isFolded, n: cell.waits.n, lengths: cell.waits }
-        return
-      case 'durations':
-        for (const outcome of ['completed', 'cut'] as const) {
-          const lengths = cell[outcome]
-          if (lengths.n > 0) yield { names: { ...pair, outcome }, isFolded, n: lengths.n, lengths }
-        }
-        return
-      case 'timeouts':
-      case 'overshoot':
-        for (const [named, { n, overshoot }] of Object.entries(cell.timeouts)) {
-          const isCount = this.#asked.metric === 'timeouts'
-          const names = { ...pair, ...timeoutOf(named) }
-          if (isCount || overshoot.n > 0)
-            yield { names, isFolded, n: isCount ? n : overshoot.n, lengths: isCount ? null : overshoot }
-        }
+      buckets: all.buckets().map(([bucket, count]) => [roundedMs(bucketEndMs(bucket)), count]),
     }
   }
 }
+
+/** By what one count can be grouped besides queue and type. */
+type Names = Readonly<Partial<Record<'outcome' | 'kind' | 'source', string>>>
+
+const isMeant = (asked: string | undefined, name: string): boolean => asked === undefined || asked === name

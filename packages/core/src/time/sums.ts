@@ -20,6 +20,16 @@ export function nextOnGrid(startAt: Instant, interval: Millis, now: Instant): In
   return instant(startAt + passed * interval)
 }
 
+/** The last instant, not after this one, of those that lie whole intervals after the epoch. */
+export function floorTo(at: Instant, interval: Millis): Instant {
+  return instant(at - (at % interval))
+}
+
+/** How far the second lies after the first; negative where it lies before it. */
+export function timeBetween(from: Instant, to: Instant): Millis {
+  return millis(to - from)
+}
+
 export function elapsed(since: Instant, now: Instant): Millis {
   return millis(Math.max(0, now - since))
 }

@@ -425,45 +425,41 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await ahead('fifo', 2)).toEqual([1, 2, '3+', '3+', 0])
       })
 
-      test('show which waiting jobs have a deadline below a line that rises with their place', async () => {
-        const [plain, late, early] = await saved(
-          admitted(),
-          admitted({ expiresAt: at(40) }),
-          admitted({ expiresAt: at(10) }),
-        )
+      test('show who stands in the line of a queue, and who of them has a deadline', async () => {
+        const made = [admitted(), admitted({ expiresAt: at(40) }), admitted({ expiresAt: at(10) })]
+        const [plain, late, early] = await saved(...made)
         const above = await savedOne(admitted({ priority: 5, expiresAt: at(1_000) }))
         await savedOne(admitted({ queue: 'other', expiresAt: at(1) }))
-        const outpaced = async (order: 'fifo' | 'edf', gapMs: number, look = 10, limit = 10) =>
-          (await store.outpaced({ queue: 'default', order, from: at(0), gapMs, look, limit })).map(({ id, ahead }) => [
-            [above, plain, late, early].findIndex((job) => job?.id === id),
-            ahead,
-          ])
-        expect(await outpaced('fifo', 15)).toEqual([
-          [2, 2],
-          [3, 3],
+        const held = await savedOne(admitted({ expiresAt: at(3) }))
+        await save(changesOf(claimed(held)))
+        const all = { skip: 0, look: 10 }
+        const seqs = (spots: readonly { seq: number }[]) => spots.map(({ seq }) => seq)
+        expect(seqs(await store.line('default', all))).toEqual([above.seq, plain?.seq, late?.seq, early?.seq])
+        expect(seqs(await store.line('default', { skip: 1, look: 2 }))).toEqual([plain?.seq, late?.seq])
+        expect(await store.line('none', all)).toEqual([])
+        const dated = await store.datedLine('default', all)
+        expect(dated).toEqual([
+          { priority: 5, seq: above.seq, wakeAt: at(1_000) },
+          { priority: 0, seq: early?.seq, wakeAt: at(10) },
+          { priority: 0, seq: late?.seq, wakeAt: at(40) },
         ])
-        expect(await outpaced('edf', 15)).toEqual([
-          [3, 1],
-          [2, 2],
-        ])
-        expect(await outpaced('fifo', 4)).toEqual([[3, 3]])
-        expect(await outpaced('fifo', 1e13)).toEqual([
-          [0, 0],
-          [2, 2],
-          [3, 3],
-        ])
-        expect(await outpaced('fifo', 15, 10, 1)).toEqual([[2, 2]])
-        expect(await outpaced('fifo', 15, 3)).toEqual([[2, 2]])
-        expect(await outpaced('fifo', 1)).toEqual([])
+        expect(await store.datedLine('default', { skip: 1, look: 1 })).toEqual([dated[1]])
+        const spots = [...dated.slice(0, 2), { priority: 0, seq: held.seq }].map((spot) => ({
+          queue: 'default',
+          ...spot,
+        }))
+        expect(idsOf(await store.jobsInLine(spots)).toSorted()).toEqual(idsOf([above, early!]).toSorted())
+        expect(await store.jobsInLine([{ ...dated[0]!, queue: 'other' }])).toEqual([])
+        expect(await store.jobsInLine([])).toEqual([])
       })
 
       test('show which jobs are woken before the moment they wait for', async () => {
         const doomed = await savedOne(admitted({ scheduledAt: at(50), expiresAt: at(40) }))
         await saved(admitted({ scheduledAt: at(30), expiresAt: at(40) }), admitted({ expiresAt: at(5) }), admitted())
-        expect(idsOf(await store.outwaited(null, 10, 10))).toEqual([doomed.id])
-        expect(idsOf(await store.outwaited('default', 10, 10))).toEqual([doomed.id])
-        expect(await store.outwaited('other', 10, 10)).toEqual([])
-        expect(await store.outwaited(null, 2, 10)).toEqual([])
+        expect(idsOf(await store.outwaited(null, { skip: 0, look: 10 }))).toEqual([doomed.id])
+        expect(idsOf(await store.outwaited('default', { skip: 2, look: 1 }))).toEqual([doomed.id])
+        expect(await store.outwaited('other', { skip: 0, look: 10 })).toEqual([])
+        expect(await store.outwaited(null, { skip: 0, look: 2 })).toEqual([])
       })
 
       test('show which jobs are woken in a stretch of time, part by part, and leave out those that are over', async () => {
@@ -766,6 +762,13 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         const all = [...told, ...more]
         expect(await store.eventsAfter(0, 10)).toEqual(all)
         expect(await store.eventsAfter(1, 1)).toEqual(all.slice(1, 2))
+        const part = { above: 0, below: 1_000, types: [], limit: 10, order: 'oldest' } as const
+        expect(await store.eventsAmong(part)).toEqual(all)
+        expect(await store.eventsAmong({ ...part, order: 'newest', limit: 1 })).toEqual(all.slice(-1))
+        expect(await store.eventsAmong({ ...part, above: 1, below: 3 })).toEqual(all.slice(1, 2))
+        const types = [all[1]?.type ?? '']
+        expect(await store.eventsAmong({ ...part, types })).toEqual(all.filter(({ type }) => type === types[0]))
+        expect(await store.eventsAmong({ ...part, types: ['none', ...types], limit: 1 })).toHaveLength(1)
         expect(await store.event(3)).toEqual(more[0])
         expect(await store.event(4)).toBeNull()
         expect(JSON.parse(told[1]?.data ?? '')).toEqual({ x: 'a\u0000\ud800' })

@@ -14,6 +14,7 @@
  */
 import type {
   Checkpoint,
+  DatedSpot,
   Clock,
   Doc,
   DocName,
@@ -27,6 +28,7 @@ import type {
   Notice,
   Outage,
   Owner,
+  Spot,
   TypePolicy,
   Worker,
 } from '@curfew/core'
@@ -292,22 +294,26 @@ export interface DeadLetterFilter {
   readonly tenant?: string | null
 }
 
-/** A line through a queue: it begins at an instant and rises with every job in the order in which they are handed out. */
-export interface Outpaced extends Pick<Claimable, 'queue' | 'order' | 'limit'> {
-  readonly from: Instant
-  /** How much it rises from one job to the next. */
-  readonly gapMs: number
-  /** How many of the queue's jobs are looked at: the first ones by priority and sequence. */
+/** A part of what is in an order: `look` entries after the first `skip`. */
+export interface Stretch {
+  readonly skip: number
   readonly look: number
 }
 
+/** A part of the log: the events between two places that are of these types (none: of any). */
+export interface LogPart {
+  readonly above: number
+  readonly below: number
+  readonly types: readonly string[]
+  readonly limit: number
+  readonly order: 'oldest' | 'newest'
+}
+
 /** A stretch of time, in parts: `look` jobs, beginning after `skip` of those that are woken at `from`. */
-export interface Waking {
+export interface Waking extends Stretch {
   readonly from: Instant
   /** Inclusive. */
   readonly until: Instant
-  readonly skip: number
-  readonly look: number
 }
 
 export interface Woken {
@@ -379,13 +385,17 @@ export interface Reads {
     order: Claimable['order'],
     look: number,
   ): Promise<JobCount>
-  /** The first available jobs of a queue whose deadline lies below a line, each with the number of jobs ahead of it. */
-  outpaced(asked: Outpaced): Promise<{ readonly id: string; readonly ahead: number }[]>
+  /** Available jobs of a queue by priority and sequence. Only an index is read. */
+  line(queue: string, part: Stretch): Promise<Spot[]>
+  /** Available jobs of a queue that have a deadline, in the order of `edf`. Only an index is read. */
+  datedLine(queue: string, part: Stretch): Promise<DatedSpot[]>
+  /** The jobs that stand at these places, without their bodies; in any order. */
+  jobsInLine(spots: readonly (Spot & { readonly queue: string })[]): Promise<Job[]>
   /**
    * Scheduled and retryable jobs (of a queue; null: of any) that are woken before the moment they wait for, as a limit of
-   * theirs comes first: nearest first, among the `look` jobs of all kinds that are woken first.
+   * theirs comes first: without their bodies, among a part of the jobs of all kinds in the order in which they are woken.
    */
-  outwaited(queue: string | null, look: number, limit: number): Promise<Job[]>
+  outwaited(queue: string | null, part: Stretch): Promise<Job[]>
   /** Jobs that are woken within a stretch of time, the nearest first. */
   waking(asked: Waking): Promise<Woken>
   /** Available jobs of a queue that have a deadline, in the order of `edf`. */
@@ -394,6 +404,8 @@ export interface Reads {
   activeJobs(limit: number): Promise<Job[]>
   /** Events after this place, oldest first. */
   eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]>
+  /** Events of a part of the log. It takes as long as the part is, however few are found. */
+  eventsAmong(part: LogPart): Promise<StoredEvent[]>
   event(sequence: number): Promise<StoredEvent | null>
   /** First and last place in the log (0 and 0 when nothing was ever logged; first = last + 1 when all is pruned). */
   eventBounds(): Promise<{ first: number; last: number }>

@@ -1,6 +1,7 @@
 /** A job at risk as clients see it. */
 import type { Risk } from '../../job/at-risk.ts'
 import { iso } from '../../time/clock.ts'
+import { timeBetween } from '../../time/sums.ts'
 import type { Fields } from '../shape.ts'
 
 export function riskView({ job, latest, expectedAt, ahead }: Risk): Fields {
@@ -12,7 +13,7 @@ export function riskView({ job, latest, expectedAt, ahead }: Risk): Fields {
     state: job.state,
     latest_start: iso(latest.at),
     expected_start: expectedAt === null ? null : iso(expectedAt),
-    late_by_ms: expectedAt === null ? null : expectedAt - latest.at,
+    late_by_ms: expectedAt === null ? null : timeBetween(latest.at, expectedAt),
     deadline: iso(latest.deadlineAt),
     limit: latest.limit,
     source: latest.source,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { inPieces, inTurns, MAX_PER_TURN } from './turns.ts'
+import { inPieces, inTurns, MAX_PER_TURN, Pace } from './turns.ts'
 
 /** A host that counts the turns it was asked for. */
 function countingHost(): { turns: number; defer(run: () => void): void } {
@@ -40,5 +40,13 @@ describe('work in turns', () => {
     }
     expect(await inPieces(host, work())).toBe('made')
     expect(host.turns).toBe(2)
+  })
+
+  it('gives up the turn after several entries at once, as soon as they are its share', async () => {
+    const host = countingHost()
+    const pace = new Pace(host, 10)
+    expect([pace.did(4), pace.did(5), host.turns]).toEqual([undefined, undefined, 0])
+    await pace.did(1)
+    expect([pace.did(9), host.turns]).toEqual([undefined, 1])
   })
 })

@@ -34,6 +34,14 @@ export class Pace {
     this.#done = 1
     return nextTurn(this.#host)
   }
+
+  /** Called after several at once, which were bounded already. */
+  did(entries: number): Promise<void> | undefined {
+    this.#done += entries
+    if (this.#done < this.#perTurn) return undefined
+    this.#done = 0
+    return nextTurn(this.#host)
+  }
 }
 
 /** What `act` makes of each entry, in order. */

@@ -51,7 +51,9 @@ export async function forecast(
     from = last
     await nextTurn(context.host)
   }
-  const { risks } = await context.look((reads) => atRisk(context.host, reads, queue, MAX_RISKS, now))
+  const { risks } = await context.look((reads) =>
+    atRisk(context.host, reads, { queue, limit: MAX_RISKS, until: end }, now),
+  )
   for (const risk of risks) made.addRisk(risk)
   return { forecast: made.answer(), to: end, examined, until: isWhole ? end : from, isWhole }
 }

@@ -34,6 +34,7 @@ import {
 } from '@curfew/core'
 import type { Context } from '../kernel/context.ts'
 import type { Committed } from '../kernel/feature.ts'
+import { SlotCache } from './slot-cache.ts'
 
 /** How long what is counted may wait for its save. */
 export const SAVE_EVERY_MS = 10_000
@@ -49,6 +50,8 @@ interface Kept extends Slot {
 type Parts = Pick<Context, 'host' | 'run' | 'look' | 'log' | 'now'> & { readonly journeys: { readonly server: string } }
 
 export class SeriesKeeper {
+  /** Saved slots of all servers that were read lately. */
+  readonly slots = new SlotCache()
   readonly #context: Parts
   /** Since the last roll, of one minute. */
   #fresh: Tally = {}
@@ -117,6 +120,7 @@ export class SeriesKeeper {
     this.#freshFrom = null
     this.#lastCell = null
     for (const slots of this.#slots.values()) slots.clear()
+    this.slots.clear()
   }
 
   #cellOf({ before: was, job }: Transition): Cell | null {

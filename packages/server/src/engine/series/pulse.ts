@@ -7,17 +7,16 @@
  * are looked for every few seconds, and never for more than a tenth of the time.
  */
 import {
-  addSketch,
   ALWAYS_IDLE,
   before,
-  emptySketch,
+  elapsed,
+  instant,
   iso,
   millis,
-  quantileMs,
   RESOLUTIONS,
   riskView,
+  SketchSum,
   slotAt,
-  timeoutOf,
   type Instant,
   type Json,
   type Resolution,
@@ -92,7 +91,7 @@ export class Pulse {
   readonly #context: SeriesContext
   readonly #readers = new Set<Reader>()
   #seconds: Second[] = []
-  #since = 0
+  #since: Instant = instant(0)
   #timer: Timer | null = null
   #isComputing = false
   #lastId = 0
@@ -237,7 +236,7 @@ export class Pulse {
   /** Per second, over the whole seconds behind us; of a stream that has just begun, over the time since then. */
   #rates(now: Instant): object {
     const end = Math.floor(now / 1000)
-    const windowMs = Math.max(1, Math.min(RATE_SECONDS * 1000, now - this.#since))
+    const windowMs = Math.max(1, Math.min(RATE_SECONDS * 1000, elapsed(this.#since, now)))
     const isYoung = windowMs < RATE_SECONDS * 1000
     const rates: Record<string, number> = { window_ms: windowMs }
     for (const name of RATES) {
@@ -273,22 +272,21 @@ export class Pulse {
     const now = this.#context.now()
     const from = slotAt(before(now, millis(RECENT_MS)), FINEST)
     const byKind: Record<string, number> = {}
-    const overshoot = emptySketch()
+    const late = new SketchSum()
     let refused = 0
     await collectSlots(this.#context, FINEST, from, now, (_from, tally) => {
-      for (const { counts, timeouts } of Object.values(tally)) {
+      for (const { counts, timeouts } of tally) {
         refused += counts.late ?? 0
-        for (const [key, timeout] of Object.entries(timeouts)) {
-          const { kind } = timeoutOf(key)
-          byKind[kind] = (byKind[kind] ?? 0) + timeout.n
-          addSketch(overshoot, timeout.overshoot)
+        for (const { kind, n, overshoot } of timeouts) {
+          byKind[kind] = (byKind[kind] ?? 0) + n
+          late.add(overshoot)
         }
       }
     })
     return {
       since: iso(from),
       timeouts: byKind,
-      overshoot_p99_ms: quantileMs(overshoot, 0.99),
+      overshoot_p99_ms: late.quantilesMs([0.99])[0] ?? null,
       late_results_refused: refused,
     }
   }
@@ -296,7 +294,9 @@ export class Pulse {
   async #lateSoon(): Promise<object> {
     const { host } = this.#context
     const now = this.#context.now()
-    const { risks, queues } = await this.#context.look((reads) => atRisk(host, reads, null, RISKS_LOOKED_FOR, now))
+    const { risks, queues } = await this.#context.look((reads) =>
+      atRisk(host, reads, { queue: null, limit: RISKS_LOOKED_FOR }, now),
+    )
     const byQueue = new Map<string, number>()
     for (const { job } of risks) byQueue.set(job.queue, (byQueue.get(job.queue) ?? 0) + 1)
     const rows = queues.map(({ queue, isPaused, waiting, starts, windowMs }) => ({

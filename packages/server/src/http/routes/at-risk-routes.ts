@@ -16,7 +16,7 @@ export const AT_RISK_ROUTES: readonly Route[] = [
     handle: async (call) => {
       const { queue = null, limit = 50 } = queryOf(call, QUERY)
       const { found, now } = await call.engine.read(async (reads, now) => ({
-        found: await atRisk(call.engine.host, reads, queue, limit, now),
+        found: await atRisk(call.engine.host, reads, { queue, limit }, now),
         now,
       }))
       return {

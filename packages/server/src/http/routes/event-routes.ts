@@ -1,8 +1,8 @@
 /** Events: by poll, and as Server-Sent Events that can be resumed with Last-Event-ID. */
-import { badField, eventId, OjsError, renderEvent, sequenceOfEventId, text, type Job } from '@curfew/core'
+import { badField, eventId, OjsError, oneOf, renderEvent, sequenceOfEventId, text, type Job } from '@curfew/core'
 import type { Engine } from '../../engine/engine.ts'
 import { nextTurn } from '../../engine/kernel/turns.ts'
-import type { StoredEvent } from '../../store/store.ts'
+import type { LogPart, StoredEvent } from '../../store/store.ts'
 import { arrayOf, objectOf, type Answer } from '../api/message.ts'
 import { commaList, upTo } from '../api/query.ts'
 import { param, queryOf, type Call, type Route } from '../api/route.ts'
@@ -17,7 +17,13 @@ const CHUNK = 1_000
 const FILTERS = { types: commaList(), queues: commaList(), job_types: commaList() } as const
 /** For browsers, whose EventSource cannot send a header when it begins. */
 const RESUME = { last_event_id: text() } as const
-const POLL_QUERY = { ...FILTERS, ...RESUME, after: text(), limit: upTo(1, 1000) } as const
+const POLL_QUERY = {
+  ...FILTERS,
+  ...RESUME,
+  after: text(),
+  limit: upTo(1, 1000),
+  order: oneOf('asc', 'desc'),
+} as const
 const QUEUE_STREAM_QUERY = { types: commaList(), job_types: commaList(), queues: commaList(), ...RESUME } as const
 const STREAM_QUERY = {
   channel: text({ pattern: /^(?:all|job:.+|queue:.+)$/, expected: 'job:<id>, queue:<name> or all' }),
@@ -47,35 +53,60 @@ export async function placeOf(engine: Engine, id: string, field: string): Promis
 async function poll(call: Call): Promise<Answer> {
   const { engine } = call
   const filter = filterOf(call)
-  const { limit = 100, after = null } = queryOf(call, POLL_QUERY)
-  let place = after === null ? 0 : await placeOf(engine, after, 'after')
+  const { limit = 100, after = null, order = 'asc' } = queryOf(call, POLL_QUERY)
+  const isForward = order === 'asc'
+  const { first, last } = await engine.read((reads) => reads.eventBounds())
+  const start = after === null ? (isForward ? first - 1 : last + 1) : await placeOf(engine, after, 'after')
   const found: StoredEvent[] = []
-  let cursor: StoredEvent | null = null
-  let more = true
-  for (let scanned = 0; more && found.length < limit && scanned < MOST_SCANNED; scanned += CHUNK) {
+  let place = start
+  for (let scanned = 0; found.length < limit && scanned < MOST_SCANNED; scanned += CHUNK) {
+    if (isForward ? place >= last : place <= first) break
     if (scanned > 0) await nextTurn(engine.host)
-    const chunk = await engine.read((reads) => reads.eventsAfter(place, CHUNK))
-    more = chunk.length === CHUNK
-    for (const event of chunk) {
+    const part = isForward
+      ? { above: place, below: Math.min(place + CHUNK, last) + 1 }
+      : { above: Math.max(place - CHUNK, first) - 1, below: place }
+    place = isForward ? part.below - 1 : part.above + 1
+    for (const event of await eventsIn(engine, filter, part, isForward, limit - found.length)) {
+      if (!matches(filter, event)) continue
+      found.push(event)
+      if (found.length < limit) continue
       place = event.sequence
-      cursor = event
-      if (matches(filter, event)) found.push(event)
-      if (found.length === limit) break
+      break
     }
   }
-  const { last } = await engine.read((reads) => reads.eventBounds())
+  const bounds = await engine.read((reads) => reads.eventBounds())
+  const cursor = await cursorAt(engine, start, place)
   return {
     body: objectOf({
       events: arrayOf(found.map(renderEvent)),
-      cursor:
-        cursor === null
-          ? after === null
-            ? 'null'
-            : JSON.stringify(after)
-          : JSON.stringify(eventId(cursor.at, cursor.sequence)),
-      has_more: String(place < last),
+      cursor: JSON.stringify(cursor ?? after),
+      has_more: String(isForward ? place < bounds.last : place > bounds.first),
     }),
   }
+}
+
+/** What may fit of a part of the log. Only names of types without a wildcard are left to the store. */
+function eventsIn(
+  engine: Engine,
+  { types, queues, jobTypes }: EventFilter,
+  part: Pick<LogPart, 'above' | 'below'>,
+  isForward: boolean,
+  wanted: number,
+): Promise<StoredEvent[]> {
+  const isPlain = !types.some((type) => type.endsWith('*'))
+  const limit = isPlain && queues.length === 0 && jobTypes.length === 0 ? wanted : CHUNK
+  const order = isForward ? 'oldest' : 'newest'
+  return engine.read((reads) => reads.eventsAmong({ ...part, types: isPlain ? types : [], limit, order }))
+}
+
+/** The id of the last event that was looked at on the way from one place to another; null: there was none. */
+async function cursorAt(engine: Engine, start: number, place: number): Promise<string | null> {
+  const passed =
+    place > start
+      ? ({ above: start, below: place + 1, order: 'newest' } as const)
+      : ({ above: place - 1, below: start, order: 'oldest' } as const)
+  const [event] = await engine.read((reads) => reads.eventsAmong({ ...passed, types: [], limit: 1 }))
+  return event === undefined ? null : eventId(event.at, event.sequence)
 }
 
 /** One stream, of everything that fits; it ends with this job, where one is named. */
@@ -117,7 +148,7 @@ export const EVENT_ROUTES: readonly Route[] = [
     method: 'GET',
     path: '/ojs/v1/events',
     tag: 'events',
-    summary: 'Events, oldest first; with Accept: text/event-stream, as a stream',
+    summary: 'Events, oldest first or (order=desc) newest first; with Accept: text/event-stream, as a stream',
     query: POLL_QUERY,
     answers: { 410: 'The event in after has been pruned' },
     handle: (call) =>

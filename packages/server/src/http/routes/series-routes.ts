@@ -1,9 +1,12 @@
 /** What a board shows of all jobs together: series of the past, and the pulse of now. */
 import {
+  after,
   badField,
   before,
+  days,
   instant,
   iso,
+  millis,
   oneOf,
   parseDuration,
   parseMoment,
@@ -25,6 +28,7 @@ import {
   type SeriesQuestion,
   type Shape,
 } from '@curfew/core'
+import { inPieces } from '../../engine/kernel/turns.ts'
 import { collectSlots } from '../../engine/series/collect.ts'
 import { SAVE_EVERY_MS } from '../../engine/series/keeper.ts'
 import type { PulseFrame } from '../../engine/series/pulse.ts'
@@ -58,7 +62,7 @@ const pastMoment: Shape<Asked> = {
 }
 
 export const resolved = (asked: Asked, now: Instant): Instant =>
-  'at' in asked ? asked.at : instant(Math.max(0, now - asked.agoMs))
+  'at' in asked ? asked.at : before(now, millis(Math.min(asked.agoMs, now)))
 
 const METRICS = Object.keys(SERIES_METRICS) as SeriesMetric[]
 const GROUPS: readonly SeriesBy[] = ['outcome', 'queue', 'type', 'kind', 'source']
@@ -86,10 +90,11 @@ async function series(call: Call): Promise<Answer> {
   const { documents, servers, isWhole, until } = await collectSlots(call.engine, resolution, from, to, (at, tally) => {
     view.add(at, tally)
   })
+  const answer = await inPieces(call.engine.host, view.answer())
   return {
     media: JSON_MEDIA,
     body: JSON.stringify({
-      ...view.answer(),
+      ...answer,
       servers,
       examined: documents,
       complete: isWhole,
@@ -125,8 +130,9 @@ function rangeOf(
   const to = end === undefined ? now : resolved(end, now)
   if (from > now) throw badField('from', 'from must not lie in the future.')
   if (to < from) throw badField('to', 'to must not be before from.')
-  if (to > now + DAY_MS) throw badField('to', 'to must not lie in the future.')
-  const keeps = ({ keptMs, stepMs }: Resolution): boolean => slotAt(from, { stepMs }) >= before(now, keptMs) - stepMs
+  if (to > after(now, days(1))) throw badField('to', 'to must not lie in the future.')
+  const keeps = ({ keptMs, stepMs }: Resolution): boolean =>
+    slotAt(from, { stepMs }) >= before(before(now, keptMs), stepMs)
   const resolution = RESOLUTIONS.find((each) => (step === undefined ? keeps(each) : each.name === step))
   if (resolution === undefined || !keeps(resolution)) {
     const kept = RESOLUTIONS.map(({ name, keptMs }) => `${name} for ${String(keptMs / 3_600_000)} hours`).join(', ')
@@ -134,10 +140,8 @@ function rangeOf(
   }
   const first = slotAt(from, resolution)
   const last = instant(Math.min(to, now))
-  return { resolution, from: first, to: instant(slotAt(last, resolution) + resolution.stepMs) }
+  return { resolution, from: first, to: after(slotAt(last, resolution), resolution.stepMs) }
 }
-
-const DAY_MS = 86_400_000
 
 // ---- Pulse ----
 

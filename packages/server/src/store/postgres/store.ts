@@ -10,7 +10,7 @@
  * while committing is the outcome unknown, and the reason says so.
  */
 import { JOB_STATES, type Checkpoint, type Doc, type DocName, type Host, type Instant } from '@curfew/core'
-import type { Job, JobFilter, JobState, Owner, Random, TypePolicy, Worker } from '@curfew/core'
+import type { DatedSpot, Job, JobFilter, JobState, Owner, Random, Spot, TypePolicy, Worker } from '@curfew/core'
 import { countAhead, NO_DEADLINE, StoreUnavailable } from '../store.ts'
 import type {
   Batch,
@@ -23,8 +23,8 @@ import type {
   InboxEntry,
   JobCount,
   JobPage,
-  Outpaced,
   Life,
+  LogPart,
   News,
   Page,
   Queue,
@@ -33,6 +33,7 @@ import type {
   Sizes,
   StateCounts,
   Store,
+  Stretch,
   WorkerNotice,
   Waking,
   WorkerTotal,
@@ -259,14 +260,27 @@ export class PostgresStore implements Store {
     return countAhead({ above, earlier, earlierUndated, nearer }, order, wakeAt !== null, look)
   }
 
-  async outpaced({ queue, order, from, gapMs, look, limit }: Outpaced): Promise<{ id: string; ahead: number }[]> {
-    const statement = order === 'edf' ? sql.OUTPACED_BY_DEADLINE : sql.OUTPACED
-    const { rows } = await this.#read<readonly [string, number]>(statement, [exact(queue), from, gapMs, look, limit])
-    return rows.map(([id, ahead]) => ({ id: original(id), ahead }))
+  async line(queue: string, { skip, look }: Stretch): Promise<Spot[]> {
+    const { rows } = await this.#read<readonly [number, number]>(sql.LINE, [exact(queue), skip, look])
+    return rows.map(([priority, seq]) => ({ priority, seq }))
   }
 
-  outwaited(queue: string | null, look: number, limit: number): Promise<Job[]> {
-    return this.#jobs(sql.OUTWAITED, [exactOrNull(queue), look, limit])
+  async datedLine(queue: string, { skip, look }: Stretch): Promise<DatedSpot[]> {
+    const asked = [exact(queue), skip, look]
+    const { rows } = await this.#read<readonly [number, number, Instant]>(sql.DATED_LINE, asked)
+    return rows.map(([priority, seq, wakeAt]) => ({ priority, seq, wakeAt }))
+  }
+
+  jobsInLine(spots: readonly (Spot & { readonly queue: string })[]): Promise<Job[]> {
+    return this.#jobs(sql.JOBS_IN_LINE, [
+      listOf(spots.map(({ queue }) => exact(queue))),
+      listOf(spots.map(({ priority }) => priority)),
+      listOf(spots.map(({ seq }) => seq)),
+    ])
+  }
+
+  outwaited(queue: string | null, { skip, look }: Stretch): Promise<Job[]> {
+    return this.#jobs(sql.OUTWAITED, [exactOrNull(queue), skip, look])
   }
 
   async waking({ from, until, skip, look }: Waking): Promise<Woken> {
@@ -434,6 +448,12 @@ export class PostgresStore implements Store {
 
   async eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]> {
     const { rows } = await this.#read<EventRow>(sql.FIND_EVENTS_AFTER, [sequence, limit])
+    return rows.map(toEvent)
+  }
+
+  async eventsAmong({ above, below, types, limit, order }: LogPart): Promise<StoredEvent[]> {
+    const statement = order === 'oldest' ? sql.FIND_EVENTS_AMONG : sql.FIND_LAST_EVENTS_AMONG
+    const { rows } = await this.#read<EventRow>(statement, [above, below, listOf(types.map(exact)), limit])
     return rows.map(toEvent)
   }
 

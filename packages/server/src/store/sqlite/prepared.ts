@@ -1,6 +1,6 @@
 /** The statements of `statements.ts`, prepared once per connection. */
 import type { Database } from 'better-sqlite3'
-import type { Instant, JobState } from '@curfew/core'
+import type { Instant, JobState, Spot } from '@curfew/core'
 import type {
   CheckpointRow,
   DocRow,
@@ -13,7 +13,7 @@ import type {
   WorkerRow,
 } from './rows.ts'
 import * as sql from './statements.ts'
-import type { Waking } from '../store.ts'
+import type { Stretch, Waking } from '../store.ts'
 import { WideRows } from './wide-rows.ts'
 
 type Values = readonly unknown[]
@@ -51,10 +51,11 @@ export function prepare(db: Database) {
     findClaimable: jobs<[queue: string, limit: number]>(sql.FIND_CLAIMABLE),
     findClaimableWithout: jobs<[Wanted]>(sql.FIND_CLAIMABLE_WITHOUT),
     findClaimableOfTenant: jobs<[Wanted & OfTenant]>(sql.FIND_CLAIMABLE_OF_TENANT),
-    outpaced: rows<readonly [id: string, ahead: number]>(sql.OUTPACED),
-    outpacedByDeadline: rows<readonly [id: string, ahead: number]>(sql.OUTPACED_BY_DEADLINE),
+    line: rows<readonly [priority: number, seq: number]>(sql.LINE),
+    datedLine: rows<readonly [priority: number, seq: number, wakeAt: Instant]>(sql.DATED_LINE),
+    jobInLine: jobs<[Spot & { queue: string }]>(sql.JOB_IN_LINE),
     rowsAhead: rows<readonly [above: number, earlier: number, earlierUndated: number, nearer: number]>(sql.ROWS_AHEAD),
-    outwaited: jobs<[{ queue: string | null; look: number; limit: number }]>(sql.OUTWAITED),
+    outwaited: jobs<[Stretch & { queue: string | null }]>(sql.OUTWAITED),
     wakes: value<Instant>(sql.WAKES),
     wakingJobs: jobs<[Waking]>(sql.WAKING_JOBS),
     tenantCounts: rows<readonly [state: JobState, n: number]>(sql.TENANT_COUNTS),
@@ -146,6 +147,8 @@ export function prepare(db: Database) {
     insertEvent: write(sql.INSERT_EVENT),
     findEvent: rows<EventRow>(sql.FIND_EVENT),
     findEventsAfter: rows<EventRow>(sql.FIND_EVENTS_AFTER),
+    findEventsAmong: rows<EventRow>(sql.FIND_EVENTS_AMONG),
+    findLastEventsAmong: rows<EventRow>(sql.FIND_LAST_EVENTS_AMONG),
     firstEvent: rows<readonly [sequence: number, at: number]>(sql.FIRST_EVENT),
     lastEvent: value<number | null>(sql.LAST_EVENT),
     firstEventSince: value<number>(sql.FIRST_EVENT_SINCE),

@@ -11,7 +11,7 @@
  */
 import type { Database as Connection } from 'better-sqlite3'
 import { earliest, type Checkpoint, type Doc, type DocName, type Instant, type Job, type JobState } from '@curfew/core'
-import type { JobFilter, Owner, TypePolicy, Worker } from '@curfew/core'
+import type { DatedSpot, JobFilter, Owner, Spot, TypePolicy, Worker } from '@curfew/core'
 import { countAhead, NO_CHANGES, NO_DEADLINE, StoreUnavailable } from '../store.ts'
 import type {
   Claimable,
@@ -23,13 +23,14 @@ import type {
   JobCount,
   JobPage,
   Life,
-  Outpaced,
+  LogPart,
   Page,
   Queue,
   Sizes,
   StateCounts,
   Store,
   StoredEvent,
+  Stretch,
   WorkerNotice,
   Waking,
   WorkerTotal,
@@ -179,16 +180,27 @@ export class SqliteStore implements Store {
     })
   }
 
-  outpaced({ order, ...asked }: Outpaced): Promise<{ id: string; ahead: number }[]> {
-    return this.#read(({ outpaced, outpacedByDeadline }) =>
-      (order === 'edf' ? outpacedByDeadline : outpaced).all(asked).map(([id, ahead]) => ({ id, ahead })),
+  line(queue: string, part: Stretch): Promise<Spot[]> {
+    return this.#read(({ line }) => line.all({ queue, ...part }).map(([priority, seq]) => ({ priority, seq })))
+  }
+
+  datedLine(queue: string, part: Stretch): Promise<DatedSpot[]> {
+    return this.#read(({ datedLine }) =>
+      datedLine.all({ queue, ...part }).map(([priority, seq, wakeAt]) => ({ priority, seq, wakeAt })),
     )
   }
 
-  outwaited(queue: string | null, look: number, limit: number): Promise<Job[]> {
-    return this.#read(({ outwaited }, { texts }) =>
-      outwaited.all({ queue, look, limit }).map((row) => toJob(row, texts)),
+  jobsInLine(spots: readonly (Spot & { readonly queue: string })[]): Promise<Job[]> {
+    return this.#read(({ jobInLine }, { texts }) =>
+      spots.flatMap(({ queue, priority, seq }) => {
+        const row = jobInLine.get({ queue, priority, seq })
+        return row === undefined ? [] : [toJob(row, texts)]
+      }),
     )
+  }
+
+  outwaited(queue: string | null, part: Stretch): Promise<Job[]> {
+    return this.#read(({ outwaited }, { texts }) => outwaited.all({ queue, ...part }).map((row) => toJob(row, texts)))
   }
 
   waking(asked: Waking): Promise<Woken> {
@@ -341,6 +353,13 @@ export class SqliteStore implements Store {
 
   eventsAfter(sequence: number, limit: number): Promise<StoredEvent[]> {
     return this.#read(({ findEventsAfter }) => findEventsAfter.all(sequence, limit).map(toEvent))
+  }
+
+  eventsAmong({ above, below, types, limit, order }: LogPart): Promise<StoredEvent[]> {
+    const asked = { above, below, types: JSON.stringify(types), limit }
+    return this.#read(({ findEventsAmong, findLastEventsAmong }) =>
+      (order === 'oldest' ? findEventsAmong : findLastEventsAmong).all(asked).map(toEvent),
+    )
   }
 
   event(sequence: number): Promise<StoredEvent | null> {

@@ -93,6 +93,26 @@ export const FIND_EVENTS_AFTER = statement(
 SELECT e.* FROM events e WHERE e.sequence > $1 ORDER BY e.sequence LIMIT $2`,
 )
 
+const AMONG = `
+SELECT e.*
+FROM events e
+WHERE e.sequence > $1 AND e.sequence < $2 AND (cardinality($3::text[]) = 0 OR e.type = ANY ($3))
+ORDER BY e.sequence`
+
+export const FIND_EVENTS_AMONG = statement(
+  'find_events_among',
+  `
+-- Finds the events of some types (none: of any) between two places of the log, oldest first.
+${AMONG} LIMIT $4`,
+)
+
+export const FIND_LAST_EVENTS_AMONG = statement(
+  'find_last_events_among',
+  `
+-- The same, newest first.
+${AMONG} DESC LIMIT $4`,
+)
+
 export const NOTIFY = statement(
   'notify',
   `

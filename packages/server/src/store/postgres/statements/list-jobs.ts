@@ -37,44 +37,35 @@ WHERE tenant IS NOT NULL AND tenant = $1
 GROUP BY state`,
 )
 
-export const OUTPACED = statement(
-  'outpaced',
+export const LINE = statement(
+  'line',
   `
--- Finds which of the first available jobs of a queue have a deadline below a line that rises with their place.
-SELECT id, ahead
-FROM (
-  SELECT id, wake_at, row_number() OVER (ORDER BY priority DESC, seq) - 1 AS ahead
-  FROM (
-    SELECT id, priority, seq, wake_at
-    FROM jobs
-    WHERE state = 'available' AND queue = $1
-    ORDER BY priority DESC, seq
-    LIMIT $4
-  ) first
-) placed
-WHERE wake_at IS NOT NULL AND wake_at < $2::bigint + (ahead + 1) * $3::double precision
-ORDER BY ahead
-LIMIT $5`,
+-- Finds the places of the available jobs of a queue, by priority and sequence.
+SELECT priority, seq
+FROM jobs
+WHERE state = 'available' AND queue = $1
+ORDER BY priority DESC, seq
+LIMIT $3 OFFSET $2`,
 )
 
-export const OUTPACED_BY_DEADLINE = statement(
-  'outpaced_by_deadline',
+export const DATED_LINE = statement(
+  'dated_line',
   `
--- The same where those with a deadline come before those without, the nearest first.
-SELECT id, ahead
-FROM (
-  SELECT id, wake_at, row_number() OVER (ORDER BY priority DESC, wake_at NULLS LAST, seq) - 1 AS ahead
-  FROM (
-    SELECT id, priority, seq, wake_at
-    FROM jobs
-    WHERE state = 'available' AND queue = $1
-    ORDER BY priority DESC, seq
-    LIMIT $4
-  ) first
-) placed
-WHERE wake_at IS NOT NULL AND wake_at < $2::bigint + (ahead + 1) * $3::double precision
-ORDER BY ahead
-LIMIT $5`,
+-- Finds the places and deadlines of the available jobs of a queue that have one, by priority and then the nearest first.
+SELECT priority, seq, wake_at
+FROM jobs
+WHERE state = 'available' AND wake_at IS NOT NULL AND queue = $1
+ORDER BY priority DESC, wake_at, seq
+LIMIT $3 OFFSET $2`,
+)
+
+export const JOBS_IN_LINE = statement(
+  'jobs_in_line',
+  `
+-- Finds the available jobs at these places of queues, without their bodies.
+SELECT '' AS body, j.*
+FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS spot (queue, priority, seq)
+JOIN jobs j ON j.state = 'available' AND j.queue = spot.queue AND j.priority = spot.priority AND j.seq = spot.seq`,
 )
 
 export const ROWS_AHEAD = statement(
@@ -106,19 +97,17 @@ SELECT
 export const OUTWAITED = statement(
   'outwaited',
   `
--- Finds which of the jobs that are woken first are woken before the moment they wait for.
-SELECT b.body, j.*
+-- Finds which of the jobs that are woken next are woken before the moment they wait for, without their bodies.
+SELECT '' AS body, j.*
 FROM (
   SELECT *
   FROM jobs
   WHERE wake_at IS NOT NULL
   ORDER BY wake_at
-  LIMIT $2
-) j JOIN bodies b ON b.id = j.id
+  LIMIT $3 OFFSET $2
+) j
 WHERE ($1::text IS NULL OR j.queue = $1)
-  AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))
-ORDER BY j.wake_at
-LIMIT $3`,
+  AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))`,
 )
 
 const WAKING = `

@@ -12,6 +12,21 @@ export const FIND_EVENTS_AFTER = `
 -- Finds the events after this place of the log, oldest first.
 SELECT * FROM events WHERE sequence > ? ORDER BY sequence LIMIT +?`
 
+const AMONG = `
+SELECT *
+FROM events
+WHERE sequence > @above AND sequence < @below
+  AND (@types = '[]' OR type IN (SELECT value FROM json_each(@types)))
+ORDER BY sequence`
+
+export const FIND_EVENTS_AMONG = `
+-- Finds the events of some types (none: of any) between two places of the log, oldest first.
+${AMONG} LIMIT +@limit`
+
+export const FIND_LAST_EVENTS_AMONG = `
+-- The same, newest first.
+${AMONG} DESC LIMIT +@limit`
+
 export const FIRST_EVENT = `
 -- Finds the oldest event: its place and its instant.
 SELECT sequence, at FROM events ORDER BY sequence LIMIT 1`

@@ -76,30 +76,28 @@ WHERE j.state = 'available' AND j.queue = @queue AND j.tenant = @tenant AND j.wa
 ORDER BY j.priority DESC, j.seq
 LIMIT +@limit`
 
-/** How many are ahead is counted in the order in which jobs are handed out. */
-const outpaced = (order: string): string => `
-SELECT id, ahead
-FROM (
-  SELECT id, wake_at, row_number() OVER (ORDER BY ${order}) - 1 AS ahead
-  FROM (
-    SELECT id, priority, seq, wake_at
-    FROM jobs INDEXED BY jobs_claim
-    WHERE state = 'available' AND queue = @queue
-    ORDER BY priority DESC, seq
-    LIMIT +@look
-  )
-)
-WHERE wake_at IS NOT NULL AND wake_at < @from + (ahead + 1) * @gapMs
-ORDER BY ahead
-LIMIT +@limit`
+export const LINE = `
+-- Finds the places of the available jobs of a queue, by priority and sequence. Reads the index alone.
+SELECT priority, seq
+FROM jobs INDEXED BY jobs_claim
+WHERE state = 'available' AND queue = @queue
+ORDER BY priority DESC, seq
+LIMIT +@look OFFSET +@skip`
 
-export const OUTPACED = `
--- Finds which of the first available jobs of a queue have a deadline below a line that rises with their place.
-${outpaced('priority DESC, seq')}`
+export const DATED_LINE = `
+-- Finds the places and deadlines of the available jobs of a queue that have one, by priority and then the nearest first.
+-- Reads the index alone.
+SELECT priority, seq, wake_at
+FROM jobs INDEXED BY jobs_deadline
+WHERE state = 'available' AND wake_at IS NOT NULL AND queue = @queue
+ORDER BY priority DESC, wake_at, seq
+LIMIT +@look OFFSET +@skip`
 
-export const OUTPACED_BY_DEADLINE = `
--- The same where those with a deadline come before those without, the nearest first.
-${outpaced('priority DESC, wake_at IS NULL, wake_at, seq')}`
+export const JOB_IN_LINE = `
+-- Finds the available job at a place of a queue, without a body that lies aside.
+SELECT '' AS aside, j.*
+FROM jobs j INDEXED BY jobs_claim
+WHERE j.state = 'available' AND j.queue = @queue AND j.priority = @priority AND j.seq = @seq`
 
 export const ROWS_AHEAD = `
 -- Counts the available jobs of a queue before one of them: of higher priority, and of its own the earlier ones, those of
@@ -126,19 +124,18 @@ SELECT
   ))`
 
 export const OUTWAITED = `
--- Finds which of the jobs that are woken first are woken before the moment they wait for.
-SELECT ${WHOLE_JOB}
+-- Finds which of the jobs that are woken next are woken before the moment they wait for, without bodies that lie aside. Of
+-- all others no more is read than says so.
+SELECT '' AS aside, j.*
 FROM (
-  SELECT *
+  SELECT place
   FROM jobs INDEXED BY jobs_wake
   WHERE wake_at IS NOT NULL
   ORDER BY wake_at
-  LIMIT +@look
-) j
+  LIMIT +@look OFFSET +@skip
+) woken CROSS JOIN jobs j ON j.place = woken.place
 WHERE (@queue IS NULL OR j.queue = @queue)
-  AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))
-ORDER BY j.wake_at
-LIMIT +@limit`
+  AND ((j.state = 'scheduled' AND j.wake_at < j.scheduled_at) OR (j.state = 'retryable' AND j.wake_at < j.next_retry_at))`
 
 /** One after the other in the index; of jobs that are woken together, in the order of their places. */
 const WAKING = `
@@ -155,8 +152,8 @@ export const WAKING_JOBS = `
 -- Finds which of them are not over, without the bodies that lie aside.
 SELECT '' AS aside, j.*
 FROM (
-  SELECT * ${WAKING}
-) j
+  SELECT place ${WAKING}
+) woken CROSS JOIN jobs j ON j.place = woken.place
 WHERE j.state <> 'completed' AND j.state <> 'cancelled' AND j.state <> 'discarded'`
 
 export const TENANT_COUNTS = `
