@@ -1,18 +1,18 @@
 /** The budget of a job in one bar, for lists: which limit counts for it now, and how much of it is spent. */
+import { after, timeBetween, elapsed, millis } from '@curfew/core'
 import type { JSX } from 'preact'
-import { instantOf, length, now, running } from './time.ts'
+import { instantAt, instantOf, length, now, running, untilMs } from './time.ts'
 import { Bar, sourceSign } from './ui.tsx'
-import type { Job } from './wire.ts'
+import type { FoundJob } from './wire.ts'
 
-export function Budget({ job }: { job: Job }): JSX.Element | null {
-  const { x_limits: limits, state, error } = job
+export function Budget({ job }: { job: FoundJob }): JSX.Element | null {
+  const { limits, state, error } = job
   if (state === 'active') {
     const started = instantOf(job.started_at)
-    const limit = limits?.timeout_ms
-    if (started === null || limit === undefined) return null
-    const spent = now.value - started
+    if (started === null) return null
+    const [limit, grace] = [limits.timeout_ms, limits.grace_ms]
+    const spent = timeBetween(started, now.value)
     const share = spent / limit
-    const grace = limits?.grace_ms ?? 0
     return (
       <Bar
         share={share > 1 ? limit / (limit + grace) : share}
@@ -22,61 +22,56 @@ export function Budget({ job }: { job: Job }): JSX.Element | null {
       />
     )
   }
-  if (
-    error?.limit_ms !== undefined &&
-    error.elapsed_ms !== undefined &&
-    (state === 'discarded' || state === 'retryable')
-  )
+  const [limit, spent] = [Number(error?.limit_ms ?? 0), Number(error?.elapsed_ms ?? 0)]
+  if (limit > 0 && spent > 0 && (state === 'discarded' || state === 'retryable'))
     return (
       <Bar
-        share={error.limit_ms / Math.max(error.limit_ms, error.elapsed_ms)}
-        grace={Math.max(0, error.elapsed_ms - error.limit_ms) / Math.max(error.limit_ms, error.elapsed_ms)}
+        share={limit / Math.max(limit, spent)}
+        grace={Math.max(0, spent - limit) / Math.max(limit, spent)}
         tone="bad"
         words="100 %"
       />
     )
-  const total = limits?.total_ms
-  const created = instantOf(job.created_at) ?? 0
-  const ended = instantOf(job.completed_at ?? job.discarded_at ?? job.cancelled_at)
-  if (total === undefined) return <span class="soft">no total</span>
-  const share = ((ended ?? now.value) - created) / total
+  const ended = instantOf(job.ended_at)
+  if (limits.total_ms === null) return <span class="soft">no total</span>
+  const share = elapsed(instantAt(job.created_at), ended ?? now.value) / limits.total_ms
   const tone = ended === null ? (share > 0.8 ? 'warn' : 'calm') : state === 'completed' ? 'good' : 'calm'
-  return <Bar share={share} tone={tone} words={`${String(Math.min(100, Math.max(0, Math.floor(share * 100))))} %`} />
+  return <Bar share={share} tone={tone} words={`${String(Math.min(100, Math.floor(share * 100)))} %`} />
 }
 
 /** The limit that ended the job, or the next thing that happens to it. */
-export function Why({ job }: { job: Job }): JSX.Element | null {
-  const { state, error, x_limits: limits } = job
+export function Why({ job }: { job: FoundJob }): JSX.Element | null {
+  const { state, error, limits } = job
   if (state === 'active') {
     const started = instantOf(job.started_at)
-    if (started === null || limits?.timeout_ms === undefined) return <span class="soft">no timeout</span>
-    const left = started + limits.timeout_ms - now.value
+    if (started === null) return null
+    const left = untilMs(after(started, millis(limits.timeout_ms)))
     return left > 0 ? <>asked to stop in {running(left)}</> : <>asked to stop {length(-left)} ago</>
   }
-  if (state === 'retryable' && job.next_retry_at !== undefined) {
-    const left = Date.parse(job.next_retry_at) - now.value
+  if (state === 'retryable' && job.next_retry_at !== null) {
+    const left = untilMs(instantAt(job.next_retry_at))
     return (
       <>
-        {error === undefined ? '' : `${reasonOf(job)}, `}retry {left > 0 ? `in ${running(left)}` : 'now'}
+        {error === null ? '' : `${reasonOf(job)}, `}retry {left > 0 ? `in ${running(left)}` : 'now'}
       </>
     )
   }
-  if (state === 'scheduled' && job.scheduled_at !== undefined) {
-    const left = Date.parse(job.scheduled_at) - now.value
+  if (state === 'scheduled' && job.scheduled_at !== null) {
+    const left = untilMs(instantAt(job.scheduled_at))
     return <>{left > 0 ? `starts in ${length(left)}` : 'starts now'}</>
   }
-  if (error !== undefined && state !== 'completed') return <>{reasonOf(job)}</>
+  if (error !== null && state !== 'completed') return <>{reasonOf(job)}</>
   if (state === 'available') {
-    const until = instantOf(limits?.total_deadline)
-    return until === null ? <span class="soft">waits for a worker</span> : <>must end in {running(until - now.value)}</>
+    const until = instantOf(job.deadlines.total)
+    return until === null ? <span class="soft">waits for a worker</span> : <>must end in {running(untilMs(until))}</>
   }
   return null
 }
 
-function reasonOf({ error }: Job): string {
-  if (error === undefined) return ''
-  if (error.timeout_kind === undefined) return error.type
-  const limit = error.limit_ms === undefined ? '' : ` ${length(error.limit_ms)}`
-  const source = error.source === undefined ? '' : ` ${sourceSign(error.source)}`
-  return `${error.timeout_kind.replaceAll('_', ' ')}${limit}${source}`
+function reasonOf({ error }: FoundJob): string {
+  if (error === null) return ''
+  if (error.timeout_kind === null) return error.type
+  const limit = error.limit_ms === null ? '' : ` ${length(Number(error.limit_ms))}`
+  const source = error.source === null ? '' : ` ${sourceSign(String(error.source))}`
+  return `${String(error.timeout_kind).replaceAll('_', ' ')}${limit}${source}`
 }

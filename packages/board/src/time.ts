@@ -1,5 +1,6 @@
 /** The clock of the server as this page knows it, ticks for what is drawn, and lengths and instants in words. */
 import { signal } from '@preact/signals'
+import { timeBetween, instant, type Instant, type Millis } from '@curfew/core'
 
 export const monotonicMs = (): number => performance.now()
 
@@ -17,12 +18,12 @@ export function learnServerTime(at: number, withinMs: number): void {
   errorMs = withinMs
 }
 
-export const serverNow = (): number => (offsetMs === null ? 0 : offsetMs + monotonicMs())
+export const serverNow = (): Instant => instant(offsetMs === null ? 0 : offsetMs + monotonicMs())
 
 const calm = window.matchMedia('(prefers-reduced-motion: reduce)')
 
 /** Now on the server's clock: four steps a second, one for people who asked for less motion. */
-export const now = signal(0)
+export const now = signal<Instant>(instant(0))
 
 export function startClock(): void {
   const tick = (): void => {
@@ -86,12 +87,18 @@ export function clockTime(at: number | string | null | undefined): string {
 /** The time of day alone. */
 export const timeOfDay = (at: number): string => partsOfTime(at)[1]
 
-export const instantOf = (at: string | null | undefined): number | null =>
-  at === null || at === undefined ? null : Date.parse(at)
+/** An instant as the server writes it. */
+export const instantAt = (at: string): Instant => instant(Date.parse(at))
+
+export const instantOf = (at: string | null | undefined): Instant | null =>
+  at === null || at === undefined ? null : instantAt(at)
+
+/** How long until then, while one looks; negative once it has passed. */
+export const untilMs = (at: Instant): Millis => timeBetween(now.value, at)
 
 /** `2 min ago`, `in 4 s`. */
-export function relative(at: number, from: number): string {
-  const ms = at - from
+export function relative(at: Instant, from: Instant): string {
+  const ms = timeBetween(from, at)
   if (Math.abs(ms) < 1_000) return 'now'
   return ms > 0 ? `in ${length(ms)}` : `${length(-ms)} ago`
 }

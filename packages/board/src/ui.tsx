@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, may } from './api.ts'
 import { href } from './router.ts'
-import { clockTime, length, now, relative } from './time.ts'
+import { clockTime, instantAt, length, now, relative } from './time.ts'
 
 export function Link({
   to,
@@ -109,7 +109,7 @@ export function Time({ at }: { at: string | null | undefined }): JSX.Element | n
 export function Ago({ at }: { at: string }): JSX.Element {
   return (
     <time dateTime={at} title={at}>
-      {relative(Date.parse(at), now.value)}
+      {relative(instantAt(at), now.value)}
     </time>
   )
 }

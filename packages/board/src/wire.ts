@@ -82,6 +82,34 @@ export interface JobList {
   readonly pagination: Pagination
 }
 
+/** One line of a search. */
+export interface FoundJob {
+  readonly id: string
+  readonly type: string
+  readonly queue: string
+  readonly state: State
+  readonly created_at: string
+  readonly scheduled_at: string | null
+  readonly started_at: string | null
+  readonly next_retry_at: string | null
+  readonly ended_at: string | null
+  readonly error: Readonly<{ type: string } & Record<FoundErrorField, string | number | null>> | null
+  readonly limits: { readonly timeout_ms: number; readonly grace_ms: number; readonly total_ms: number | null }
+  readonly deadlines: { readonly total: string | null }
+}
+type FoundErrorField = 'message' | 'timeout_kind' | 'limit_ms' | 'elapsed_ms' | 'source'
+
+/** What a search found, and how far it looked. */
+export interface FoundJobs {
+  readonly items: readonly FoundJob[]
+  readonly total: number | null
+  readonly total_exact: boolean
+  readonly examined: number
+  readonly looked_back_to: string | null
+  readonly complete: boolean
+  readonly next_cursor: string | null
+}
+
 export interface QueueView {
   readonly name: string
   readonly status: string

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import { ask } from '../api.ts'
 import { useQuery } from '../query.ts'
-import { now, relative } from '../time.ts'
+import { instantAt, now, relative } from '../time.ts'
 import { act, count, Link, Loading, Needs, Page, Table, Time, Trouble } from '../ui.tsx'
 
 interface Entry {
@@ -53,7 +53,7 @@ export function CronPage(): JSX.Element {
                 ) : (
                   <>
                     <Time at={entry.next_run_at} />{' '}
-                    <span class="soft">{relative(Date.parse(entry.next_run_at), now.value)}</span>
+                    <span class="soft">{relative(instantAt(entry.next_run_at), now.value)}</span>
                   </>
                 )}
               </td>

@@ -1,9 +1,10 @@
 /** What happened when: deaths, pauses, timeouts and outages of time on one axis, as a link and as Markdown. */
+import { before, timeBetween, hours, iso, minutes, type Instant, type Millis } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, ask, get, queryOf } from '../api.ts'
 import { search, setFilters } from '../router.ts'
-import { clockTime, length, now, serverNow } from '../time.ts'
+import { clockTime, instantAt, length, now, serverNow } from '../time.ts'
 import { act, Copy, count, JobLink, Link, Needs, Page, Table, Trouble } from '../ui.tsx'
 import type { EventView, Note } from '../wire.ts'
 
@@ -13,9 +14,9 @@ const KINDS = [
   ...['job.timeout', 'job.total_timeout', 'job.ttl_expired', 'job.expired', 'job.stalled', 'journey.timeout'],
   ...['backpressure.rejected', 'backpressure.dropped', 'webhook.dead', 'workflow.failed'],
 ]
-const SPANS: Readonly<Record<string, number>> = { '15m': 900_000, '1h': 3_600_000, '6h': 21_600_000, '24h': 86_400_000 }
+const SPANS: Readonly<Record<string, Millis>> = { '15m': minutes(15), '1h': hours(1), '6h': hours(6), '24h': hours(24) }
 const NOTE = 'note'
-const MAX_CALLS = 40
+const MAX_CALLS = 20
 const MAX_SHOWN = 60
 
 interface Found {
@@ -32,11 +33,11 @@ export function Incident(): JSX.Element {
   useEffect(() => {
     const over = new AbortController()
     setFound(null)
-    const from = serverNow() - (SPANS[since] ?? 3_600_000)
+    const from = before(serverNow(), SPANS[since] ?? hours(1))
     const both = Promise.all([readLog(from, over.signal), readNotes(from, over.signal)])
     const merged = both.then(([log, notes]) => ({
       ...log,
-      events: [...log.events, ...notes].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
+      events: [...log.events, ...notes].sort((one, other) => instantAt(other.time) - instantAt(one.time)),
     }))
     merged.then(setFound, (caught: unknown) => {
       if (!over.signal.aborted) setError(caught instanceof ApiError ? caught : null)
@@ -83,7 +84,7 @@ export function Incident(): JSX.Element {
           <p class="soft">Reading the log of events…</p>
         ) : null
       ) : (
-        <Shown found={found} spanMs={SPANS[since] ?? 3_600_000} />
+        <Shown found={found} spanMs={SPANS[since] ?? hours(1)} />
       )}
     </Page>
   )
@@ -92,10 +93,10 @@ export function Incident(): JSX.Element {
 const MAX_NOTES = 50
 
 /** Notes of operators beside what the log tells. */
-async function readNotes(from: number, signal: AbortSignal): Promise<EventView[]> {
+async function readNotes(from: Instant, signal: AbortSignal): Promise<EventView[]> {
   const { items } = await get<{ items: readonly Note[] }>(`/api/v1/annotations?limit=${String(MAX_NOTES)}`, signal)
   return items
-    .filter(({ time }) => Date.parse(time) >= from)
+    .filter(({ time }) => instantAt(time) >= from)
     .map(({ id, time, text, by }) => ({
       id,
       time,
@@ -105,20 +106,22 @@ async function readNotes(from: number, signal: AbortSignal): Promise<EventView[]
     }))
 }
 
-/** The log is read from its beginning: it cannot be asked from its end. Bounded, and honest about it. */
-async function readLog(from: number, signal: AbortSignal): Promise<Found> {
+/** From the newest event back to this instant. Bounded, and honest about it. */
+async function readLog(from: Instant, signal: AbortSignal): Promise<Found> {
   const events: EventView[] = []
   let after: string | null = null
   for (let calls = 0; calls < MAX_CALLS; calls += 1) {
     const page: { events: readonly EventView[]; cursor: string | null; has_more: boolean } = await get(
-      `/ojs/v1/events${queryOf({ types: KINDS.join(','), limit: 1000, after })}`,
+      `/ojs/v1/events${queryOf({ types: KINDS.join(','), order: 'desc', limit: 1000, after })}`,
       signal,
     )
-    events.push(...page.events.filter(({ time }) => Date.parse(time) >= from))
-    if (!page.has_more || page.cursor === null) return { events: events.reverse(), isPart: false }
+    const within = page.events.filter(({ time }) => instantAt(time) >= from)
+    events.push(...within)
+    const isPast = within.length < page.events.length
+    if (isPast || !page.has_more || page.cursor === null) return { events, isPart: false }
     after = page.cursor
   }
-  return { events: events.reverse(), isPart: true }
+  return { events, isPart: true }
 }
 
 /** A deploy, a switch that was flipped: what explains the rest. */
@@ -130,14 +133,12 @@ function AddNote({ done }: { done: () => void }): JSX.Element {
         event.preventDefault()
         const form = event.currentTarget
         const fields = new FormData(form)
-        const [text, minutes] = [fields.get('text'), Number(fields.get('minutes'))]
-        const at = new Date(serverNow() - minutes * 60_000).toISOString()
-        void act('Noted.', () => ask('POST', '/api/v1/annotations', { text, ...(minutes > 0 ? { at } : {}) })).then(
-          () => {
-            form.reset()
-            done()
-          },
-        )
+        const [text, ago] = [fields.get('text'), Number(fields.get('minutes'))]
+        const at = iso(before(serverNow(), minutes(ago)))
+        void act('Noted.', () => ask('POST', '/api/v1/annotations', { text, ...(ago > 0 ? { at } : {}) })).then(() => {
+          form.reset()
+          done()
+        })
       }}
     >
       <label class="wide">
@@ -159,7 +160,7 @@ function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: nu
   const shown = events.filter(({ type }) => only === null || type === only)
   return (
     <>
-      {isPart ? <p class="soft">The log is long: its newest part was not read.</p> : null}
+      {isPart ? <p class="soft">The log is long: events further back than the last of these were not read.</p> : null}
       {events.length === 0 ? (
         <p>Nothing of note: no deaths, no pauses, no timeouts, no notes of operators.</p>
       ) : (
@@ -218,7 +219,7 @@ function Lanes({
   spanMs: number
 }): JSX.Element {
   const to = now.value
-  const x = (time: string): number => Math.max(0, 1_000 - ((to - Date.parse(time)) / spanMs) * 1_000)
+  const x = (time: string): number => Math.max(0, 1_000 - (timeBetween(instantAt(time), to) / spanMs) * 1_000)
   return (
     <div class="scroll" role="region" aria-label="Events over time" tabIndex={0}>
       <table class="gantt">

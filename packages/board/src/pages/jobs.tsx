@@ -1,11 +1,12 @@
 /** Which jobs, how many, what have they in common? Filters are in the address; rows stay where they are while one reads. */
+import { before, days, floorTo, hours, iso, minutes, type Millis } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ask, may, queryOf } from '../api.ts'
 import { Budget, Why } from '../budget.tsx'
 import { useQuery } from '../query.ts'
 import { go, search, setFilters } from '../router.ts'
-import { serverNow } from '../time.ts'
+import { clockTime, serverNow } from '../time.ts'
 import {
   act,
   count,
@@ -21,7 +22,7 @@ import {
   Time,
   Trouble,
 } from '../ui.tsx'
-import { STATES, TIMEOUT_KINDS, type Job, type JobList } from '../wire.ts'
+import { STATES, TIMEOUT_KINDS, type FoundJob, type FoundJobs } from '../wire.ts'
 
 /** Names in the query bar, and the parameters they mean. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -30,13 +31,15 @@ const WORDS: Readonly<Record<string, string>> = {
   worker: 'worker',
   tag: 'tag',
   error: 'error_type',
+  source: 'source',
+  id: 'id_prefix',
 }
-const SPANS: Readonly<Record<string, number>> = {
-  '15m': 900_000,
-  '1h': 3_600_000,
-  '24h': 86_400_000,
-  '7d': 604_800_000,
-}
+/** Of these no count is kept, and nothing can be done to all of them at once. */
+const COMPARED = ['source', 'id_prefix']
+const SPANS: Readonly<Record<string, Millis>> = { '15m': minutes(15), '1h': hours(1), '24h': hours(24), '7d': days(7) }
+const PAGE = 50
+/** A search that looks at many jobs is not repeated as often. */
+const MANY = 2_000
 
 interface Filters {
   readonly [name: string]: string | null
@@ -50,7 +53,7 @@ function filtersOf(query: URLSearchParams): Filters {
 /** What the API is asked; moments that move are rounded to the minute, so that one list stays one list. */
 function parametersOf({ since, ...rest }: Filters): Record<string, string | null> {
   const span = since === null || since === undefined ? undefined : SPANS[since]
-  const from = span === undefined ? null : new Date(Math.floor((serverNow() - span) / 60_000) * 60_000).toISOString()
+  const from = span === undefined ? null : iso(floorTo(before(serverNow(), span), minutes(1)))
   return { ...rest, created_after: from }
 }
 
@@ -65,7 +68,12 @@ export function Jobs(): JSX.Element {
     seen.current = key
     setAsked(parametersOf(filters))
   }
-  const { data, error, refresh } = useQuery<JobList>(`/ojs/v1/jobs${queryOf({ ...asked, limit: 50, cursor })}`)
+  const [isLong, setLong] = useState(false)
+  const where = `/api/v1/board/jobs${queryOf({ ...asked, limit: PAGE, cursor })}`
+  const { data, error, refresh } = useQuery<FoundJobs>(where, isLong ? 10_000 : 2_000)
+  useEffect(() => {
+    if (data !== null) setLong(data.examined > MANY)
+  }, [data])
   return (
     <Page title="Jobs">
       <FilterForm filters={filters} />
@@ -107,14 +115,18 @@ function FilterForm({ filters }: { filters: Filters }): JSX.Element {
       const parameter = WORDS[name]
       if (parameter === undefined) {
         // An id alone opens the job.
-        if (words.length === 1 && /^[\w-]{20,}$/.test(word)) {
+        if (words.length === 1 && /^[\w-]{36,}$/.test(word)) {
           go(jobPath(word))
           return
+        }
+        if (/^[0-9a-f-]{4,35}$/.test(word)) {
+          changes['id_prefix'] = word
+          continue
         }
         setProblem(
           `"${word}" is not understood. Use ${Object.keys(WORDS)
             .map((known) => `${known}:…`)
-            .join(' ')} or the id of a job.`,
+            .join(' ')}, an id or how it begins.`,
         )
         return
       }
@@ -140,7 +152,7 @@ function FilterForm({ filters }: { filters: Filters }): JSX.Element {
           key={shown}
           ref={bar}
           defaultValue={shown}
-          placeholder="type:report.build queue:media worker:w-1 tag:nightly, or an id"
+          placeholder="type:report.build queue:media error:timeout source:queue, or an id"
           aria-describedby="query-problem"
         />
       </label>
@@ -199,18 +211,18 @@ function List({
   asked,
   refresh,
 }: {
-  data: JobList
+  data: FoundJobs
   filters: Filters
   asked: Record<string, string | null>
   refresh: () => void
 }): JSX.Element {
-  const [shown, setShown] = useState<readonly Job[]>(data.jobs)
-  const byId = new Map(data.jobs.map((job) => [job.id, job]))
+  const [shown, setShown] = useState<readonly FoundJob[]>(data.items)
+  const byId = new Map(data.items.map((job) => [job.id, job]))
   const known = new Set(shown.map(({ id }) => id))
   const newest = shown[0]?.created_at ?? ''
-  const newer = data.jobs.filter((job) => !known.has(job.id) && job.created_at >= newest).length
+  const newer = data.items.filter((job) => !known.has(job.id) && job.created_at >= newest).length
   // Older rows are pushed off the answer by newer ones: they may still fit.
-  const oldest = data.pagination.has_more ? (data.jobs.at(-1)?.created_at ?? '') : ''
+  const oldest = data.complete ? '' : (data.items.at(-1)?.created_at ?? '')
   const rows = shown.map((job) => ({
     job: byId.get(job.id) ?? job,
     isGone: !byId.has(job.id) && job.created_at >= oldest,
@@ -219,7 +231,7 @@ function List({
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [bulk, setBulk] = useState<Bulk | null>(null)
   useEffect(() => {
-    if (shown.length === 0 && data.jobs.length > 0) setShown(data.jobs)
+    if (shown.length === 0 && data.items.length > 0) setShown(data.items)
   }, [data])
   const toggle = (id: string): void => {
     const next = new Set(selected)
@@ -252,21 +264,19 @@ function List({
   useEffect(() => {
     document.querySelector('tr.at')?.scrollIntoView({ block: 'nearest' })
   }, [at])
-  const { total, has_more: hasMore, next_cursor: next } = data.pagination
   const ids = [...selected]
   const isFiltered = Object.values(filters).some((value) => value !== null && value !== '')
   return (
     <>
       <p class="soft" role="status">
-        {total === undefined ? `${String(data.jobs.length)} shown` : `${count(total)} found`}
-        {shown.length === 0 ? '' : `, newest first`}
+        {foundIn(data)}
         {newer > 0 ? (
           <>
             {' '}
             <button
               type="button"
               onClick={() => {
-                setShown(data.jobs)
+                setShown(data.items)
                 setAt(-1)
               }}
             >
@@ -276,7 +286,13 @@ function List({
         ) : null}
       </p>
       {shown.length === 0 ? (
-        <p>{isFiltered ? 'No job fits these filters.' : 'There are no jobs yet.'}</p>
+        <p>
+          {!isFiltered
+            ? 'There are no jobs yet.'
+            : data.complete
+              ? 'No job fits these filters.'
+              : 'None of the jobs that were looked at fits these filters. Older ones may.'}
+        </p>
       ) : (
         <div class="scroll" role="region" aria-label="Jobs" tabIndex={0}>
           <table>
@@ -354,7 +370,7 @@ function List({
               {action} {ids.length === 0 ? 'selected' : String(ids.length)}…
             </button>
           ))}
-          {isFiltered && total !== undefined && total > 0
+          {isFiltered && shown.length > 0 && COMPARED.every((name) => (filters[name] ?? '') === '')
             ? (['retry', 'cancel'] as const).map((action) => (
                 <button
                   key={`all ${action}`}
@@ -368,7 +384,11 @@ function List({
               ))
             : null}
         </Needs>
-        {hasMore && next !== undefined ? <Link to={`/jobs${queryOf({ ...filters, cursor: next })}`}>Older</Link> : null}
+        {data.next_cursor === null ? null : (
+          <Link to={`/jobs${queryOf({ ...filters, cursor: data.next_cursor })}`}>
+            {data.items.length < PAGE ? 'Look further back' : 'Older'}
+          </Link>
+        )}
         {search.value.has('cursor') ? <Link to={`/jobs${queryOf({ ...filters })}`}>Newest</Link> : null}
       </div>
       <p class="soft">
@@ -386,6 +406,20 @@ function List({
       )}
     </>
   )
+}
+
+/** How many there are, and how far the search has looked. */
+function foundIn({ items, total, total_exact: isExact, examined, looked_back_to: until, complete }: FoundJobs): string {
+  const found =
+    total === null
+      ? `${count(items.length)} shown`
+      : isExact
+        ? `${count(total)} found`
+        : `${count(total)} or more found`
+  const order = items.length === 0 ? '' : ', newest first'
+  // A page that is full was not looked for any further.
+  const isCut = !complete && items.length < PAGE && until !== null
+  return found + order + (isCut ? `; looked at ${count(examined)} jobs, back to ${clockTime(until)}` : '')
 }
 
 const filterBody = (asked: Record<string, string | null>): object =>

@@ -1,10 +1,11 @@
 /** Is anything late, about to be, or stuck? A verdict, at most five causes, the numbers, the queues. */
+import { after, elapsed, hours, millis } from '@curfew/core'
 import type { ComponentChildren, JSX } from 'preact'
 import { ask, may, queryOf } from '../api.ts'
 import { pulse } from '../live.ts'
 import { useQuery } from '../query.ts'
 import { folded, kindFilter, type Series } from '../series.ts'
-import { clockTime, length, now, running, serverNow } from '../time.ts'
+import { clockTime, instantAt, length, now, running, serverNow, untilMs } from '../time.ts'
 import {
   act,
   Ago,
@@ -89,7 +90,7 @@ function Verdict({ causes, risk }: { causes: readonly Cause[]; risk: AtRisk }): 
   const late = causes.filter(({ isLate }) => isLate)
   const [first] = risk.items
   if (first !== undefined) {
-    const left = Date.parse(first.latest_start) - now.value
+    const left = untilMs(instantAt(first.latest_start))
     const many = risk.items.length
     return (
       <p class="verdict bad">
@@ -139,8 +140,8 @@ function lateQueues({ items, queues }: AtRisk, stuck: ReadonlyMap<string, string
     const [first] = items.filter(({ queue }) => queue === name)
     const pace = queues.find(({ queue }) => queue === name)
     if (first === undefined) return []
-    const at = Date.parse(first.latest_start)
-    const needed = (first.jobs_ahead + 1) / Math.max(1, (at - serverNow()) / 1_000)
+    const at = instantAt(first.latest_start)
+    const needed = (first.jobs_ahead + 1) / Math.max(1, elapsed(serverNow(), at) / 1_000)
     return [
       {
         key: `queue ${name}`,
@@ -155,7 +156,7 @@ function lateQueues({ items, queues }: AtRisk, stuck: ReadonlyMap<string, string
         ),
         more: (
           <>
-            {first.limit} <Source source={first.source} type={first.type} queue={name} />
+            {first.limit.replaceAll('_', ' ')} <Source source={first.source} type={first.type} queue={name} />
           </>
         ),
       },
@@ -165,14 +166,14 @@ function lateQueues({ items, queues }: AtRisk, stuck: ReadonlyMap<string, string
 
 function silentWorkers(workers: readonly WorkerView[], deadMs: number): Cause[] {
   return workers.flatMap((worker) => {
-    const seen = Date.parse(worker.last_seen_at)
-    const silentMs = now.value - seen
+    const seen = instantAt(worker.last_seen_at)
+    const silentMs = elapsed(seen, now.value)
     if (worker.active_jobs === 0 || silentMs < deadMs / 2 || silentMs > deadMs * 10) return []
     const left = deadMs - silentMs
     return [
       {
         key: `worker ${worker.worker_id}`,
-        at: seen + deadMs,
+        at: after(seen, millis(deadMs)),
         isLate: false,
         what: (
           <>
@@ -280,7 +281,7 @@ function NextMinutes(): JSX.Element | null {
 /** What operators noted in the last hour: a deploy may explain the rest. */
 function LastNotes(): JSX.Element | null {
   const { data } = useQuery<{ items: readonly Note[] }>('/api/v1/annotations?limit=5', 10_000)
-  const recent = (data?.items ?? []).filter(({ time }) => now.value - Date.parse(time) < 3_600_000)
+  const recent = (data?.items ?? []).filter(({ time }) => elapsed(instantAt(time), now.value) < hours(1))
   if (recent.length === 0) return null
   return (
     <>
@@ -340,7 +341,7 @@ function TimeoutsOfHour(): JSX.Element {
 
 function QueueTable({ queues, risk }: { queues: readonly QueueView[]; risk: AtRisk }): JSX.Element {
   return (
-    <Table label="Queues" head={['Queue', '#waiting', '#active', '#starts/s', '#at risk', 'state']}>
+    <Table label="Queues" head={['Queue', '#Waiting', '#Active', '#Starts/s', '#At risk', 'State']}>
       {queues.map(({ name, counts, status }) => {
         const pace = risk.queues.find(({ queue }) => queue === name)
         const late = risk.items.filter(({ queue }) => queue === name).length

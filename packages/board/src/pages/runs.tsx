@@ -1,11 +1,12 @@
 /** Runs of journeys: states as bars against the budget, and forms for steps that wait for an answer. */
+import { timeBetween, elapsed } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { ApiError, ask, may, queryOf } from '../api.ts'
 import { Gantt } from '../gantt.tsx'
 import { useQuery } from '../query.ts'
 import { href } from '../router.ts'
-import { length, now } from '../time.ts'
+import { instantAt, length, now } from '../time.ts'
 import { act, Dialog, Facts, Json, Link, Loading, Page, say, shortId, Table, Time, Trouble } from '../ui.tsx'
 
 interface RunView {
@@ -82,7 +83,7 @@ export function Runs(): JSX.Element {
               <td>
                 <Time at={run.startedAt} />
               </td>
-              <td>{run.phase === 'RUNNING' ? length(Math.max(0, Date.parse(run.deadlineAt) - now.value)) : '–'}</td>
+              <td>{run.phase === 'RUNNING' ? length(elapsed(now.value, instantAt(run.deadlineAt))) : '–'}</td>
             </tr>
           ))}
         </Table>
@@ -104,10 +105,10 @@ export function RunPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
       </Page>
     )
   const isRunning = run.phase === 'RUNNING'
-  const began = Date.parse(run.startedAt)
+  const began = instantAt(run.startedAt)
   const open = Object.entries(run._links ?? {}).filter(([name]) => name.startsWith('step:'))
   const told = explained.data
-  const nowMs = now.value - began
+  const nowMs = timeBetween(began, now.value)
   const spent = isRunning ? nowMs : (told?.budget.spentMs ?? 0)
   const again = (): void => {
     refresh()
@@ -142,7 +143,7 @@ export function RunPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
           told === null
             ? null
             : ['Spent', `${length(spent)} of ${length(told.budget.limitMs)} (${percent(spent / told.budget.limitMs)})`],
-          isRunning ? ['Left', length(Math.max(0, Date.parse(run.deadlineAt) - now.value))] : null,
+          isRunning ? ['Left', length(elapsed(now.value, instantAt(run.deadlineAt)))] : null,
           ['Started', <Time at={run.startedAt} />],
           ['Deadline', <Time at={run.deadlineAt} />],
           ['Plain page', <a href={href(`/journeys/${encodeURIComponent(id)}`)}>without script</a>],

@@ -1,11 +1,12 @@
 /** Workflows: which step eats the shared budget? */
+import { timeBetween, elapsed } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { ask, may, queryOf } from '../api.ts'
 import { Gantt, type Step } from '../gantt.tsx'
 import { useQuery } from '../query.ts'
 import { search, setFilters } from '../router.ts'
-import { instantOf, length, now } from '../time.ts'
+import { instantAt, instantOf, length, now } from '../time.ts'
 import {
   act,
   count,
@@ -102,7 +103,7 @@ export function Workflows(): JSX.Element {
               <td>
                 <Time at={workflow.created_at} />
               </td>
-              <td>{length((instantOf(workflow.completed_at) ?? now.value) - Date.parse(workflow.created_at))}</td>
+              <td>{length(elapsed(instantAt(workflow.created_at), instantOf(workflow.completed_at) ?? now.value))}</td>
             </tr>
           ))}
         </Table>
@@ -113,10 +114,10 @@ export function Workflows(): JSX.Element {
 
 /** Where a workflow has a deadline, the server writes it under one of these names. */
 function limitOf(workflow: WorkflowView): number | null {
-  const created = Date.parse(workflow.created_at)
+  const created = instantAt(workflow.created_at)
   for (const name of ['deadline', 'deadline_at', 'workflow_deadline', 'x_deadline']) {
     const value = workflow[name]
-    if (typeof value === 'string') return Date.parse(value) - created
+    if (typeof value === 'string') return timeBetween(created, instantAt(value))
   }
   const seconds = workflow['workflow_timeout']
   if (typeof seconds === 'number') return seconds * 1_000
@@ -172,7 +173,7 @@ export function WorkflowPage({ at: [id = ''] }: { readonly at: readonly string[]
       </Page>
     )
   const { workflow } = data
-  const began = Date.parse(workflow.created_at)
+  const began = instantAt(workflow.created_at)
   const ended = instantOf(workflow.completed_at)
   const limit = limitOf(workflow)
   const spent = (ended ?? now.value) - began

@@ -4,7 +4,7 @@
  * here. A search looks at a bounded number of jobs, in turns, and says how far back it has looked and where to go on.
  */
 import { cursorOf, cursorText, instant, orderOf, placeIn, type Instant, type Job, type JobFilter } from '@curfew/core'
-import { LOOK } from '../../store/store.ts'
+import { LOOK, type JobCount } from '../../store/store.ts'
 import type { Context } from '../kernel/context.ts'
 import { nextTurn } from '../kernel/turns.ts'
 
@@ -70,6 +70,17 @@ export async function searchJobs(
 }
 
 const END = { until: null, next: null } as const
+
+/** How many jobs fit, at least; null: no count is kept of what is compared here. */
+export async function countFound(
+  context: Context,
+  { filter, idPrefix, source }: Search,
+  cursor: string | null,
+  { jobs, next }: Pick<Found, 'jobs' | 'next'>,
+): Promise<JobCount | null> {
+  if (cursor === null && next === null) return { total: jobs.length, isExact: true }
+  return idPrefix === '' && source === null ? context.read((reads) => reads.countJobs(filter)) : null
+}
 
 function placeAfter(filter: JobFilter, job: Job): Pick<Found, 'until' | 'next'> {
   const place = placeIn(filter, job)

@@ -395,7 +395,9 @@ const FOUND_JOB = resource('FoundJob', {
   attempt: COUNT,
   max_attempts: COUNT,
   created_at: TIME,
+  scheduled_at: nullable(TIME),
   started_at: nullable(TIME),
+  next_retry_at: nullable(TIME),
   ended_at: nullable(TIME),
   worker_id: nullable(TEXT),
   error: nullable(OBJECT),
@@ -629,6 +631,8 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'GET /api/v1/board/jobs': json(
     members({
       items: listOf(FOUND_JOB),
+      total: nullable(COUNT),
+      total_exact: FLAG,
       examined: COUNT,
       looked_back_to: nullable(TIME),
       complete: FLAG,

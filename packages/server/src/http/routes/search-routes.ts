@@ -17,7 +17,7 @@ import {
   type Instant,
   type Job,
 } from '@curfew/core'
-import { searchJobs } from '../../engine/series/search.ts'
+import { countFound, searchJobs } from '../../engine/series/search.ts'
 import { JSON_MEDIA, type Answer } from '../api/message.ts'
 import { upTo } from '../api/query.ts'
 import { queryOf, tenantOf, type Call, type Route } from '../api/route.ts'
@@ -39,11 +39,15 @@ async function search(call: Call): Promise<Answer> {
   const asked = { filter, idPrefix: read.id_prefix ?? '', source: read.source ?? null }
   if (cursor !== null && asked.idPrefix !== '' && !isBelow(cursor, asked.idPrefix))
     throw badField('cursor', 'cursor must be a next_cursor from an earlier answer to the same filter.')
-  const { jobs, examined, until, next } = await searchJobs(call.engine, asked, cursor, read.limit ?? 50)
+  const found = await searchJobs(call.engine, asked, cursor, read.limit ?? 50)
+  const { jobs, examined, until, next } = found
+  const fit = await countFound(call.engine, asked, cursor, found)
   return {
     media: JSON_MEDIA,
     body: JSON.stringify({
       items: jobs.map(foundJob),
+      total: fit?.total ?? null,
+      total_exact: fit?.isExact ?? false,
       examined,
       looked_back_to: until === null ? null : iso(until),
       complete: next === null,
@@ -72,13 +76,16 @@ export function foundJob(job: Job): Fields {
     attempt: job.attempt,
     max_attempts: job.retry.maxAttempts,
     created_at: iso(job.createdAt),
+    scheduled_at: isoOrNull(job.scheduledAt),
     started_at: isoOrNull(job.startedAt),
+    next_retry_at: isoOrNull(job.nextRetryAt),
     ended_at: isoOrNull(endedAt(job)),
     worker_id: lastWorker(job),
     error: job.error === null ? null : briefError(JSON.parse(job.error) as Partial<Failure>),
     limits: {
       timeout_ms: timeout.ms,
       timeout_source: timeout.source,
+      grace_ms: hold?.grace.ms ?? limits.grace.ms,
       total_ms: limits.total?.ms ?? null,
       total_source: limits.total?.source ?? null,
     },
@@ -97,6 +104,7 @@ function briefError(error: Partial<Failure>): Fields {
     message: String(error.message ?? '').slice(0, MAX_MESSAGE),
     timeout_kind: error.timeout_kind ?? null,
     limit_ms: error.limit_ms ?? null,
+    elapsed_ms: error.elapsed_ms ?? null,
     source: error.source ?? null,
     overshoot_ms: error.overshoot_ms ?? null,
   }
