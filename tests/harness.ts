@@ -8,6 +8,7 @@ import {
   FakeClock,
   instant,
   days,
+  Redaction,
   seconds,
   seededRandom,
   type LimitSettings,
@@ -75,6 +76,8 @@ export interface TestOptions {
   /** That of the command line. */
   readonly token?: string
   readonly isTls?: boolean
+  /** Members whose values people are not shown. */
+  readonly redact?: readonly string[]
   /** Sent with every call, beside its own. */
   readonly headers?: Readonly<Record<string, string>>
   /** The engine's clock stands still until POST /admin/clock turns it. */
@@ -220,6 +223,7 @@ export class TestServer {
       info: { version: '0.0.0-test', conformance: settings.conformance, backend: 'sqlite', pid: 1 },
       access,
       ...(options.isTls === true ? { isTls: true } : {}),
+      redaction: options.redact === undefined ? null : new Redaction(options.redact),
     })
     const server = new TestServer(clock, engine, access, store, handler, logged)
     server.headers = options.headers ?? {}

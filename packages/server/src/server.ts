@@ -6,7 +6,7 @@
 import { setMaxListeners } from 'node:events'
 import { pino } from 'pino'
 import { Gauge } from 'prom-client'
-import { formatDuration, millis, shortHeartbeat, type Host, type Random } from '@curfew/core'
+import { formatDuration, millis, Redaction, shortHeartbeat, type Host, type Random } from '@curfew/core'
 import { engineSettings, expressionSettings } from './engine-settings.ts'
 import { openApiKeys } from './api-keys.ts'
 import { Access, MAX_TOKEN_LENGTH } from './engine/access/access.ts'
@@ -98,6 +98,7 @@ export async function serverOn(
   if (settings['clock'] === 'manual' && !conformance)
     throw new SettingsError('--clock manual needs --conformance: it lets any caller turn the clock.')
   const allowedHosts = allowedHostsIn(settings)
+  const redaction = redactionIn(settings)
   const maxConnections = Number(settings['max-connections'])
   if (maxConnections < 1) throw new SettingsError('--max-connections must be at least 1.')
   const certificate = openTlsFiles(textOf(settings, 'tls-cert'), textOf(settings, 'tls-key'), log, nodeHost)
@@ -141,6 +142,7 @@ export async function serverOn(
     access,
     isTls: certificate !== null,
     allowedHosts,
+    redaction,
     ...(settings['media-alias'] === true ? { media: ALIASED_MEDIA } : {}),
   })
   const listeners: Listener[] = []
@@ -198,6 +200,20 @@ function allowedHostsIn(settings: Settings): readonly string[] {
   throw new SettingsError(
     `--allowed-hosts holds ${JSON.stringify(bad)}, which is not a host name. Give names without scheme and port, such as curfew.example, or .example.com for all names below it.`,
   )
+}
+
+/** Without these no list and no job could be shown. */
+const STRUCTURE = new Set('id type queue state job jobs items events data error errors pagination limits'.split(' '))
+
+/** Names of members, separated by commas. */
+function redactionIn(settings: Settings): Redaction | null {
+  const names = (textOf(settings, 'board-redact') ?? '').split(',').flatMap((name) => name.trim() || [])
+  const needed = names.find((name) => STRUCTURE.has(name.toLowerCase()))
+  if (needed !== undefined)
+    throw new SettingsError(
+      `--board-redact names ${JSON.stringify(needed)}, which the board needs. Name members of arguments, results and errors, such as password, or args, result and message for all of them.`,
+    )
+  return names.length === 0 ? null : new Redaction(names)
 }
 
 /** Who beats as often as he is asked to must not be declared dead between two beats. */

@@ -149,6 +149,13 @@ export const SETTINGS: readonly Setting[] = [
     group: 'server',
   },
   {
+    key: 'board-redact',
+    kind: 'text',
+    byDefault: null,
+    help: 'members whose values the board and tokens of the role read are not shown: password,card (none)',
+    group: 'server',
+  },
+  {
     key: 'allow-private-network',
     kind: 'flag',
     byDefault: false,

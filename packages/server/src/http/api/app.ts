@@ -2,7 +2,7 @@
  * The application: path → parse → verb → render. One function from a call to an answer, without sockets. It adds the headers
  * of every answer, checks what every call must have, and turns refusals into answers. It holds no rules.
  */
-import { EnqueueMemory, OjsError, roleBits, ROLES, uuidV7, type Role } from '@curfew/core'
+import { EnqueueMemory, OjsError, roleBits, ROLES, uuidV7, type Redaction, type Role } from '@curfew/core'
 import { Access } from '../../engine/access/access.ts'
 import { Audit } from '../../engine/access/audit.ts'
 import { ANYONE, type Caller } from '../../engine/access/caller.ts'
@@ -40,6 +40,7 @@ import { POOL_ROUTES } from '../routes/pool-routes.ts'
 import { readQuery } from './query.ts'
 import { QUEUE_ROUTES } from '../routes/queue-routes.ts'
 import { RATE_LIMIT_ROUTES } from '../routes/rate-limit-routes.ts'
+import { mustRedact, redactedAnswer } from './redacted.ts'
 import { REGISTRY_ROUTES } from '../routes/registry-routes.ts'
 import type { Call, Route, ServerInfo } from './route.ts'
 import { isNoted, rolesOf } from './roles.ts'
@@ -71,6 +72,8 @@ export interface AppOptions {
   readonly isTls?: boolean
   /** Served besides loopback where no token is set (`origin.ts`). */
   readonly allowedHosts?: readonly string[]
+  /** What people are not shown (`redacted.ts`); if it is left out, everything is. */
+  readonly redaction?: Redaction | null
   /** The content type of what the specification asks for, if it is not the plain one. */
   readonly media?: string
 }
@@ -137,7 +140,7 @@ interface Read extends Pick<Call, 'request' | 'requestId' | 'caller'> {
 const REQUEST_ID = /^[\x21-\x7e]{1,200}$/
 
 export function createApp(options: AppOptions): Handler {
-  const { engine, info, allowedHosts = [], media = OJS_MEDIA, isTls = false } = options
+  const { engine, info, allowedHosts = [], media = OJS_MEDIA, isTls = false, redaction: hidden = null } = options
   const door: Door = { access: options.access ?? new Access(engine), allowedHosts, isTls }
   const audit = new Audit(engine)
   const router = new Router<Served>()
@@ -201,14 +204,33 @@ export function createApp(options: AppOptions): Handler {
     if (hasBody && route.body === undefined) checkUnread(request)
     const text = route.body === undefined ? '' : (body ?? '')
     const handle = (json: unknown): Answer | Promise<Answer> => {
-      const call: Call = { engine, door, caller, info, params, query, request, requestId, text, json, memory }
-      if (route.isNoted && caller.name !== null) return noted(route, call, caller.name)
-      const { ended } = caller
-      return ended === null || route.method !== 'GET' ? handled(route, call) : endingWith(ended, handled(route, call))
+      const redaction = hidden !== null && mustRedact(route, caller, request) ? hidden : null
+      const call: Call = {
+        engine,
+        door,
+        caller,
+        info,
+        params,
+        query,
+        request,
+        requestId,
+        text,
+        json,
+        memory,
+        redaction,
+      }
+      const given = guarded(route, call)
+      return redaction === null ? given : redactedAnswer(engine.host, redaction, given)
     }
     const isHere = route.body !== undefined && body !== null
     const json = isHere ? bodyIn(engine.host, body, request.headers, route) : undefined
     return json instanceof Promise ? json.then(handle) : handle(json)
+  }
+
+  const guarded = (route: Served, call: Call): Answer | Promise<Answer> => {
+    const { name, ended } = call.caller
+    if (route.isNoted && name !== null) return noted(route, call, name)
+    return ended === null || route.method !== 'GET' ? handled(route, call) : endingWith(ended, handled(route, call))
   }
 
   const handled = (route: Route, call: Call): Answer | Promise<Answer> => {

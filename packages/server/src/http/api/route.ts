@@ -7,6 +7,7 @@ import {
   type EnqueueMemory,
   type Fields,
   type JsonSchema,
+  type Redaction,
   type Shape,
 } from '@curfew/core'
 import type { Caller } from '../../engine/access/caller.ts'
@@ -41,6 +42,8 @@ export interface Call {
   readonly json: unknown
   /** Of all requests to enqueue that this app has read. */
   readonly memory: EnqueueMemory
+  /** What this caller is not shown. The answer is blanked behind the route; only what is put into words is blanked by it. */
+  readonly redaction: Redaction | null
 }
 
 export interface Route {

@@ -37,6 +37,7 @@ import type { Enqueued } from '../../engine/jobs/admission.ts'
 import { enqueue, enqueueBatch, plan } from '../../engine/jobs/enqueue.ts'
 import { waitForCapacity, type Patience } from '../../engine/queues/capacity-waiters.ts'
 import { pressureHeaders } from '../api/errors.ts'
+import { redactedJob } from '../api/redacted.ts'
 import { patch } from '../../engine/jobs/patch.ts'
 import { inPieces, inTurns } from '../../engine/kernel/turns.ts'
 import { until } from '../../engine/kernel/until.ts'
@@ -268,7 +269,8 @@ export async function findJob(call: Call): Promise<{ job: Job; life: Liveness }>
   const id = param(call, 'id')
   const found = await call.engine.read((reads) => reads.job(id))
   if (found === null) throw notFound('job', id)
-  return { job: found, life: await livenessOf(call.engine, found) }
+  const job = call.redaction === null ? found : redactedJob(call.redaction, found)
+  return { job, life: await livenessOf(call.engine, job) }
 }
 
 export async function livenessOf(engine: Engine, job: Job): Promise<Liveness> {

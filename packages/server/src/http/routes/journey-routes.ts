@@ -169,7 +169,10 @@ async function page(call: Call): Promise<Answer> {
   const id = param(call, 'id')
   const run = await findRun(call.engine, id)
   if (run === null) return pageAnswer(noJourneyPage(id), 404)
-  return pageAnswer(journeyPage(run, explainRun(run, call.engine.now())))
+  const explained = explainRun(run, call.engine.now())
+  const { redaction } = call
+  if (redaction === null) return pageAnswer(journeyPage(run, explained))
+  return pageAnswer(journeyPage(run, JSON.parse(redaction.text(JSON.stringify(explained))) as typeof explained))
 }
 
 // ---- What calls have in common ----
