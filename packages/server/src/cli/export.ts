@@ -9,7 +9,8 @@ import type { Sizes, Store } from '../store/store.ts'
 import { interruptible, Stopped } from './frame/interrupt.ts'
 import { nameOf, openStore, placeOf } from '../open-store.ts'
 import { grouped, Progress } from './frame/progress.ts'
-import { flatWorker, FORMAT, recordLine, type End, type Header } from './records.ts'
+import type { End, Header } from './record-kinds.ts'
+import { flatWorker, FORMAT, recordLine } from './records.ts'
 import { SettingsError, type Settings } from '../settings.ts'
 
 /** A server on a shared store gives a sign of life every second. */

@@ -11,7 +11,9 @@ import { interruptible, Stopped } from './frame/interrupt.ts'
 import { BadLine, linesOf, type NumberedLine } from './lines.ts'
 import { nameOf, openStore, placeOf } from '../open-store.ts'
 import { grouped, Progress } from './frame/progress.ts'
-import { BadRecord, readHeader, readLine, type Filling, type Header } from './records.ts'
+import { BadRecord } from './record-checks.ts'
+import type { Header } from './record-kinds.ts'
+import { readHeader, readLine, type Filling } from './records.ts'
 import { SettingsError, type Settings } from '../settings.ts'
 
 const BATCH_RECORDS = 1_000
