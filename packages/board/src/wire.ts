@@ -1,4 +1,6 @@
 /** What the server answers, as far as the board looks at it. */
+import type { FailureAnswer as Failure, JobAnswer as Job } from '@curfew/core'
+
 export const STATES = [
   'available',
   'active',
@@ -15,58 +17,12 @@ export const TIMEOUT_KINDS = ['execution', 'total', 'enqueue_ttl', 'stalled'] as
 
 export type Counts = Readonly<Record<State, number>>
 
-export interface Failure {
-  readonly type: string
-  readonly message?: string
-  readonly timeout_kind?: string
-  readonly limit_ms?: number
-  readonly elapsed_ms?: number
-  readonly source?: string
-  readonly deadline?: string
-  readonly overshoot_ms?: number
-  readonly attempt?: number
-  readonly occurred_at?: string
-  readonly stack_trace?: unknown
-}
-
-export interface LimitsView {
-  readonly timeout_ms?: number
-  readonly grace_ms?: number
-  readonly total_ms?: number
-  readonly total_deadline?: string
-  readonly sources?: Readonly<Record<string, string>>
-  readonly [name: string]: unknown
-}
-
-export interface Job {
-  readonly id: string
-  readonly type: string
-  readonly queue: string
-  readonly state: State
-  readonly args: unknown
-  readonly meta?: unknown
-  readonly tags?: readonly string[]
-  readonly result?: unknown
-  readonly priority: number
-  readonly attempt: number
-  readonly max_attempts: number
-  readonly created_at: string
-  readonly enqueued_at?: string
-  readonly scheduled_at?: string
-  readonly started_at?: string
-  readonly completed_at?: string
-  readonly cancelled_at?: string
-  readonly discarded_at?: string
-  readonly next_retry_at?: string
-  readonly worker_id?: string
-  readonly workflow_id?: string
-  readonly soft_deadline?: string
-  readonly hard_deadline?: string
-  readonly error?: Failure
-  readonly errors?: readonly Failure[]
-  readonly x_limits?: LimitsView
-  readonly progress?: number
-}
+export type {
+  EventAnswer as EventView,
+  FailureAnswer as Failure,
+  JobAnswer as Job,
+  NoteAnswer as Note,
+} from '@curfew/core'
 
 export interface Pagination {
   readonly total?: number
@@ -223,22 +179,6 @@ export interface Explanation {
   } | null
   readonly held_by: unknown
   readonly text: string
-}
-
-export interface EventView {
-  readonly id: string
-  readonly type: string
-  readonly time: string
-  readonly subject: string
-  readonly data: Readonly<Record<string, unknown>>
-}
-
-/** What an operator noted, such as a deploy. */
-export interface Note {
-  readonly id: string
-  readonly time: string
-  readonly text: string
-  readonly by: string | null
 }
 
 /** Deadlines of the next minutes. */

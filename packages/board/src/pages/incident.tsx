@@ -1,45 +1,38 @@
 /** What happened when: deaths, pauses, timeouts and outages of time on one axis, as a link and as Markdown. */
-import { before, timeBetween, hours, iso, minutes, type Instant, type Millis } from '@curfew/core'
+import {
+  before,
+  hours,
+  incidentDetails,
+  incidentMarkdown,
+  iso,
+  minutes,
+  readIncident,
+  timeBetween,
+  type IncidentKind,
+  type Millis,
+  type ReadIncident,
+} from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError, ask, get, queryOf } from '../api.ts'
+import { ApiError, ask, get } from '../api.ts'
 import { search, setFilters } from '../router.ts'
 import { clockTime, instantAt, length, now, serverNow } from '../time.ts'
 import { act, Copy, count, JobLink, Link, Needs, Page, Table, Trouble } from '../ui.tsx'
-import type { EventView, Note } from '../wire.ts'
+import type { EventView } from '../wire.ts'
 
-const KINDS = [
-  ...['worker.died', 'worker.quiet', 'worker.started', 'worker.stopped'],
-  ...['queue.paused', 'queue.draining', 'queue.resumed', 'operator.action'],
-  ...['job.timeout', 'job.total_timeout', 'job.ttl_expired', 'job.expired', 'job.stalled', 'journey.timeout'],
-  ...['backpressure.rejected', 'backpressure.dropped', 'webhook.dead', 'workflow.failed'],
-]
 const SPANS: Readonly<Record<string, Millis>> = { '15m': minutes(15), '1h': hours(1), '6h': hours(6), '24h': hours(24) }
-const NOTE = 'note'
-const MAX_CALLS = 20
 const MAX_SHOWN = 60
-
-interface Found {
-  readonly events: readonly EventView[]
-  /** The log was not read to its end. */
-  readonly isPart: boolean
-}
 
 export function Incident(): JSX.Element {
   const since = search.value.get('since') ?? '1h'
-  const [found, setFound] = useState<Found | null>(null)
+  const [found, setFound] = useState<ReadIncident | null>(null)
   const [error, setError] = useState<ApiError | null>(null)
   const [reads, setReads] = useState(0)
   useEffect(() => {
     const over = new AbortController()
     setFound(null)
     const from = before(serverNow(), SPANS[since] ?? hours(1))
-    const both = Promise.all([readLog(from, over.signal), readNotes(from, over.signal)])
-    const merged = both.then(([log, notes]) => ({
-      ...log,
-      events: [...log.events, ...notes].sort((one, other) => instantAt(other.time) - instantAt(one.time)),
-    }))
-    merged.then(setFound, (caught: unknown) => {
+    readIncident((path) => get(path, over.signal), from, Infinity).then(setFound, (caught: unknown) => {
       if (!over.signal.aborted) setError(caught instanceof ApiError ? caught : null)
     })
     return () => {
@@ -90,40 +83,6 @@ export function Incident(): JSX.Element {
   )
 }
 
-const MAX_NOTES = 50
-
-/** Notes of operators beside what the log tells. */
-async function readNotes(from: Instant, signal: AbortSignal): Promise<EventView[]> {
-  const { items } = await get<{ items: readonly Note[] }>(`/api/v1/annotations?limit=${String(MAX_NOTES)}`, signal)
-  return items
-    .filter(({ time }) => instantAt(time) >= from)
-    .map(({ id, time, text, by }) => ({
-      id,
-      time,
-      type: NOTE,
-      subject: by ?? 'operator',
-      data: { text },
-    }))
-}
-
-/** From the newest event back to this instant. Bounded, and honest about it. */
-async function readLog(from: Instant, signal: AbortSignal): Promise<Found> {
-  const events: EventView[] = []
-  let after: string | null = null
-  for (let calls = 0; calls < MAX_CALLS; calls += 1) {
-    const page: { events: readonly EventView[]; cursor: string | null; has_more: boolean } = await get(
-      `/ojs/v1/events${queryOf({ types: KINDS.join(','), order: 'desc', limit: 1000, after })}`,
-      signal,
-    )
-    const within = page.events.filter(({ time }) => instantAt(time) >= from)
-    events.push(...within)
-    const isPast = within.length < page.events.length
-    if (isPast || !page.has_more || page.cursor === null) return { events, isPart: false }
-    after = page.cursor
-  }
-  return { events, isPart: true }
-}
-
 /** A deploy, a switch that was flipped: what explains the rest. */
 function AddNote({ done }: { done: () => void }): JSX.Element {
   return (
@@ -154,8 +113,7 @@ function AddNote({ done }: { done: () => void }): JSX.Element {
   )
 }
 
-function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: number }): JSX.Element {
-  const kinds = [...new Set(events.map(({ type }) => type))].sort()
+function Shown({ found: { events, kinds, isPart }, spanMs }: { found: ReadIncident; spanMs: number }): JSX.Element {
   const [only, setOnly] = useState<string | null>(null)
   const shown = events.filter(({ type }) => only === null || type === only)
   return (
@@ -176,9 +134,9 @@ function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: nu
                 }}
               >
                 <option value="">everything ({count(events.length)})</option>
-                {kinds.map((kind) => (
-                  <option key={kind} value={kind}>
-                    {kind} ({count(events.filter(({ type }) => type === kind).length)})
+                {kinds.map(({ type, count: many }) => (
+                  <option key={type} value={type}>
+                    {type} ({count(many)})
                   </option>
                 ))}
               </select>
@@ -192,7 +150,7 @@ function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: nu
                 <td>
                   <Subject event={event} />
                 </td>
-                <td class="wrap">{detailsOf(event)}</td>
+                <td class="wrap">{incidentDetails(event)}</td>
               </tr>
             ))}
           </Table>
@@ -202,7 +160,7 @@ function Shown({ found: { events, isPart }, spanMs }: { found: Found; spanMs: nu
             </p>
           ) : null}
           <h2>As Markdown</h2>
-          <Copy text={markdownOf(shown)} />
+          <Copy text={incidentMarkdown(shown, MAX_SHOWN)} />
         </>
       )}
     </>
@@ -215,7 +173,7 @@ function Lanes({
   spanMs,
 }: {
   events: readonly EventView[]
-  kinds: readonly string[]
+  kinds: readonly IncidentKind[]
   spanMs: number
 }): JSX.Element {
   const to = now.value
@@ -231,7 +189,7 @@ function Lanes({
           </tr>
         </thead>
         <tbody>
-          {kinds.map((kind) => {
+          {kinds.map(({ type: kind, count: many, isBad }) => {
             const own = events.filter(({ type }) => type === kind)
             return (
               <tr key={kind}>
@@ -242,7 +200,7 @@ function Lanes({
                     {own.slice(0, 500).map((event) => (
                       <line
                         key={event.id}
-                        class={/timeout|died|stalled|expired|failed|dead/.test(kind) ? 'deadline' : 'nowline'}
+                        class={isBad ? 'deadline' : 'nowline'}
                         x1={x(event.time)}
                         x2={x(event.time)}
                         y1={1}
@@ -251,7 +209,7 @@ function Lanes({
                     ))}
                   </svg>
                 </td>
-                <td>{count(own.length)}</td>
+                <td>{count(many)}</td>
               </tr>
             )
           })}
@@ -269,27 +227,3 @@ function Subject({ event }: { event: EventView }): JSX.Element {
     return <Link to={`/queues/${encodeURIComponent(event.subject)}`}>{event.subject}</Link>
   return <>{event.subject}</>
 }
-
-function detailsOf({ data }: EventView): string {
-  return ['text', 'job_type', 'queue', 'timeout_kind', 'limit_ms', 'source', 'overshoot_ms', 'action', 'token']
-    .flatMap((name) => {
-      const value = data[name]
-      return typeof value === 'string' || typeof value === 'number'
-        ? [name === 'text' ? String(value) : `${name.replaceAll('_', ' ')} ${String(value)}`]
-        : []
-    })
-    .join(', ')
-}
-
-const markdownOf = (events: readonly EventView[]): string =>
-  [
-    '| when | what | subject | details |',
-    '|---|---|---|---|',
-    ...[...events]
-      .slice(0, MAX_SHOWN)
-      .reverse()
-      .map((event) => `| ${event.time} | ${event.type} | ${cell(event.subject)} | ${cell(detailsOf(event))} |`),
-  ].join('\n')
-
-/** Text in a cell of a Markdown table. */
-const cell = (text: string): string => text.replaceAll(/\s+/g, ' ').replaceAll('|', '\\|')

@@ -1,5 +1,5 @@
 /** One job: where its time went, what happens next, and the source of each limit. */
-import { asOf, instant, readBoardJob, timeline } from '@curfew/core'
+import { asOf, instant, LIMIT_ANSWERS, LIMIT_NAMES, readBoardJob, timeline, type LimitName } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { ask, follow } from '../api.ts'
@@ -196,21 +196,20 @@ function Replay({
   )
 }
 
-const LIMITS: readonly (readonly [string, string, string])[] = [
-  ['timeout', 'timeout_ms', 'How long one attempt may run'],
-  ['grace', 'grace_ms', 'Time to clean up after that'],
-  ['total', 'total_ms', 'All attempts together, from enqueue on'],
-  ['ttl', 'ttl_ms', 'How long it may wait for its start'],
-  ['heartbeat', 'heartbeat_ms', 'Longest silence of an attempt'],
-  ['visibility', 'visibility_ms', 'How long a worker holds it without a sign'],
-]
+const MEANINGS: Readonly<Record<LimitName, string>> = {
+  timeout: 'How long one attempt may run',
+  grace: 'Time to clean up after that',
+  total: 'All attempts together, from enqueue on',
+  ttl: 'How long it may wait for its start',
+  heartbeat: 'Longest silence of an attempt',
+  visibility: 'How long a worker holds it without a sign',
+}
 
 function Limits({ job }: { job: Job }): JSX.Element | null {
   const { x_limits: limits } = job
-  if (limits === undefined) return null
-  const rows = LIMITS.flatMap(([name, member, words]) => {
-    const ms = limits[member]
-    return typeof ms === 'number' ? [{ name, ms, words, source: limits.sources?.[name] }] : []
+  const rows = LIMIT_NAMES.flatMap((name) => {
+    const ms = limits[LIMIT_ANSWERS[name]]
+    return ms === undefined ? [] : [{ name, ms, words: MEANINGS[name], source: limits.sources[name] }]
   })
   if (rows.length === 0) return null
   return (

@@ -1,4 +1,5 @@
 /** Which limit fires where; is the limit wrong, or the work? */
+import { whatIf } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { queryOf } from '../api.ts'
@@ -156,9 +157,8 @@ export function Distribution({
   if (buckets.length === 0) return <p class="soft">No attempt of {type} has ended within the time that is shown.</p>
   const most = Math.max(...buckets.map(([end]) => end), limit ?? 0) * 1.05
   const highest = Math.max(...buckets.map(([, many]) => many))
-  const total = buckets.reduce((sum, [, many]) => sum + many, 0)
   const at = tried ?? limit ?? most
-  const over = buckets.filter(([end]) => end > at).reduce((sum, [, many]) => sum + many, 0)
+  const { total, most: over, isKnown } = whatIf(buckets, at, limit)
   const x = (ms: number): number => (ms / most) * 1_000
   return (
     <section aria-label={`Durations of ${type}`}>
@@ -212,7 +212,7 @@ export function Distribution({
         />
       </label>
       <p>
-        {limit !== null && at > limit
+        {!isKnown
           ? 'Attempts that were cut have no known length: what more time would have saved is unknown.'
           : `${count(over)} of ${count(total)} attempts ran longer: ${String(Math.round((over / total) * 100))} % would be cut.`}{' '}
         <Link to={`/jobs${queryOf({ type, timeout_kind: 'execution', since: since === '1h' ? '1h' : '24h' })}`}>

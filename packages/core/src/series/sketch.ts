@@ -27,6 +27,9 @@ export function bucketOf(ms: number): number {
 /** Where a bucket ends. */
 export const bucketEndMs = (bucket: number): number => (bucket === 0 ? 1 : GROWTH ** bucket)
 
+/** Where the bucket begins that ends here. */
+export const bucketStartMs = (endMs: number): number => (endMs <= 1 ? 0 : endMs / GROWTH)
+
 /** The length a bucket stands for: none in it is further away than 5 %. */
 export const bucketMiddleMs = (bucket: number): number => (bucket === 0 ? 0 : (2 * GROWTH ** bucket) / (1 + GROWTH))
 

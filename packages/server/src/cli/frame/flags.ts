@@ -32,7 +32,8 @@ export const SERVER_OPTIONS: Options = {
   json: { help: 'print JSON for programs' },
 }
 
-export const UTC: Options = { utc: { help: 'times in UTC instead of local time' } }
+/** The same, where times are printed. */
+export const ONE: Options = { ...SERVER_OPTIONS, utc: { help: 'times in UTC instead of local time' } }
 
 /** The limits of the server a definition is meant for. */
 const LIMIT_OPTIONS: Options = {

@@ -30,18 +30,32 @@ export function fieldsText(fields: readonly (readonly [string, string | null | u
   return shown.map(([name, value]) => `${name.padEnd(width)}  ${clean(value)}`).join('\n')
 }
 
+/** `2026-11-18T10:08:59.394`: on the clock of this machine, or in UTC. */
+export function wallText(ms: number, isUtc: boolean): string {
+  const shown = isUtc ? ms : ms - new Date(ms).getTimezoneOffset() * 60_000
+  return new Date(shown).toISOString().slice(0, 23)
+}
+
+export type Moments = (time: string | null | undefined) => string
+
 /** Times as `--utc` asks for: the time of day, with its date where that is not today. */
-export function momentsIn(isUtc: boolean, nowMs = Date.now()): (time: string | null | undefined) => string {
-  const local = (ms: number): Date => (isUtc ? new Date(ms) : new Date(ms - new Date(ms).getTimezoneOffset() * 60_000))
-  const today = local(nowMs).toISOString().slice(0, 10)
+export function momentsIn(isUtc: boolean, nowMs = Date.now()): Moments {
+  const today = wallText(nowMs, isUtc).slice(0, 10)
   return (time) => {
     if (time === null || time === undefined) return '–'
     const ms = Date.parse(time)
     if (Number.isNaN(ms)) return time
-    const text = local(ms).toISOString()
+    const text = wallText(ms, isUtc)
     const clock = text.slice(11, 19)
     return text.startsWith(today) ? clock : `${text.slice(0, 10)} ${clock}`
   }
+}
+
+/** The instants in a text that the server wrote, as `--utc` asks for. What it quotes of others is left as it is. */
+export function withMoments(text: string, isUtc: boolean): string {
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (found) =>
+    found.startsWith('"') ? found : wallText(Date.parse(found), isUtc).replace('T', ' '),
+  )
 }
 
 export const lengthText = (ms: number | null | undefined): string =>

@@ -1,5 +1,15 @@
 /** `state:discarded error:timeout since:-1h`: the words of a filter, as the API names them. */
-import { didYouMean, nearestName, parseDuration, vocabulary } from '@curfew/core'
+import {
+  before,
+  didYouMean,
+  instant,
+  iso,
+  nearestName,
+  parseDuration,
+  parseMoment,
+  vocabulary,
+  type Instant,
+} from '@curfew/core'
 import { SettingsError } from '../../settings.ts'
 import type { Remote } from '../frame/remote.ts'
 
@@ -45,19 +55,25 @@ export async function readFilter(server: Remote, words: readonly string[], isSea
       throw new SettingsError(`Unknown filter ${JSON.stringify(name)}. ${meant}`)
     }
     const field = known[name] ?? name
-    filter[field] = isTime(field) && value.startsWith('-') ? await ago(server, value, name) : value
+    filter[field] = isTime(field) && value.startsWith('-') ? iso(await momentOf(server, value, name)) : value
   }
   return filter
 }
 
 const isTime = (field: string): boolean => field === 'since' || field === 'until' || TIMES.includes(field)
 
-/** Counted back on the clock of the server, which made the times that are compared. */
-async function ago(server: Remote, text: string, name: string): Promise<string> {
-  const ms = parseDuration(text.slice(1))
-  if (ms === null) throw new SettingsError(`${name} must be a time or a length before now such as -1h, not ${text}.`)
+/** A time, or a length counted back on the clock of the server, which made the times that are compared. */
+export async function momentOf(server: Remote, text: string, name: string): Promise<Instant> {
+  const agoMs = text.startsWith('-') ? parseDuration(text.slice(1)) : null
+  if (agoMs !== null) return before(await serverTime(server), agoMs)
+  const named = text.startsWith('+') ? null : parseMoment(text, instant(0), false)
+  if (named === null) throw new SettingsError(`${name} must be a time or a length before now such as -1h, not ${text}.`)
+  return named.at
+}
+
+export async function serverTime(server: Remote): Promise<Instant> {
   const { server_time: now } = (await server.call('GET', '/ojs/v1/health')) as { server_time: string }
-  return new Date(Date.parse(now) - ms).toISOString()
+  return instant(Date.parse(now))
 }
 
 /** As bulk actions take it. */

@@ -1,71 +1,48 @@
 /** One job for people. */
-import { lengthInWords, SOURCE_CHIPS, whoSet } from '@curfew/core'
+import {
+  lengthInWords,
+  LIMIT_ANSWERS,
+  LIMIT_NAMES,
+  SOURCE_CHIPS,
+  whoSet,
+  type JobAnswer,
+  type JobState,
+} from '@curfew/core'
 import { fieldsText } from '../frame/rows.ts'
 
-export interface ErrorView {
-  readonly type: string
-  readonly message?: string
-  readonly timeout_kind?: string
-  readonly limit_ms?: number
-  readonly source?: string
-  readonly overshoot_ms?: number
-}
-
-/** As the search answers. */
+/** As the search answers; what an error has nothing of is null. */
 export interface FoundJob {
   readonly id: string
   readonly type: string
   readonly queue: string
-  readonly state: string
+  readonly state: JobState
   readonly attempt: number
   readonly max_attempts: number
   readonly created_at: string
   readonly started_at: string | null
   readonly ended_at: string | null
   readonly worker_id: string | null
-  readonly error: ErrorView | null
-}
-
-export interface JobView {
-  readonly id: string
-  readonly type: string
-  readonly queue: string
-  readonly state: string
-  readonly priority: number
-  readonly attempt: number
-  readonly max_attempts: number
-  readonly args: unknown
-  readonly created_at: string
-  readonly scheduled_at?: string
-  readonly started_at?: string
-  readonly completed_at?: string
-  readonly cancelled_at?: string
-  readonly discarded_at?: string
-  readonly next_retry_at?: string
-  readonly worker_id?: string
-  readonly error?: ErrorView
-  readonly result?: unknown
-  readonly x_limits: Readonly<Record<string, unknown>> & { readonly sources: Readonly<Record<string, string>> }
+  readonly error: {
+    readonly type: string | null
+    readonly limit_ms: number | null
+    readonly source: string | null
+  } | null
 }
 
 /** `timeout 3 s ●`: what ended the job or its last attempt. */
 export function whyText({ error }: Pick<FoundJob, 'error'>): string {
   if (error === null) return '–'
   const { type, limit_ms: ms, source } = error
-  const chip = source === undefined ? '' : ` ${SOURCE_CHIPS[source] ?? ''}`
-  return `${type}${ms === undefined ? '' : ` ${lengthInWords(ms)}`}${chip}`
+  const chip = source === null ? '' : ` ${SOURCE_CHIPS[source] ?? ''}`
+  return `${type ?? 'error'}${ms === null ? '' : ` ${lengthInWords(ms)}`}${chip}`
 }
 
-const LIMITS = ['timeout', 'grace', 'total', 'ttl', 'heartbeat', 'visibility'] as const
-
-export function jobText(job: JobView, when: (time: string | undefined) => string): string {
+export function jobText(job: JobAnswer, when: (time: string | undefined) => string): string {
   const at = (time: string | undefined): string | null => (time === undefined ? null : when(time))
   const { sources } = job.x_limits
-  const limits = LIMITS.flatMap((name) => {
-    const ms = job.x_limits[`${name}_ms`]
-    return typeof ms === 'number'
-      ? [[name, `${lengthInWords(ms)} (${whoSet(sources[name] ?? 'default')})`] as const]
-      : []
+  const limits = LIMIT_NAMES.flatMap((name) => {
+    const ms = job.x_limits[LIMIT_ANSWERS[name]]
+    return ms === undefined ? [] : [[name, `${lengthInWords(ms)} (${whoSet(sources[name] ?? 'default')})`] as const]
   })
   const error = job.error === undefined ? null : `${job.error.type}: ${job.error.message ?? ''}`
   return fieldsText([
@@ -90,7 +67,7 @@ export function jobText(job: JobView, when: (time: string | undefined) => string
 }
 
 /** Exit code of a job that is over; null while it is not. */
-export function endOf(job: Pick<JobView, 'state' | 'error'>): 0 | 3 | 4 | null {
+export function endOf(job: Pick<JobAnswer, 'state' | 'error'>): 0 | 3 | 4 | null {
   if (job.state === 'completed') return 0
   if (job.state !== 'cancelled' && job.state !== 'discarded') return null
   return job.error?.timeout_kind === undefined ? 3 : 4

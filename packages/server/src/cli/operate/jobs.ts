@@ -1,29 +1,17 @@
 /** `curfew jobs …`, `curfew dead …` and `curfew at-risk`. */
 import { readFileSync } from 'node:fs'
+import type { JobAnswer } from '@curfew/core'
 import { SettingsError } from '../../settings.ts'
 import type { Call, Command, Group, Options } from '../frame/command.ts'
 import { EXIT } from '../frame/exit.ts'
-import { wholeOf } from '../frame/flags.ts'
+import { ONE, wholeOf } from '../frame/flags.ts'
 import { countText, lengthText } from '../frame/rows.ts'
 import { actOnMany, BULK } from './bulk.ts'
 import { FILTER_HELP, queryText, readFilter } from './filter.ts'
-import { jobText, whyText, type FoundJob, type JobView } from './job-text.ts'
-import {
-  LIMIT,
-  LIMITS,
-  limitsIn,
-  LIST,
-  momentsOf,
-  nameOf,
-  ONE,
-  refuseNothing,
-  serverOf,
-  showList,
-  showOne,
-} from './show.ts'
+import { jobText, whyText, type FoundJob } from './job-text.ts'
+import { LIMITS, limitsIn, refuseNothing } from './limit-options.ts'
+import { CURSOR, LIMIT, LIST, momentsOf, nameOf, pageOf, serverOf, showList, showOne } from './show.ts'
 import { watchJob } from './watch.ts'
-
-const CURSOR: Options = { cursor: { value: 'CURSOR', help: 'go on where an earlier list ended' } }
 
 interface Found {
   readonly items: readonly FoundJob[]
@@ -34,7 +22,7 @@ interface Found {
 async function list(call: Call): Promise<number> {
   const server = serverOf(call)
   const filter = await readFilter(server, call.flags.names, true)
-  const query = queryText({ ...filter, limit: wholeOf(call.flags, 'limit', 50), cursor: call.flags.text('cursor') })
+  const query = queryText({ ...filter, ...pageOf(call) })
   const found = (await server.call('GET', `/api/v1/board/jobs${query}`)) as Found
   const when = momentsOf(call)
   const { next_cursor: cursor, looked_back_to: until } = found
@@ -58,7 +46,7 @@ async function list(call: Call): Promise<number> {
 }
 
 async function show(call: Call): Promise<number> {
-  const { job } = (await serverOf(call).call('GET', `/ojs/v1/jobs/${nameOf(call)}`)) as { job: JobView }
+  const { job } = (await serverOf(call).call('GET', `/ojs/v1/jobs/${nameOf(call)}`)) as { job: JobAnswer }
   return showOne(call, job, jobText(job, momentsOf(call)))
 }
 
@@ -102,7 +90,7 @@ function argsIn(given: string | undefined): unknown {
 
 async function enqueue(call: Call): Promise<number> {
   const server = serverOf(call)
-  const { job } = (await server.call('POST', '/ojs/v1/jobs', enqueueBody(call))) as { job: JobView }
+  const { job } = (await server.call('POST', '/ojs/v1/jobs', enqueueBody(call))) as { job: JobAnswer }
   if (call.flags.has('wait')) return watchJob(call, server, job.id)
   return showOne(call, job, job.id)
 }
@@ -135,16 +123,16 @@ async function set(call: Call): Promise<number> {
     ...(flags.text('at') === undefined ? {} : { scheduled_at: flags.text('at') }),
   }
   refuseNothing(body, 'jobs set')
-  const { job } = (await serverOf(call).call('PATCH', `/ojs/v1/jobs/${nameOf(call)}`, body)) as { job: JobView }
+  const { job } = (await serverOf(call).call('PATCH', `/ojs/v1/jobs/${nameOf(call)}`, body)) as { job: JobAnswer }
   return showOne(call, job, jobText(job, momentsOf(call)))
 }
 
 async function deadList(call: Call): Promise<number> {
   const server = serverOf(call)
   const filter = await readFilter(server, call.flags.names, false)
-  const query = queryText({ ...filter, limit: wholeOf(call.flags, 'limit', 50), cursor: call.flags.text('cursor') })
+  const query = queryText({ ...filter, ...pageOf(call) })
   const found = (await server.call('GET', `/ojs/v1/dead-letter${query}`)) as {
-    jobs: readonly JobView[]
+    jobs: readonly JobAnswer[]
     pagination: { next_cursor?: string }
   }
   const when = momentsOf(call)

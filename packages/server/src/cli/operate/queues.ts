@@ -1,22 +1,11 @@
 /** `curfew queues …`, `curfew limits list`, `curfew types …`. */
 import type { Call, Command, Group } from '../frame/command.ts'
 import { EXIT } from '../frame/exit.ts'
-import { wholeOf } from '../frame/flags.ts'
+import { ONE, wholeOf } from '../frame/flags.ts'
 import { fieldsText, lengthText } from '../frame/rows.ts'
 import { queryText } from './filter.ts'
-import {
-  LIMIT,
-  LIMITS,
-  limitsIn,
-  LIST,
-  momentsOf,
-  nameOf,
-  ONE,
-  refuseNothing,
-  serverOf,
-  showList,
-  showOne,
-} from './show.ts'
+import { LIMITS, limitsIn, refuseNothing } from './limit-options.ts'
+import { LIMIT, LIST, momentsOf, nameOf, pageOf, serverOf, showList, showOne } from './show.ts'
 
 interface QueueView {
   readonly name: string
@@ -30,7 +19,7 @@ interface QueueView {
 const COUNTS = ['available', 'active', 'scheduled', 'retryable', 'discarded'] as const
 
 async function list(call: Call): Promise<number> {
-  const query = queryText({ limit: wholeOf(call.flags, 'limit', 50) })
+  const query = queryText(pageOf(call))
   const answer = (await serverOf(call).call('GET', `/ojs/v1/queues${query}`)) as { queues: readonly QueueView[] }
   return showList(call, {
     answer,
@@ -109,7 +98,7 @@ interface LimiterView {
 }
 
 async function limits(call: Call): Promise<number> {
-  const query = queryText({ limit: wholeOf(call.flags, 'limit', 50) })
+  const query = queryText(pageOf(call))
   const answer = (await serverOf(call).call('GET', `/ojs/v1/rate-limits${query}`)) as { items: readonly LimiterView[] }
   const when = momentsOf(call)
   return showList(call, {

@@ -1,12 +1,9 @@
-/** What the operating commands share: options of lists, how lists and single things are printed, limits on the command line. */
-import { SettingsError } from '../../settings.ts'
+/** What the operating commands share: options of lists, and how lists and single things are printed. */
 import type { Call, Options } from '../frame/command.ts'
 import { EXIT } from '../frame/exit.ts'
-import { lengthOf, SERVER_OPTIONS, UTC, type Flags } from '../frame/flags.ts'
+import { ONE, wholeOf } from '../frame/flags.ts'
 import { Remote } from '../frame/remote.ts'
-import { momentsIn, rowsText, type Row } from '../frame/rows.ts'
-
-export const ONE: Options = { ...SERVER_OPTIONS, ...UTC }
+import { momentsIn, rowsText, type Moments, type Row } from '../frame/rows.ts'
 
 export const LIST: Options = {
   output: { short: 'o', choices: ['table', 'ids', 'json'], help: 'ids: one per line, for other commands [table]' },
@@ -14,9 +11,22 @@ export const LIST: Options = {
 }
 
 export const LIMIT: Options = { limit: { value: 'N', help: 'at most so many [50]' } }
+export const CURSOR: Options = { cursor: { value: 'CURSOR', help: 'go on where an earlier list ended' } }
+
+/** From when to when. */
+export const windowFrom = (byDefault: string): Options => ({
+  from: { value: 'TIME', help: `a time, or a length before now [${byDefault}]` },
+  to: { value: 'TIME', help: 'a time, or a length before now [now]' },
+})
+
+/** `--limit` and `--cursor` as a query has them. */
+export const pageOf = ({ flags }: Call): { readonly limit: number; readonly cursor: string | undefined } => ({
+  limit: wholeOf(flags, 'limit', 50),
+  cursor: flags.text('cursor'),
+})
 
 export const serverOf = ({ flags, terminal }: Call): Remote => new Remote(flags, terminal)
-export const momentsOf = ({ flags }: Call): ReturnType<typeof momentsIn> => momentsIn(flags.has('utc'))
+export const momentsOf = ({ flags }: Call): Moments => momentsIn(flags.has('utc'))
 export const nameOf = ({ flags }: Call, index = 0): string => encodeURIComponent(flags.names[index] ?? '')
 
 export interface Listed<T> {
@@ -48,41 +58,4 @@ export function showList<T>({ flags, terminal }: Call, listed: Listed<T>): numbe
 export function showOne({ flags, terminal }: Call, answer: unknown, text: string): number {
   terminal.write(flags.has('json') ? JSON.stringify(answer, null, 2) : text)
   return EXIT.fine
-}
-
-/** Limits by their names on the wire. */
-const LIMIT_HELP = {
-  timeout: 'one attempt',
-  'total-timeout': 'the whole life of a job',
-  'enqueue-ttl': 'waiting before the first start',
-  'grace-period': 'from the soft signal to the end of an attempt',
-  'heartbeat-timeout': 'silence after which an attempt is stalled',
-  'visibility-timeout': 'reservation without a sign of life',
-} as const
-
-export const LIMITS: Options = {
-  ...Object.fromEntries(Object.entries(LIMIT_HELP).map(([name, help]) => [name, { value: 'LENGTH', help }])),
-  'on-timeout': { choices: ['retry', 'discard'], help: 'what an execution timeout does' },
-}
-
-/** The limits that were given, in milliseconds; `none` removes one where that is allowed. */
-export function limitsIn(flags: Flags, { prefix = '', mayRemove = false } = {}): Record<string, unknown> {
-  const found: Record<string, unknown> = {}
-  for (const name of Object.keys(LIMIT_HELP)) {
-    const text = flags.text(name)
-    if (text === undefined) continue
-    const field = `${prefix}${name.replaceAll('-', '_')}`
-    if (text === 'none' && mayRemove) {
-      found[field] = null
-      found[`${field}_ms`] = null
-    } else found[`${field}_ms`] = lengthOf(text, `--${name}`)
-  }
-  const mode = flags.text('on-timeout')
-  if (mode !== undefined) found[`${prefix}x_on_timeout`] = mode
-  return found
-}
-
-export function refuseNothing(fields: object, command: string): void {
-  if (Object.keys(fields).length === 0)
-    throw new SettingsError(`Name at least one thing to set. See curfew ${command} --help.`)
 }

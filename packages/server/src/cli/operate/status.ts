@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process'
 import { SOURCE_CHIPS, whoSet } from '@curfew/core'
 import type { Call, Command } from '../frame/command.ts'
 import { EXIT } from '../frame/exit.ts'
-import { SERVER_OPTIONS } from '../frame/flags.ts'
+import { ONE, SERVER_OPTIONS } from '../frame/flags.ts'
 import { countText, fieldsText, lengthText } from '../frame/rows.ts'
 import { queryText } from './filter.ts'
-import { LIST, ONE, serverOf, showList, showOne } from './show.ts'
+import { LIST, serverOf, showList, showOne, windowFrom } from './show.ts'
 
 interface Health {
   readonly status: string
@@ -131,8 +131,7 @@ export const STATUS_COMMANDS: readonly Command[] = [
     summary: 'count the limits that ran out',
     options: {
       by: { choices: ['type', 'queue', 'kind', 'source'], help: 'how they are grouped [type]' },
-      from: { value: 'TIME', help: 'a time, or a length before now [-1h]' },
-      to: { value: 'TIME', help: 'a time, or a length before now [now]' },
+      ...windowFrom('-1h'),
       queue: { value: 'QUEUE', help: 'of this queue' },
       ...LIST,
     },

@@ -1,14 +1,16 @@
 /** `curfew jobs watch` and `curfew events tail`: streams of events, a line each. */
+import type { JobAnswer } from '@curfew/core'
 import type { Call, Command, Group } from '../frame/command.ts'
 import { clean } from '../frame/clean.ts'
 import { EXIT } from '../frame/exit.ts'
+import { ONE, wholeOf } from '../frame/flags.ts'
 import { timeoutOf, type Remote, type ServerEvent } from '../frame/remote.ts'
 import { queryText } from './filter.ts'
-import { endOf, jobText, type JobView } from './job-text.ts'
-import { momentsOf, ONE, serverOf } from './show.ts'
+import { endOf, jobText } from './job-text.ts'
+import { momentsOf, serverOf } from './show.ts'
 
-const jobOf = async (server: Remote, id: string): Promise<JobView> =>
-  ((await server.call('GET', `/ojs/v1/jobs/${encodeURIComponent(id)}`)) as { job: JobView }).job
+const jobOf = async (server: Remote, id: string): Promise<JobAnswer> =>
+  ((await server.call('GET', `/ojs/v1/jobs/${encodeURIComponent(id)}`)) as { job: JobAnswer }).job
 
 /** Until the job is over: exits as it ended. */
 export async function watchJob(call: Call, server: Remote, id: string): Promise<number> {
@@ -66,7 +68,7 @@ async function tail(call: Call): Promise<number> {
     queues: flags.text('queues'),
     job_types: flags.text('job-types'),
   })
-  const most = flags.text('count') === undefined ? Infinity : Number(flags.text('count'))
+  const most = wholeOf(flags, 'count', Infinity)
   let seen = 0
   const done = new AbortController()
   const signal = AbortSignal.any([done.signal, ...(terminal.signal === undefined ? [] : [terminal.signal])])

@@ -2,10 +2,10 @@
 import type { Call, Command, Group } from '../frame/command.ts'
 import { confirmed, YES } from '../frame/confirm.ts'
 import { EXIT } from '../frame/exit.ts'
-import { wholeOf } from '../frame/flags.ts'
+import { ONE, wholeOf } from '../frame/flags.ts'
 import { countText, fieldsText, lengthText } from '../frame/rows.ts'
 import { queryText } from './filter.ts'
-import { LIMIT, LIST, momentsOf, nameOf, ONE, serverOf, showList, showOne } from './show.ts'
+import { CURSOR, LIMIT, LIST, momentsOf, nameOf, pageOf, serverOf, showList, showOne } from './show.ts'
 
 interface WorkerView {
   readonly worker_id: string
@@ -21,7 +21,7 @@ interface WorkerView {
 }
 
 async function workers(call: Call): Promise<number> {
-  const query = queryText({ limit: wholeOf(call.flags, 'limit', 50) })
+  const query = queryText(pageOf(call))
   const answer = (await serverOf(call).call('GET', `/ojs/v1/workers${query}`)) as { workers: readonly WorkerView[] }
   const when = momentsOf(call)
   return showList(call, {
@@ -87,7 +87,7 @@ interface CronView {
 }
 
 async function crons(call: Call): Promise<number> {
-  const query = queryText({ limit: wholeOf(call.flags, 'limit', 50) })
+  const query = queryText(pageOf(call))
   const answer = (await serverOf(call).call('GET', `/ojs/v1/cron${query}`)) as { crons: readonly CronView[] }
   const when = momentsOf(call)
   return showList(call, {
@@ -117,8 +117,8 @@ async function next(call: Call): Promise<number> {
 }
 
 async function trigger(call: Call): Promise<number> {
-  const answer = (await serverOf(call).call('POST', `/ojs/v1/cron/${nameOf(call)}/trigger`)) as { job?: { id: string } }
-  return showOne(call, answer, answer.job?.id ?? 'No job was enqueued: the overlap policy of the entry refused it.')
+  const answer = (await serverOf(call).call('POST', `/ojs/v1/cron/${nameOf(call)}/trigger`)) as { job: { id: string } }
+  return showOne(call, answer, answer.job.id)
 }
 
 interface StepView {
@@ -144,12 +144,7 @@ interface WorkflowView {
 }
 
 async function workflows(call: Call): Promise<number> {
-  const { flags } = call
-  const query = queryText({
-    state: flags.text('state'),
-    limit: wholeOf(flags, 'limit', 50),
-    cursor: flags.text('cursor'),
-  })
+  const query = queryText({ state: call.flags.text('state'), ...pageOf(call) })
   const answer = (await serverOf(call).call('GET', `/ojs/v1/workflows${query}`)) as {
     workflows: readonly WorkflowView[]
     pagination: { next_cursor?: string }
@@ -213,7 +208,7 @@ interface HookView {
 }
 
 async function hooks(call: Call): Promise<number> {
-  const query = queryText({ limit: wholeOf(call.flags, 'limit', 50) })
+  const query = queryText(pageOf(call))
   const answer = (await serverOf(call).call('GET', `/ojs/v1/webhooks/subscriptions${query}`)) as {
     subscriptions: readonly HookView[]
   }
@@ -286,7 +281,7 @@ export const WORKER_COMMANDS: readonly Command[] = [
     options: {
       state: { choices: ['running', 'completed', 'failed', 'cancelled'], help: 'only in this state' },
       ...LIMIT,
-      cursor: { value: 'CURSOR', help: 'go on where an earlier list ended' },
+      ...CURSOR,
       ...LIST,
     },
     run: workflows,
