@@ -270,6 +270,104 @@ describe('what happens', () => {
   })
 })
 
+describe('hindsight', () => {
+  /** Attempts that ran 1, 1, 2 and 2.5 seconds and completed, and one that its timeout of 3 seconds has ended. */
+  async function ran(): Promise<void> {
+    for (const seconds of [1, 1, 2, 2.5]) {
+      const { id } = await server.start({ type: 'report.build', timeout: 3, grace_period: 0 }, { worker_id: 'w1' })
+      await server.advance(seconds * 1_000)
+      await server.ack(id, { worker_id: 'w1' })
+    }
+    await discarded()
+  }
+
+  test('what-if says how many attempts a shorter timeout would have ended, and how many of them completed', async () => {
+    await ran()
+    const { code, out } = await curfew('what-if report.build --timeout 1500ms')
+    expect(code).toBe(0)
+    expect(out).toMatch(/^report\.build: 5 attempts ended from /)
+    expect(out).toMatch(/^ {2}now +timeout 3 s ● set at enqueue: ended 1, 20 %$/m)
+    expect(out).toMatch(/^ {2}what if +timeout 1\.5 s: would end 3, 60 %, of which 2 completed$/m)
+    // Two seconds lie within a bucket: one more attempt may have run that long.
+    expect((await curfew('what-if report.build --timeout 2s')).out).toMatch(
+      /would end 2 to 3, 40 to 60 %, of which 1 to 2 completed$/m,
+    )
+    expect(JSON.parse((await curfew('what-if report.build --timeout 1500ms --json')).out)).toMatchObject({
+      type: 'report.build',
+      queue: null,
+      attempts: 5,
+      timeout_ms: 3_000,
+      source: 'publish',
+      timed_out: 1,
+      tried_ms: 1_500,
+      would_end: { least: 3, most: 3, completed: { least: 2, most: 2 } },
+    })
+  })
+
+  test('what-if does not guess what a longer timeout would have saved', async () => {
+    await ran()
+    const { out } = await curfew('what-if report.build --timeout 1m')
+    expect(out).toMatch(/what if +timeout 60 s: unknown, since attempts were ended before that$/m)
+    expect(JSON.parse((await curfew('what-if report.build --timeout 1m --json')).out)).toMatchObject({
+      would_end: null,
+    })
+  })
+
+  test('what-if looks only at the type, the queue and the window that are named', async () => {
+    await ran()
+    const none = /^No attempt of \S+( in other)? ended from /
+    expect((await curfew('what-if mail.send --timeout 1s')).out).toMatch(none)
+    expect((await curfew('what-if report.build --queue other --timeout 1s')).out).toMatch(none)
+    expect((await curfew('what-if report.build --queue default --timeout 1s')).out).toMatch(/5 attempts/)
+    await server.advance(7_200_000)
+    expect((await curfew('what-if report.build --timeout 1s --from -1h')).out).toMatch(none)
+    expect((await curfew('what-if report.build --timeout 1s')).out).toMatch(/5 attempts/)
+  })
+
+  /** A timeout, a pause, and what an operator noted. */
+  async function trouble(): Promise<string> {
+    const id = await discarded()
+    await server.advance(60_000)
+    await server.post('/ojs/v1/queues/mail/pause')
+    await server.post('/api/v1/annotations', { text: 'deployed media 1.4' })
+    return id
+  }
+
+  test('incident lists what happened, by kind and in its order, with details', async () => {
+    const id = await trouble()
+    const { code, out } = await curfew('incident --utc', { width: 200 })
+    expect(code).toBe(0)
+    expect(out).toMatch(/^2026-01-01 11:01:05 to 2026-01-01 12:01:05: \d+ events$/m)
+    expect(out).toMatch(/^job\.timeout +1 +2026-01-01 12:00:04 +2026-01-01 12:00:04 +█$/m)
+    const listed = lines(out.split('WHEN ')[1] ?? '').slice(1)
+    expect(listed[0]).toMatch(/note +operator +deployed media 1\.4$/)
+    expect(listed.findIndex((line) => line.includes('queue.paused'))).toBeLessThan(
+      listed.findIndex((line) => line.includes(id)),
+    )
+    expect(out).toMatch(new RegExp(`job\\.timeout +${id} +job type report\\.build, .*limit ms 3000, source publish`))
+  })
+
+  test('incident keeps to its window, its number of rows and its form', async () => {
+    const id = await trouble()
+    const early = await curfew('incident --from 2026-01-01T12:00:00Z --to 2026-01-01T12:00:30Z --utc')
+    expect(early.out).toContain('job.timeout')
+    expect(early.out).not.toContain('queue.paused')
+    expect((await curfew('incident --limit 1')).out).toMatch(/^The newest 1 of \d+\. More: --limit$/m)
+    expect((await curfew('incident -o markdown')).out).toMatch(/^\| 2026-01-01T12:01:05\.\d+Z \| note \| operator \|/m)
+    const told = JSON.parse((await curfew('incident --json')).out) as Record<string, unknown>
+    expect(told).toMatchObject({ from: '2026-01-01T11:01:05.000Z', to: '2026-01-01T12:01:05.000Z', complete: true })
+    expect(told['kinds']).toContainEqual({
+      type: 'job.timeout',
+      count: 1,
+      first_at: '2026-01-01T12:00:04.000Z',
+      last_at: '2026-01-01T12:00:04.000Z',
+    })
+    expect(told['events']).toContainEqual(expect.objectContaining({ type: 'job.timeout', subject: id }))
+    await server.advance(7_200_000)
+    expect((await curfew('incident')).out).toMatch(/: no deaths, no pauses, no timeouts, no notes of operators\.$/m)
+  })
+})
+
 describe('wrong usage', () => {
   test.each([
     ['jbos list', 'Unknown command "jbos". Did you mean curfew jobs?'],
@@ -282,6 +380,12 @@ describe('wrong usage', () => {
     ['jobs show', 'ID is missing. Usage: curfew jobs show ID'],
     ['jobs enqueue a --timeout soon', '--timeout must be a length such as'],
     ['completion tcsh', '"tcsh" is not a known shell'],
+    ['what-if report.build', '--timeout is missing'],
+    ['what-if report.build --timeout soon', '--timeout must be a length such as'],
+    ['events tail --count many', '--count must be a whole number from 1 on'],
+    ['incident --limit 0', '--limit must be a whole number from 1 on'],
+    ['incident --from yesterday', '--from must be a time or a length before now such as -1h, not yesterday'],
+    ['jobs list since:-soon', 'since must be a time or a length before now'],
   ])('%s is refused before anything is sent', async (line, said) => {
     vi.stubGlobal('fetch', () => {
       throw new Error('something was sent')
@@ -292,6 +396,9 @@ describe('wrong usage', () => {
   })
 
   test('a refusal of the server is passed on with its code', async () => {
+    await expect(curfew('incident --from 2026-01-01T13:00:00Z --to 2026-01-01T12:00:00Z')).rejects.toThrow(
+      '--to must not be before --from',
+    )
     await expect(curfew('jobs show 01a1e000-0000-7000-8000-000000000000')).rejects.toThrow('(not_found)')
   })
 })

@@ -7,10 +7,12 @@ import type { Command, Table } from './frame/command.ts'
 import { completionFor, SHELLS, type Shell } from './frame/completion.ts'
 import { EXIT } from './frame/exit.ts'
 import { JOURNEY_COMMANDS, JOURNEY_GROUP } from './journey.ts'
+import { INCIDENT } from './operate/incident.ts'
 import { JOB_COMMANDS, JOB_GROUPS } from './operate/jobs.ts'
 import { QUEUE_COMMANDS, QUEUE_GROUPS } from './operate/queues.ts'
 import { STATUS_COMMANDS } from './operate/status.ts'
 import { EVENT_COMMANDS, EVENT_GROUP } from './operate/watch.ts'
+import { WHAT_IF } from './operate/what-if.ts'
 import { WORKER_COMMANDS, WORKER_GROUPS } from './operate/workers.ts'
 import { SERVE } from './serve-command.ts'
 import { TOP } from './top.ts'
@@ -39,6 +41,8 @@ export const TABLE: Table = {
     TOP,
     DOCTOR,
     ...STATUS_COMMANDS,
+    WHAT_IF,
+    INCIDENT,
     EXPLAIN,
     ...JOB_COMMANDS,
     ...QUEUE_COMMANDS,
@@ -51,7 +55,10 @@ export const TABLE: Table = {
   ],
   sections: [
     ['Run a server', ['serve', 'demo', 'config']],
-    ['See what happens', ['top', 'status', 'at-risk', 'timeouts', 'explain', 'events', 'doctor', 'open']],
+    [
+      'See what happens',
+      ['top', 'status', 'at-risk', 'timeouts', 'what-if', 'incident', 'explain', 'events', 'doctor', 'open'],
+    ],
     ['Jobs', ['jobs', 'dead', 'types']],
     ['What jobs run on', ['queues', 'limits', 'workers', 'cron', 'workflows', 'webhooks', 'journey']],
     ['Data and access', ['token', 'export', 'import', 'backup', 'migrate', 'check', 'completion']],

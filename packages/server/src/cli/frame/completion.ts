@@ -24,16 +24,16 @@ function cases(table: Table): string[] {
   return [...groups, ...commands]
 }
 
-/** `-o` and `--output` may be followed by few words; so may others. */
+/** `jobs list -o` may be followed by few words. */
 function choiceCases(table: Table): string[] {
-  const choices = new Map<string, string>()
-  for (const command of table.commands)
-    for (const [name, option] of optionsOf(command))
-      if (option.choices !== undefined) {
-        choices.set(`--${name}`, option.choices.join(' '))
-        if (option.short !== undefined) choices.set(`-${option.short}`, option.choices.join(' '))
-      }
-  return [...choices].map(([flag, words]) => `    ${flag}) choices='${words}' ;;`)
+  return table.commands.flatMap((command) =>
+    optionsOf(command).flatMap(([name, { choices, short }]) => {
+      if (choices === undefined) return []
+      const flags = [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]
+      const cases = flags.map((flag) => `'${command.name} ${flag}'`).join('|')
+      return [`    ${cases}) choices='${choices.join(' ')}' ;;`]
+    }),
+  )
 }
 
 function bash(table: Table): string {
@@ -45,18 +45,18 @@ function bash(table: Table): string {
     `    COMPREPLY=($(compgen -W '${firstWords(table).join(' ')} help --help --version' -- "$current"))`,
     '    return',
     '  fi',
-    '  case "$previous" in',
+    '  command="${COMP_WORDS[1]}"',
+    `  case " ${table.groups.map(({ name }) => name).join(' ')} " in`,
+    '    *" $command "*)',
+    '      if [ "$COMP_CWORD" -eq 2 ]; then isword=1; else command="$command ${COMP_WORDS[2]}"; fi ;;',
+    '  esac',
+    '  case "$command $previous" in',
     ...choiceCases(table),
     '  esac',
     '  if [ -n "$choices" ]; then',
     '    COMPREPLY=($(compgen -W "$choices" -- "$current"))',
     '    return',
     '  fi',
-    '  command="${COMP_WORDS[1]}"',
-    `  case " ${table.groups.map(({ name }) => name).join(' ')} " in`,
-    '    *" $command "*)',
-    '      if [ "$COMP_CWORD" -eq 2 ]; then isword=1; else command="$command ${COMP_WORDS[2]}"; fi ;;',
-    '  esac',
     '  case "$command" in',
     ...cases(table),
     '  esac',
@@ -79,14 +79,14 @@ function zsh(table: Table): string {
     `    compadd -- ${firstWords(table).join(' ')} help --help --version`,
     '    return',
     '  fi',
-    '  case "${words[CURRENT-1]}" in',
-    ...choiceCases(table),
-    '  esac',
-    '  if [[ -n "$choices" ]]; then compadd -- ${=choices}; return; fi',
     '  command="${words[2]}"',
     `  case " ${table.groups.map(({ name }) => name).join(' ')} " in`,
     '    *" $command "*) (( CURRENT > 3 )) && command="$command ${words[3]}" ;;',
     '  esac',
+    '  case "$command ${words[CURRENT-1]}" in',
+    ...choiceCases(table),
+    '  esac',
+    '  if [[ -n "$choices" ]]; then compadd -- ${=choices}; return; fi',
     '  case "$command" in',
     ...cases(table).map((line) => line.replace(') words=', ') words_of=')),
     '  esac',

@@ -95,10 +95,22 @@ function parsed(command: Command, args: readonly string[]) {
     ]),
   )
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+    return parseArgs({ args: withLengths(args, options), options, allowPositionals: true, strict: true })
   } catch (error) {
     throw new SettingsError(parseError(command, error))
   }
+}
+
+/** `--from -1h` is one option with its value, which parseArgs calls ambiguous; no option begins with a digit. */
+function withLengths(args: readonly string[], options: ParseOptions): string[] {
+  const joined: string[] = []
+  for (const arg of args) {
+    const last = joined.at(-1) ?? ''
+    const takesValue = last.startsWith('--') && options[last.slice(2)]?.type === 'string'
+    if (takesValue && /^-\d/.test(arg)) joined.splice(-1, 1, `${last}=${arg}`)
+    else joined.push(arg)
+  }
+  return joined
 }
 
 /** What parseArgs says, with the option that was most likely meant. */
@@ -123,7 +135,7 @@ function readWithSettings(command: Command, args: readonly string[], terminal: T
   const rest: string[] = []
   for (let index = 0; index < args.length; index += 1) {
     const arg = args[index] ?? ''
-    const [name = '', ...inline] = arg.startsWith('--') ? arg.slice(2).split('=') : []
+    const [name = '', ...inline] = arg.startsWith('--') ? arg.slice(2).split('=') : [longOf(command, arg)]
     const option = command.options?.[name]
     if (option === undefined) rest.push(arg)
     else if (option.value === undefined) values[name] = true
@@ -140,3 +152,7 @@ function readWithSettings(command: Command, args: readonly string[], terminal: T
   refuseNames(command, loaded.names)
   return { flags: flagsOf(command, loaded.names, values), terminal, settings: () => loaded }
 }
+
+/** `-y` is `yes`. */
+const longOf = (command: Command, arg: string): string =>
+  optionsOf(command).find(([, { short }]) => short !== undefined && arg === `-${short}`)?.[0] ?? ''
