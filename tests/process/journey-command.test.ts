@@ -67,7 +67,7 @@ test('a run from its start to its end', async () => {
   expect(id).toMatch(/^[0-9a-f-]{36}$/)
   expect((await journey('status', id)).stdout).toMatch(
     new RegExp(
-      `^leave 1\\.0\\.0 {2}${id}\nRUNNING at decide\n[█░]+ \\d %\n9 min \\d+ s left of 10 min .*\nopen: .* submit ${id} decide`,
+      `^leave 1\\.0\\.0 {2}${id}\nstarted [-\\d: ]+\nRUNNING at decide\n[█░]+ \\d %\n9 min \\d+ s left of 10 min .*\nopen: .* submit ${id} decide`,
     ),
   )
   expect(await journey('result', id)).toMatchObject({ code: 5, stdout: expect.stringContaining('RUNNING at decide') })
@@ -92,7 +92,8 @@ test('its exit code tells how a run ended', async () => {
   expect(late).toMatchObject({ code: 4, stdout: expect.stringContaining('FAILED at nap (Timeout): LATE: too late') })
   const id = (await journey('start', 'leave', '--input', '{"days": 3}')).stdout.trim()
   expect(await journey('result', id, '--wait', '--timeout', '200ms')).toMatchObject({ code: 5 })
-  expect((await journey('cancel', id)).code).toBe(0)
+  expect(await journey('cancel', id)).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') })
+  expect((await journey('cancel', id, '--yes')).code).toBe(0)
   expect((await journey('result', id)).code).toBe(3)
 })
 

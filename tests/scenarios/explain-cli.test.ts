@@ -16,13 +16,19 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   vi.unstubAllGlobals()
+  vi.restoreAllMocks()
   await server.close()
 })
 
 const AUTHORIZED = { authorization: 'Bearer secret' }
 const post = (url: string, body: unknown) => server.call('POST', url, body, AUTHORIZED)
 
+/** In UTC, unless the test is about the zone of the machine. */
 async function run(args: readonly string[], width = 80, colour = false): Promise<{ code: number; out: string }> {
+  return explain([...args, '--utc'], width, colour)
+}
+
+async function explain(args: readonly string[], width = 80, colour = false): Promise<{ code: number; out: string }> {
   let out = ''
   const write = (text: string): void => void (out += `${text}\n`)
   const code = await runCurfew(['explain', ...args], { env: { CURFEW_TOKEN: 'secret' }, width, colour, write })
@@ -68,6 +74,20 @@ test.each([30, 40, 60, 80, 120, 400])('no lane is wider than a terminal of %i co
   const lanes = out.split('\n').filter((line) => /^(life|try|signs|reserved|worker)/.test(line))
   expect(lanes.length).toBeGreaterThanOrEqual(3)
   for (const line of lanes) expect(line.length).toBeLessThanOrEqual(Math.max(width, 33))
+})
+
+test('times are those of this machine, with --utc in UTC; what others wrote is left as it is', async () => {
+  const { body } = await post('/ojs/v1/jobs', { type: 'report.build', args: [], enqueue_ttl: 60 })
+  await post('/ojs/v1/workers/fetch', { queues: ['default'], worker_id: '2026-01-01T12:00:00.000Z' })
+  await server.advance(1_000)
+  vi.spyOn(Date.prototype, 'getTimezoneOffset').mockReturnValue(-120)
+  const [local, utc] = [(await explain([body.job.id])).out, (await explain([body.job.id, '--utc'])).out]
+  expect(local).toMatch(/^2026-01-01 14:00:00\.000 {2}attempt 1 started by "2026-01-01T12:00:00\.000Z"/m)
+  expect(utc).toMatch(/^2026-01-01 12:00:00\.000 {2}attempt 1 started by "2026-01-01T12:00:00\.000Z"/m)
+  expect(local).toMatch(/attempt ends +14:30:00\.000/)
+  expect(utc).toMatch(/attempt ends +12:30:00\.000/)
+  expect(local).toMatch(/^ +14:00:00/m)
+  expect(local).toMatch(/transition at 2026-01-01 14:/)
 })
 
 test('colour is there where it is wanted, and nowhere else', async () => {

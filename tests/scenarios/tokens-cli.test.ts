@@ -17,6 +17,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   vi.unstubAllGlobals()
+  vi.restoreAllMocks()
   await server.close()
 })
 
@@ -34,18 +35,30 @@ test('a token is made, listed, rotated and revoked', async () => {
   const [first = '', said] = (await token('create', 'ci', '--role', 'read', '--role', 'produce')).split('\n')
   expect(said).toBe('ci may read, produce. Keep this token now: it is not shown again.')
   expect(await statusWith(first)).toBe(200)
-  const [second = '', rotated] = (await token('rotate', 'ci', '--overlap', '1h')).split('\n')
-  expect(rotated).toContain('The secret before stays valid until 2026-01-01T13:00:00.000Z.')
+  const [second = '', rotated] = (await token('rotate', 'ci', '--overlap', '1h', '--utc')).split('\n')
+  expect(rotated).toContain('The secret before stays valid until 2026-01-01 13:00:00.')
   expect([await statusWith(first), await statusWith(second)]).toEqual([200, 200])
-  const list = await token('list')
+  const list = await token('list', '--utc')
   expect(list.split('\n').slice(0, 2)).toEqual([
-    'NAME  ROLES         STATE  SECRETS                           LAST USED',
-    'ci    read,produce  valid  2 until 2026-01-01T13:00:00.000Z  2026-01-01T12:00:00.000Z',
+    'NAME  ROLES         STATE  SECRETS                      LAST USED',
+    'ci    read,produce  valid  2 until 2026-01-01 13:00:00  2026-01-01 12:00:00',
   ])
   expect(list.includes(first) || list.includes(second)).toBe(false)
-  expect(await token('revoke', 'ci')).toBe('ci is revoked\n')
+  await expect(token('revoke', 'ci')).rejects.toThrow(
+    'Revoke token ci? Nothing was done. Repeat the command with --yes.',
+  )
+  expect(await statusWith(second)).toBe(200)
+  expect(await token('revoke', 'ci', '--yes')).toBe('ci is revoked\n')
   expect([await statusWith(first), await statusWith(second)]).toEqual([401, 401])
   expect(JSON.parse(await token('list', '--json'))).toMatchObject({ items: [{ name: 'ci', state: 'revoked' }] })
+})
+
+test('times of tokens are those of this machine unless --utc is given', async () => {
+  await token('create', 'ci', '--role', 'read')
+  vi.spyOn(Date.prototype, 'getTimezoneOffset').mockReturnValue(300)
+  expect(await token('rotate', 'ci', '--overlap', '1h')).toContain('until 2026-01-01 08:00:00.')
+  expect(await token('list')).toContain('2 until 2026-01-01 08:00:00')
+  expect(await token('list')).toContain('never')
 })
 
 test.each([
@@ -61,7 +74,7 @@ test.each([
 })
 
 test('a refusal of the server is printed in its own words', async () => {
-  await expect(token('revoke', 'nope')).rejects.toThrow(/not_found/)
+  await expect(token('revoke', 'nope', '-y')).rejects.toThrow(/not_found/)
   await expect(token('create', 'a b', '--role', 'read')).rejects.toThrow(/name must be the name of a token/)
   await expect(token('rotate', 'ci', '--token', 'wrong')).rejects.toThrow(/not the right one/)
 })

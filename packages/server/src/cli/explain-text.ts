@@ -1,9 +1,10 @@
 /** The timeline of a job in the characters of a terminal. Everything it shows is in the model; here is only the ink. */
 import {
   axisOf,
-  iso,
+  explain,
   lengthInWords,
   SOURCE_CHIPS,
+  timeline,
   whoSet,
   type Axis,
   type BoardJob,
@@ -16,22 +17,19 @@ import {
   type TimelineSpan,
 } from '@curfew/core'
 import { cleaned } from './frame/clean.ts'
+import { wallText, withMoments } from './frame/rows.ts'
 import { inkOn, type Ink, type Paper } from './journey-chart.ts'
-
-export interface Explained {
-  readonly document: BoardJob
-  readonly drawn: Timeline
-  /** The recorded life, line by line, as `explain` tells it. */
-  readonly text: string
-}
 
 const LABEL = 8
 const NARROWEST = 24
 const FOLD_WIDTH = 9
 const WIDEST = 160
 
-export function explainText({ document, drawn, text }: Explained, paper: Paper): string {
+/** `isUtc`: times in UTC instead of those of this machine. */
+export function explainText(document: BoardJob, now: Instant, paper: Paper, isUtc: boolean): string {
   const { job, place } = cleaned(document)
+  const drawn = timeline(document, now)
+  const { text } = explain(document.job, document.life, now, document.heldBy, document.steps)
   const ink = inkOn(paper)
   const width = Math.max(NARROWEST, Math.min(paper.width, WIDEST) - LABEL - 1)
   const axis = axisOf(drawn, width - 1, Math.min(FOLD_WIDTH, Math.floor(width / 4)))
@@ -41,15 +39,15 @@ export function explainText({ document, drawn, text }: Explained, paper: Paper):
     shown.sentence,
     ...(place === null ? [] : [placeText(place)]),
     '',
-    ink.faint(`${' '.repeat(LABEL)}${ticks(drawn, axis, width)}`),
+    ink.faint(`${' '.repeat(LABEL)}${ticks(drawn, axis, width, isUtc)}`),
     ...shown.lanes.map((lane) => `${nameOf(lane)}${laneText(lane, drawn, axis, width, ink)}`),
     ...(shown.hiddenAttempts === 0
       ? []
       : [ink.faint(`${' '.repeat(LABEL)}${String(shown.hiddenAttempts)} earlier attempts are not drawn`)]),
-    ...bandLines(shown, ink),
-    ...limitLines(shown.clocks, drawn.now, ink),
+    ...bandLines(shown, ink, isUtc),
+    ...limitLines(shown.clocks, drawn.now, ink, isUtc),
     '',
-    ...cleaned(text).split('\n'),
+    ...withMoments(cleaned(text), isUtc).split('\n'),
   ].join('\n')
 }
 
@@ -172,14 +170,14 @@ function painted(cells: readonly Cell[], ink: Ink): string {
 const TICK_EVERY = 22
 
 /** Times of day along the axis; none inside a fold. */
-function ticks({ from, to, folds }: Timeline, axis: Axis, width: number): string {
+function ticks({ from, to, folds }: Timeline, axis: Axis, width: number, isUtc: boolean): string {
   const isFine = to - from - folds.reduce((sum, fold) => sum + (fold.to - fold.from), 0) < 20_000
   const cells = Array.from({ length: width }, () => ' ')
   let free = 0
   for (let at = 0; at < width; at += TICK_EVERY) {
     const moment = axis.at(at)
     if (folds.some((fold) => moment > fold.from && moment < fold.to)) continue
-    const label = iso(moment).slice(11, isFine ? 21 : 19)
+    const label = wallText(moment, isUtc).slice(11, isFine ? 21 : 19)
     if (at < free || at + label.length > width) continue
     cells.splice(at, label.length, ...label)
     free = at + label.length + 1
@@ -187,9 +185,9 @@ function ticks({ from, to, folds }: Timeline, axis: Axis, width: number): string
   return cells.join('').trimEnd()
 }
 
-function bandLines({ bands }: Timeline, ink: Ink): string[] {
+function bandLines({ bands }: Timeline, ink: Ink, isUtc: boolean): string[] {
   return bands.map(({ kind, from, to }) => {
-    const when = `${iso(from).slice(11, 23)} to ${iso(to).slice(11, 23)}, ${lengthInWords(to - from)}`
+    const when = `${timeOfDay(from, isUtc)} to ${timeOfDay(to, isUtc)}, ${lengthInWords(to - from)}`
     return ink.faint(
       kind === 'away' ? `        no server was listening: ${when}` : `        its queue is paused: ${when}`,
     )
@@ -198,9 +196,12 @@ function bandLines({ bands }: Timeline, ink: Ink): string[] {
 
 // ---- Limits ----
 
-const NAMES: Readonly<Record<JobClock['kind'], string>> = {
-  scheduled_at: 'scheduled',
-  retry: 'retry',
+const timeOfDay = (at: Instant, isUtc: boolean): string => wallText(at, isUtc).slice(11)
+
+/** What happens when a clock has run out, in few words. */
+export const HAPPENS: Readonly<Record<JobClock['kind'], string>> = {
+  scheduled_at: 'becomes available',
+  retry: 'tries again',
   soft_deadline: 'asked to stop',
   hard_deadline: 'attempt ends',
   heartbeat: 'stalls',
@@ -211,7 +212,7 @@ const NAMES: Readonly<Record<JobClock['kind'], string>> = {
   total: 'job ends',
 }
 
-function limitLines(clocks: readonly JobClock[], now: Instant, ink: Ink): string[] {
+function limitLines(clocks: readonly JobClock[], now: Instant, ink: Ink, isUtc: boolean): string[] {
   if (clocks.length === 0) return []
   const rows = clocks.map((clock) => {
     const { kind, until, limit, limitMs, source, cutBy, creditedMs, asked } = clock
@@ -219,8 +220,8 @@ function limitLines(clocks: readonly JobClock[], now: Instant, ink: Ink): string
     return {
       cells: [
         MARKS[kind][0],
-        NAMES[kind],
-        iso(until).slice(11, 23),
+        HAPPENS[kind],
+        timeOfDay(until, isUtc),
         left < 0 ? 'due' : `in ${lengthInWords(left)}`,
         limitMs === undefined ? limit : `${limit} ${lengthInWords(limitMs)}`,
       ],

@@ -3,7 +3,7 @@ import { explain, readBoardJob, timeline } from '@curfew/core'
 import { explainText } from './explain-text.ts'
 import { EXIT } from './frame/exit.ts'
 import type { Call, Command } from './frame/command.ts'
-import { SERVER_OPTIONS } from './frame/flags.ts'
+import { ONE } from './frame/flags.ts'
 import { Remote, refusal } from './frame/remote.ts'
 
 export const EXPLAIN: Command = {
@@ -12,7 +12,7 @@ export const EXPLAIN: Command = {
   summary: 'show where the time of a job went, which limits hold it, and what happens next',
   more: [
     'Draws the life of a job: waiting, attempts, grace and backoff against every limit, what happens next, and what happened.',
-    'Times are UTC, on the clock of the server.',
+    'Times are those of the clock of the server, shown in your time zone or, with --utc, in UTC.',
     '',
     '  ▒ waiting   █ attempt   ▨ grace   ┄ backoff   ▓ overshoot   ▬ until a sign of life is due   ≈ folded',
     '  ├ start   ┤ end   ╎ asked to stop   ┃ the attempt or the job ends   ┆ too old to start   ┊ stalls or lapses',
@@ -21,7 +21,7 @@ export const EXPLAIN: Command = {
     '',
     '  ● set at enqueue   ◆ handler   ▲ job type   ■ queue   ◇ fetch   ⊤ cap   ○ default   ↑ parent   ⇑ workflow   ↻ retry policy',
   ],
-  options: SERVER_OPTIONS,
+  options: ONE,
   run: runExplain,
 }
 
@@ -31,9 +31,9 @@ async function runExplain({ flags, terminal }: Call): Promise<number> {
   if (answer.status !== 200) throw refusal(answer)
   const document = readBoardJob(answer.body)
   const { job, life, now, heldBy, place, steps } = document
-  const explained = explain(job, life, now, heldBy, steps)
-  const drawn = timeline(document, now)
-  if (flags.has('json')) terminal.write(JSON.stringify({ ...explained, place, timeline: drawn }, null, 2))
-  else terminal.write(explainText({ document, drawn, text: explained.text }, terminal))
+  if (flags.has('json')) {
+    const explained = explain(job, life, now, heldBy, steps)
+    terminal.write(JSON.stringify({ ...explained, place, timeline: timeline(document, now) }, null, 2))
+  } else terminal.write(explainText(document, now, terminal, flags.has('utc')))
   return EXIT.fine
 }

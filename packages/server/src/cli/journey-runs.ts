@@ -4,8 +4,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { SettingsError } from '../settings.ts'
 import { EXIT } from './frame/exit.ts'
 import type { Call } from './frame/command.ts'
+import { confirmed } from './frame/confirm.ts'
 import { wholeOf, type Flags, type Terminal } from './frame/flags.ts'
 import { Remote, refusal, timeoutOf, type Answer } from './frame/remote.ts'
+import { momentsIn, type Moments } from './frame/rows.ts'
 import { listText, outcomeText, statusText, type OutcomeView, type StatusView } from './journey-text.ts'
 
 const RUNS = '/api/v1/journeys'
@@ -49,6 +51,7 @@ export async function submit({ flags, terminal }: Call): Promise<number> {
 }
 
 export async function cancel({ flags, terminal }: Call): Promise<number> {
+  if (!(await confirmed(flags, terminal, `Cancel run ${flags.names[0] ?? ''}`))) return EXIT.refused
   const server = new Remote(flags, terminal)
   const after = (await server.call('POST', `${runPath(flags.names[0])}/steps/cancel`)) as StatusView
   tellStatus(after, flags, terminal)
@@ -78,7 +81,7 @@ export async function list({ flags, terminal }: Call): Promise<number> {
     token = page.nextPageToken
   }
   const shown = runs.slice(0, most)
-  terminal.write(flags.has('json') ? JSON.stringify(shown, null, 2) : listText(shown, terminal))
+  terminal.write(flags.has('json') ? JSON.stringify(shown, null, 2) : listText(shown, terminal, momentsOf(flags)))
   return EXIT.fine
 }
 
@@ -112,18 +115,22 @@ async function waitFor(
   }
 }
 
+const momentsOf = (flags: Flags): Moments => momentsIn(flags.has('utc'))
+
 function isOutcome(body: unknown): body is OutcomeView {
   return typeof body === 'object' && body !== null && 'terminationKind' in body
 }
 
 function tellOutcome(outcome: OutcomeView, flags: Flags, terminal: Terminal): number {
-  terminal.write(flags.has('json') ? JSON.stringify(outcome, null, 2) : outcomeText(outcome, terminal))
+  terminal.write(
+    flags.has('json') ? JSON.stringify(outcome, null, 2) : outcomeText(outcome, terminal, momentsOf(flags)),
+  )
   if (outcome.phase === 'SUCCEEDED') return EXIT.fine
   return outcome.terminationKind === 'Timeout' ? EXIT.timedOut : EXIT.failed
 }
 
 function tellStatus(view: StatusView, flags: Flags, terminal: Terminal): number {
-  terminal.write(flags.has('json') ? JSON.stringify(view, null, 2) : statusText(view, terminal))
+  terminal.write(flags.has('json') ? JSON.stringify(view, null, 2) : statusText(view, terminal, momentsOf(flags)))
   return EXIT.fine
 }
 

@@ -1,6 +1,7 @@
 /** Runs as a person reads them. */
 import { LIMITED_BY, readableDuration, type LimitedBy } from '@curfew/core'
 import { clean, cleaned } from './frame/clean.ts'
+import type { Moments } from './frame/rows.ts'
 import { budgetBar, inkOn, type Ink, type Paper } from './journey-chart.ts'
 
 interface RunView {
@@ -32,14 +33,15 @@ export interface OutcomeView extends RunView {
   readonly outcomeId?: string
 }
 
-export function statusText(given: StatusView, paper: Paper): string {
+export function statusText(given: StatusView, paper: Paper, when: Moments): string {
   const run = cleaned(given)
   const ink = inkOn(paper)
   const budgetMs = run.effectiveMaxDurationSec * 1000
-  if (run.phase !== 'RUNNING') return [...headOf(run, ink), `${phaseOf(run, ink)} at ${run.currentState}`].join('\n')
+  if (run.phase !== 'RUNNING')
+    return [...headOf(run, ink, when), `${phaseOf(run, ink)} at ${run.currentState}`].join('\n')
   const steps = Object.keys(run._links ?? {}).flatMap((name) => (name.startsWith('step:') ? [name.slice(5)] : []))
   return [
-    ...headOf(run, ink),
+    ...headOf(run, ink, when),
     `${phaseOf(run, ink)} at ${(run.activeStates ?? [run.currentState]).join(', ')}`,
     budgetBar(budgetMs - run.remainingMs, budgetMs, Math.min(40, paper.width - 8)),
     `${readableDuration(run.remainingMs)} left of ${readableDuration(budgetMs)} (${LIMITED_BY[run.limitedBy]})`,
@@ -47,7 +49,7 @@ export function statusText(given: StatusView, paper: Paper): string {
   ].join('\n')
 }
 
-export function outcomeText({ output, ...given }: OutcomeView, paper: Paper): string {
+export function outcomeText({ output, ...given }: OutcomeView, paper: Paper, when: Moments): string {
   const run = cleaned(given)
   const ink = inkOn(paper)
   const { error, terminationKind, terminatedAtState, status, outcomeId } = run
@@ -55,7 +57,7 @@ export function outcomeText({ output, ...given }: OutcomeView, paper: Paper): st
   const spentMs = Date.parse(run.endedAt ?? run.startedAt) - Date.parse(run.startedAt)
   const why = error === null ? '' : `: ${error.code}: ${error.reason}`
   return [
-    ...headOf(run, ink),
+    ...headOf(run, ink, when),
     `${phaseOf(run, ink)} at ${terminatedAtState} (${terminationKind})${why}`,
     budgetBar(spentMs, budgetMs, Math.min(40, paper.width - 8)),
     `${readableDuration(spentMs)} of ${readableDuration(budgetMs)} (${LIMITED_BY[run.limitedBy]})`,
@@ -66,7 +68,7 @@ export function outcomeText({ output, ...given }: OutcomeView, paper: Paper): st
   ].join('\n')
 }
 
-export function listText(given: readonly StatusView[], paper: Paper): string {
+export function listText(given: readonly StatusView[], paper: Paper, when: Moments): string {
   const runs = cleaned(given)
   if (runs.length === 0) return 'No runs.'
   const ink = inkOn(paper)
@@ -75,9 +77,10 @@ export function listText(given: readonly StatusView[], paper: Paper): string {
     `${run.journeyName} ${run.journeyVersion}`,
     run.phase,
     run.currentState,
+    when(run.startedAt),
     run.phase === 'RUNNING' ? `${readableDuration(run.remainingMs)} left` : '',
   ])
-  const head = ['id', 'journey', 'phase', 'state', '']
+  const head = ['id', 'journey', 'phase', 'state', 'started', '']
   const widths = head.map((_, column) => Math.max(...[head, ...rows].map((cells) => cells[column]?.length ?? 0)))
   const line = (cells: readonly string[]): string =>
     cells
@@ -87,8 +90,12 @@ export function listText(given: readonly StatusView[], paper: Paper): string {
   return [ink.faint(line(head)), ...rows.map(line)].join('\n')
 }
 
-function headOf({ journeyId, journeyName, journeyVersion, kind }: RunView, ink: Ink): string[] {
-  return [`${ink.bold(`${journeyName} ${journeyVersion}`)}${kind === 'Journey' ? '' : ` (${kind})`}  ${journeyId}`]
+function headOf(run: RunView, ink: Ink, when: Moments): string[] {
+  const { journeyId, journeyName, journeyVersion, kind, startedAt, endedAt } = run
+  return [
+    `${ink.bold(`${journeyName} ${journeyVersion}`)}${kind === 'Journey' ? '' : ` (${kind})`}  ${journeyId}`,
+    `started ${when(startedAt)}${endedAt === undefined ? '' : `, ended ${when(endedAt)}`}`,
+  ]
 }
 
 function phaseOf({ phase }: RunView, ink: Ink): string {

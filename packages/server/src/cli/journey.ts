@@ -1,6 +1,7 @@
 /** `curfew journey …`: the rows of the table. */
 import type { Command, Group, Options } from './frame/command.ts'
-import { FILE_OPTIONS, SERVER_OPTIONS } from './frame/flags.ts'
+import { YES } from './frame/confirm.ts'
+import { FILE_OPTIONS, ONE, SERVER_OPTIONS } from './frame/flags.ts'
 import { deploy } from './journey-deploy.ts'
 import { cancel, list, result, start, status, submit } from './journey-runs.ts'
 import { simulate } from './journey-simulate.ts'
@@ -68,7 +69,7 @@ export const JOURNEY_COMMANDS: readonly Command[] = [
       key: { value: 'TEXT', help: 'repeating the command with this key starts no second run' },
       id: { value: 'UUID', help: 'id of the run; repeating the command with it starts no second run' },
       ...WAIT,
-      ...SERVER_OPTIONS,
+      ...ONE,
     },
     exits: [3, 4, 5],
     run: start,
@@ -77,14 +78,14 @@ export const JOURNEY_COMMANDS: readonly Command[] = [
     name: 'journey status',
     args: 'ID',
     summary: 'show the current state of a run and its remaining time',
-    options: SERVER_OPTIONS,
+    options: ONE,
     run: status,
   },
   {
     name: 'journey result',
     args: 'ID',
     summary: 'show how a run ended',
-    options: { ...WAIT, ...SERVER_OPTIONS },
+    options: { ...WAIT, ...ONE },
     exits: [3, 4, 5],
     run: result,
   },
@@ -92,10 +93,10 @@ export const JOURNEY_COMMANDS: readonly Command[] = [
     name: 'journey submit',
     args: 'ID STEP',
     summary: 'submit the input that an open step waits for',
-    options: { ...INPUT, ...SERVER_OPTIONS },
+    options: { ...INPUT, ...ONE },
     run: submit,
   },
-  { name: 'journey cancel', args: 'ID', summary: 'end a run', options: SERVER_OPTIONS, run: cancel },
+  { name: 'journey cancel', args: 'ID', summary: 'end a run', options: { ...YES, ...ONE }, run: cancel },
   {
     name: 'journey list',
     summary: 'list runs, newest first',
@@ -104,7 +105,7 @@ export const JOURNEY_COMMANDS: readonly Command[] = [
       phase: { value: 'PHASE', help: 'RUNNING, SUCCEEDED or FAILED' },
       tag: { value: 'TAG', help: 'runs with this tag' },
       limit: { value: 'N', help: 'at most so many [50]' },
-      ...SERVER_OPTIONS,
+      ...ONE,
     },
     run: list,
   },

@@ -4,8 +4,9 @@ import { SettingsError } from '../settings.ts'
 import { clean } from './frame/clean.ts'
 import { EXIT } from './frame/exit.ts'
 import type { Call, Command, Group } from './frame/command.ts'
-import { lengthOf, SERVER_OPTIONS, type Flags, type Terminal } from './frame/flags.ts'
-import { rowsText } from './frame/rows.ts'
+import { confirmed, YES } from './frame/confirm.ts'
+import { lengthOf, ONE, SERVER_OPTIONS, type Flags, type Terminal } from './frame/flags.ts'
+import { momentsIn, rowsText, type Moments } from './frame/rows.ts'
 import { Remote } from './frame/remote.ts'
 
 interface TokenView {
@@ -30,22 +31,23 @@ async function create({ flags, terminal }: Call): Promise<number> {
     )
   const body = { name: flags.names[0], roles }
   const made = (await new Remote(flags, terminal).call('POST', '/api/v1/tokens', body)) as TokenView
-  return show(flags, terminal, made, () => issuedText(made))
+  return show(flags, terminal, made, (when) => issuedText(made, when))
 }
 
 async function list({ flags, terminal }: Call): Promise<number> {
   const answer = (await new Remote(flags, terminal).call('GET', '/api/v1/tokens')) as { items: TokenView[] }
-  return show(flags, terminal, answer, () => listText(answer.items))
+  return show(flags, terminal, answer, (when) => listText(answer.items, when))
 }
 
 async function rotate({ flags, terminal }: Call): Promise<number> {
   const overlap = flags.text('overlap')
   const body = overlap === undefined ? {} : { overlap_ms: lengthOf(overlap, '--overlap') }
   const made = (await new Remote(flags, terminal).call('POST', `${pathOf(flags)}/rotate`, body)) as TokenView
-  return show(flags, terminal, made, () => issuedText(made))
+  return show(flags, terminal, made, (when) => issuedText(made, when))
 }
 
 async function revoke({ flags, terminal }: Call): Promise<number> {
+  if (!(await confirmed(flags, terminal, `Revoke token ${flags.names[0] ?? ''}`))) return EXIT.refused
   const revoked = (await new Remote(flags, terminal).call('DELETE', pathOf(flags))) as TokenView
   return show(flags, terminal, revoked, () => `${revoked.name} is revoked`)
 }
@@ -77,37 +79,37 @@ export const TOKEN_COMMANDS: readonly Command[] = [
   {
     name: 'token list',
     summary: 'list all tokens: roles, state, last use',
-    options: SERVER_OPTIONS,
+    options: ONE,
     run: list,
   },
   {
     name: 'token rotate',
     args: 'NAME',
     summary: 'make a new secret; the one before stays valid for the overlap',
-    options: { overlap: { value: 'LENGTH', help: '30d at most [24h]' }, ...SERVER_OPTIONS },
+    options: { overlap: { value: 'LENGTH', help: '30d at most [24h]' }, ...ONE },
     run: rotate,
   },
   {
     name: 'token revoke',
     args: 'NAME',
     summary: 'end a token, its sessions and its open streams at once',
-    options: SERVER_OPTIONS,
+    options: { ...YES, ...SERVER_OPTIONS },
     run: revoke,
   },
 ]
 
-function show(flags: Flags, terminal: Terminal, answer: unknown, text: () => string): number {
-  terminal.write(flags.has('json') ? JSON.stringify(answer, null, 2) : text())
+function show(flags: Flags, terminal: Terminal, answer: unknown, text: (when: Moments) => string): number {
+  terminal.write(flags.has('json') ? JSON.stringify(answer, null, 2) : text(momentsIn(flags.has('utc'))))
   return EXIT.fine
 }
 
 /** The token stands on a line of its own, and first: `curfew token create … | head -1`. */
-function issuedText({ name, roles, token = '', old_secret_until: until }: TokenView): string {
-  const old = until === null ? '' : ` The secret before stays valid until ${clean(until)}.`
+function issuedText({ name, roles, token = '', old_secret_until: until }: TokenView, when: Moments): string {
+  const old = until === null ? '' : ` The secret before stays valid until ${clean(when(until))}.`
   return `${clean(token)}\n${clean(name)} may ${roles.map(clean).join(', ')}. Keep this token now: it is not shown again.${old}`
 }
 
-function listText(tokens: readonly TokenView[]): string {
+function listText(tokens: readonly TokenView[], when: Moments): string {
   if (tokens.length === 0) return 'There are no tokens.'
   const rows = tokens.map((token) => [
     token.name,
@@ -115,8 +117,8 @@ function listText(tokens: readonly TokenView[]): string {
     token.state,
     token.old_secret_until === null
       ? String(token.valid_secrets)
-      : `${String(token.valid_secrets)} until ${token.old_secret_until}`,
-    token.last_used_at ?? 'never',
+      : `${String(token.valid_secrets)} until ${when(token.old_secret_until)}`,
+    token.last_used_at === null ? 'never' : when(token.last_used_at),
   ])
   const table = [['NAME', 'ROLES', 'STATE', 'SECRETS', 'LAST USED'], ...rows].map((row) => row.map(clean))
   return rowsText(table)

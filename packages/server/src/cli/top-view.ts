@@ -8,10 +8,13 @@ import {
   type Instant,
   type JobClock,
 } from '@curfew/core'
+import { HAPPENS } from './explain-text.ts'
 import { clean } from './frame/clean.ts'
 import { inkOn, type Paper } from './journey-chart.ts'
 
 export interface TopModel {
+  /** On the clock of the server, when all this was so. */
+  readonly now: Instant
   readonly version: string
   readonly store: string
   readonly upSeconds: number
@@ -39,19 +42,6 @@ export function topRows({ jobs }: TopModel, now: Instant, filter: string): TopRo
       return clock === undefined ? [] : [{ job, clock }]
     })
     .sort((a, b) => a.clock.until - b.clock.until)
-}
-
-const HAPPENS: Readonly<Record<JobClock['kind'], string>> = {
-  scheduled_at: 'becomes available',
-  retry: 'tries again',
-  soft_deadline: 'asked to stop',
-  hard_deadline: 'attempt ends',
-  heartbeat: 'stalls',
-  worker_death: 'worker is dead',
-  visibility: 'reservation lapses',
-  ttl: 'too old to start',
-  expires_at: 'too old to start',
-  total: 'job ends',
 }
 
 const BAR = 8
