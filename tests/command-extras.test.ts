@@ -1,12 +1,25 @@
 /** `curfew top`, `doctor` and `backup`, without a process of their own. */
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openServer } from 'curfew'
 import { Remote } from '../packages/server/src/cli/frame/remote.ts'
 import { checkServer, checkSettings, shortOfSpace } from '../packages/server/src/cli/doctor.ts'
+import { backupFile } from '../packages/server/src/cli/backup.ts'
 import { loadTop } from '../packages/server/src/cli/top.ts'
+import { TopScreen } from '../packages/server/src/cli/top-screen.ts'
 import { topLines, topRows } from '../packages/server/src/cli/top-view.ts'
 import { loadSettings } from '../packages/server/src/settings.ts'
 import { curfew, reach } from './command-stage.ts'
@@ -58,6 +71,115 @@ describe('top', () => {
       const state = { now, selected: 0, filter: '', prompt: null, rows }
       expect(topLines(model, state, { width: 80, colour: false })).toHaveLength(rows - 1)
     }
+  })
+
+  /** The screen as a terminal of 80 columns has it, without colour, and what the keys do. */
+  async function screen(pause: (queue: string) => Promise<{ status: number }> = pauseQueue) {
+    await busy()
+    let passedMs = 0
+    const top = new TopScreen(
+      { colour: false, isUtc: true, monotonicMs: () => passedMs, pause },
+      await loadTop(remote()),
+    )
+    return {
+      top,
+      pass: (ms: number) => void (passedMs += ms),
+      lines: (rows = 10): string[] =>
+        top
+          .draw(80, rows)
+          // eslint-disable-next-line no-control-regex
+          .replaceAll(/\u001b\[[A-Z]/g, '')
+          .split('\n'),
+      /** Characters, and names of keys such as return. */
+      async type(...keys: string[]): Promise<number | null> {
+        let code: number | null = null
+        for (const key of keys) code = await top.press(key.length === 1 ? { name: key, sequence: key } : { name: key })
+        return code
+      },
+    }
+  }
+  const pauseQueue = (queue: string) => remote().ask('POST', `/ojs/v1/queues/${queue}/pause`)
+  const last = (lines: readonly string[]): string => lines.at(-1) ?? ''
+
+  test('q quits with 0, Ctrl-C with 130, and other keys go on', async () => {
+    const { top, type } = await screen()
+    expect(await type('x', 'j', 'k')).toBeNull()
+    expect(await type('q')).toBe(0)
+    expect(await top.press({ name: 'c', sequence: '\u0003', ctrl: true })).toBe(130)
+  })
+
+  test('/ filters what is listed: enter takes the text, backspace removes, escape clears', async () => {
+    const { lines, type } = await screen()
+    await type('/', ...'couponx')
+    expect(last(lines())).toMatch(/^filter: couponx_/)
+    await type('backspace', 'return')
+    expect(lines().filter((line) => /report\.|coupon\./.test(line))).toEqual([expect.stringContaining('coupon.apply')])
+    expect(last(lines())).toContain('/ filter (coupon)')
+    await type('/', 'escape')
+    expect(lines().filter((line) => /report\.|coupon\./.test(line))).toHaveLength(2)
+    // Keys that mean something else are text while a filter is typed.
+    expect(await type('/', 'q', 'p')).toBeNull()
+    expect(last(lines())).toMatch(/^filter: qp_/)
+  })
+
+  test('p asks first, pauses the queue of the selected job only for y, and says what came of it', async () => {
+    const { lines, type } = await screen()
+    await type('j', 'p')
+    expect(last(lines())).toBe('Pause queue other? y/n')
+    await type('n')
+    const paused = async (): Promise<unknown> => (await server.get('/ojs/v1/queues')).body
+    expect(JSON.stringify(await paused())).not.toContain('"paused":true')
+    await type('p', 'y')
+    expect(last(lines())).toBe('other is paused; curfew queues resume other ends that')
+    expect(await paused()).toMatchObject({
+      queues: expect.arrayContaining([
+        expect.objectContaining({ name: 'other', paused: true }),
+        expect.objectContaining({ name: 'default', paused: false }),
+      ]),
+    })
+  })
+
+  test('a pause that the server refuses is said to be refused', async () => {
+    const { lines, type } = await screen(() => Promise.resolve({ status: 403 }))
+    await type('p', 'y')
+    expect(last(lines())).toBe('default is not paused: the server answered 403')
+  })
+
+  test('the selection stays on its job while the list moves', async () => {
+    const { top, lines, type } = await screen()
+    await type('down')
+    expect(lines()[4]).toMatch(/^>10 s .* coupon\.apply/)
+    await server.enqueue({ type: 'first.of.all', queue: 'other', enqueue_ttl: 1 })
+    top.take(await loadTop(remote()))
+    expect(lines()[5]).toMatch(/^>10 s .* coupon\.apply/)
+    await server.advance(20_000)
+    top.take(await loadTop(remote()))
+    expect(lines().join('\n')).not.toContain('coupon')
+  })
+
+  test('enter draws one job and follows it to its end; the next key goes back', async () => {
+    const { top, lines, type, pass } = await screen()
+    await type('return')
+    expect(lines(30)[0]).toMatch(/^report\.build .* active, attempt 1 of 3, worker w1$/)
+    expect(lines(30)[1]).toMatch(/asked to stop in 1 s/)
+    pass(400)
+    expect(lines(30)[1]).toMatch(/asked to stop in 600 ms/)
+    await server.advance(3_000)
+    top.take(await loadTop(remote(), top.explained))
+    expect(lines(30)[0]).toMatch(/^report\.build .* available, attempt 1 of 3$/)
+    expect(await type('q')).toBeNull()
+    expect(lines()[2]).toMatch(/^NEXT/)
+  })
+
+  test('time goes on between two answers, and an answer that did not come is said until one comes', async () => {
+    const { top, lines, pass } = await screen()
+    pass(300)
+    expect(lines()[3]).toMatch(/^>700 ms /)
+    top.fail('No server answers')
+    expect(last(lines())).toBe('No server answers')
+    top.take(await loadTop(remote()))
+    expect(lines()[3]).toMatch(/^>1 s /)
+    expect(last(lines())).toMatch(/^enter explain/)
   })
 
   test('needs a terminal', async () => {
@@ -137,12 +259,11 @@ describe('backup', () => {
       ids.push((JSON.parse(body as string) as { job: { id: string } }).job.id)
       if (n === 1) {
         const copied = await curfew(['backup', join(folder, 'copy.db'), '--data', data])
-        expect(copied.notes).toMatch(/copy\.db: [\d ]+ bytes, read through and sound\.\n$/)
+        expect(copied.notes).toMatch(/copy\.db: [\d ]+ bytes, read through, sound and on disk\.\n$/)
       }
     }
     await served.close()
     expect(statSync(join(folder, 'copy.db')).mode & 0o077).toBe(0)
-    await expect(curfew(['backup', join(folder, 'copy.db'), '--data', data])).rejects.toThrow('already exists')
     const restored = join(folder, 'restored')
     mkdirSync(restored)
     copyFileSync(join(folder, 'copy.db'), join(restored, 'curfew.db'))
@@ -157,6 +278,67 @@ describe('backup', () => {
     await again.close()
     const found = (JSON.parse(body as string) as { jobs: { id: string }[] }).jobs.map(({ id }) => id)
     expect(found.sort()).toEqual(ids.slice(0, 2).sort())
+  })
+
+  /** A data file with the tables of a server that has ended. */
+  async function dataFile(): Promise<string> {
+    const data = join(folder, 'data')
+    await (await openServer({ data })).close()
+    return data
+  }
+
+  test('a file that is there is replaced only if a person or --yes says so', async () => {
+    const data = await dataFile()
+    const copy = join(folder, 'copy.db')
+    writeFileSync(copy, 'kept')
+    const backup = ['backup', copy, '--data', data]
+    await expect(curfew(backup)).rejects.toThrow(`Replace ${copy}? Nothing was done. Repeat the command with --yes.`)
+    expect(await curfew(backup, { answer: 'n' })).toMatchObject({ code: 1 })
+    expect(readFileSync(copy, 'utf8')).toBe('kept')
+    expect(await curfew([...backup, '-y'])).toMatchObject({ code: 0 })
+    expect(readFileSync(copy, 'latin1')).toMatch(/^SQLite format 3/)
+    expect(statSync(copy).mode & 0o077).toBe(0)
+    expect(readdirSync(folder).sort()).toEqual(['copy.db', 'data'])
+  })
+
+  test('the data itself and folders are never replaced, whatever is said', async () => {
+    const data = await dataFile()
+    const link = join(folder, 'link')
+    symlinkSync(data, link)
+    for (const name of [join(data, 'curfew.db'), join(link, 'curfew.db'), join(link, 'curfew.db-wal')])
+      await expect(curfew(['backup', name, '--data', data, '--yes'])).rejects.toThrow('belongs to the data itself')
+    await expect(curfew(['backup', data, '--data', data, '--yes'])).rejects.toThrow('is a directory')
+  })
+
+  test('the copy is on disk before it has its name, and the name before the backup is reported', async () => {
+    const data = await dataFile()
+    const copy = join(folder, 'copy.db')
+    const done: string[] = []
+    const disk = {
+      sync: (path: string) => void done.push(`sync ${path}`),
+      rename: (from: string, to: string) => {
+        done.push(`rename ${from}`)
+        renameSync(from, to)
+      },
+    }
+    backupFile(loadSettings(['--data', data], {}).values, copy, { disk })
+    expect(done).toEqual([`sync ${copy}.part`, `rename ${copy}.part`, `sync ${folder}`])
+  })
+
+  test('a copy that cannot be brought to disk leaves no file, and what was there stays', async () => {
+    const data = await dataFile()
+    const copy = join(folder, 'copy.db')
+    writeFileSync(copy, 'kept')
+    const disk = {
+      sync: () => {
+        throw new Error('no space left')
+      },
+      rename: renameSync,
+    }
+    const { values } = loadSettings(['--data', data], {})
+    expect(() => backupFile(values, copy, { mayReplace: true, disk })).toThrow('no space left')
+    expect(readFileSync(copy, 'utf8')).toBe('kept')
+    expect(readdirSync(folder).sort()).toEqual(['copy.db', 'data'])
   })
 
   test('an export of a file that a server uses is made from a copy, which is removed', async () => {

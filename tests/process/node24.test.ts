@@ -1,5 +1,5 @@
 /** Server, SDK and isolates on Node 24, and with them the SQLite that is built into it. Skipped where there is no Node 24. */
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -52,6 +52,22 @@ describe.skipIf(executable === null)('on Node 24', () => {
     const { body: fetched } = await after.post('/ojs/v1/workers/fetch', { queues: ['default'], worker_id: 'worker-1' })
     expect(fetched).toMatchObject({ jobs: [{ id: String(body.id ?? body.job.id) }] })
     await after.stop()
+  })
+
+  test('a backup is made beside the server, and better-sqlite3 reads it', async () => {
+    const server = await ServerProcess.start({ executable: node24 })
+    const { id } = await server.enqueue()
+    const copy = join(temporaryDirectory(), 'copy.db')
+    const main = join(root, 'packages', 'server', 'dist', 'cli', 'main.js')
+    const backup = runNode([main, 'backup', copy, '--data', server.data], {}, node24)
+    expect(await within('the backup ends', backup.exited)).toEqual({ code: 0, signal: null })
+    expect(backup.output.stderr).toMatch(/^Copied .* read through, sound and on disk\.\n$/)
+    await server.stop()
+    const restored = temporaryDirectory()
+    copyFileSync(copy, join(restored, 'curfew.db'))
+    const again = await ServerProcess.start({ data: restored })
+    expect((await again.job(String(id))).state).toBe('available')
+    await again.stop()
   })
 
   test('a busy loop in a thread and in a process is stopped', async () => {

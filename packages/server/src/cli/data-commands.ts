@@ -2,10 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { checkFile } from './check.ts'
-import { backupFile } from './backup.ts'
+import { backupFile, isTaken } from './backup.ts'
 import { runExport, type ExportOptions } from './export.ts'
 import { grouped } from './frame/progress.ts'
 import type { Call, Command } from './frame/command.ts'
+import { confirmed, YES } from './frame/confirm.ts'
 import { EXIT } from './frame/exit.ts'
 import { runImport } from './import.ts'
 import { migrate } from './migrate.ts'
@@ -71,11 +72,15 @@ export const DATA_COMMANDS: readonly Command[] = [
       'To restore: stop the server, put the copy as curfew.db into an empty directory, and',
       'start the server with --data of that directory.',
     ],
+    options: YES,
     settings: true,
-    run(call) {
+    async run(call) {
       const { values, names } = loaded(call)
-      const { from, bytes } = backupFile(values, names[0] ?? '')
-      call.terminal.note?.(`Copied ${from} to ${names[0] ?? ''}: ${grouped(bytes)} bytes, read through and sound.`)
+      const [file = ''] = names
+      const mayReplace = isTaken(values, file)
+      if (mayReplace && !(await confirmed(call.flags, call.terminal, `Replace ${file}`))) return EXIT.refused
+      const { from, bytes } = backupFile(values, file, { mayReplace })
+      call.terminal.note?.(`Copied ${from} to ${file}: ${grouped(bytes)} bytes, read through, sound and on disk.`)
       return EXIT.fine
     },
   },
