@@ -60,3 +60,38 @@ test('commands do not import the engine that puts all features together', () => 
   for (const file of ['engine/jobs/enqueue.ts', 'engine/jobs/fetch.ts', 'engine/journeys/runs.ts'])
     expect(reachedFrom(file).filter((path) => path.endsWith('/engine/engine.ts'))).toEqual([])
 })
+
+/** Every relative import that is followed at the start; one of types is not, and `await import()` only when it is reached. */
+const LOADED_IMPORT = /^(?:import|export)\s(?!type\s)[^'"]*?from\s+'([^']+)'/gm
+
+function loadedBy(file: string): Set<string> {
+  const loaded = new Set<string>()
+  const open = [resolve(root, 'packages/server/src', file)]
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    if (loaded.has(path)) continue
+    loaded.add(path)
+    if (!path.endsWith('.ts')) continue
+    for (const [, to = ''] of readFileSync(path, 'utf8').matchAll(LOADED_IMPORT))
+      open.push(to.startsWith('.') ? resolve(dirname(path), to) : to)
+  }
+  return loaded
+}
+
+test('a command that only calls a server starts without the server, a store, a log or expressions', () => {
+  const loaded = [...loadedBy('cli/main.ts')].map((path) => path.replace(`${root}packages/server/src/`, ''))
+  expect(loaded).toContain('cli/operate/jobs.ts')
+  const packages = [
+    'pino',
+    'pino-pretty',
+    'pg',
+    'undici',
+    'jsonata',
+    'prom-client',
+    're2js',
+    'croner',
+    'better-sqlite3',
+  ]
+  const heavy = new RegExp(`^(server|open-store)\\.ts$|^(store|http|expressions|net)/|^(${packages.join('|')})$`)
+  expect(loaded.filter((path) => heavy.test(path))).toEqual([])
+  expect([...loadedBy('cli/serve-process.ts')].some((path) => path.endsWith('/src/server.ts'))).toBe(true)
+})

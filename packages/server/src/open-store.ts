@@ -2,7 +2,6 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { nodeHost, systemRandom } from './host.ts'
-import { openPostgresStore } from './store/postgres/store.ts'
 import { IN_MEMORY } from './store/sqlite/connection.ts'
 import { openSqliteStore } from './store/sqlite/store.ts'
 import type { EventRetention, Store } from './store/store.ts'
@@ -49,6 +48,8 @@ export async function openStore(
   }
   if (place.kind === 'database') {
     const clock = hasClock ? 'engine' : 'database'
+    // Loaded only where it is used: most servers keep their data in a file.
+    const { openPostgresStore } = await import('./store/postgres/store.ts')
     return openPostgresStore({ url: place.url, events, host: nodeHost, random: systemRandom(), clock })
   }
   if (mustExist && !(place.kind === 'file' && existsSync(place.file)))

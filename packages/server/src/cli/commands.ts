@@ -1,7 +1,10 @@
-/** The table of all commands: parsing, help, completion and docs/command-line.md are made from it. */
+/**
+ * The table of all commands: parsing, help, completion and docs/command-line.md are made from it. A command that needs the
+ * server, a store or expressions loads them when it runs, so that all others start without them.
+ */
 import { DATA_COMMANDS } from './data-commands.ts'
 import { DEMO } from './demo.ts'
-import { DOCTOR } from './doctor.ts'
+import { DOCTOR } from './doctor-command.ts'
 import { EXPLAIN } from './explain.ts'
 import type { Command, Table } from './frame/command.ts'
 import { completionFor, SHELLS, type Shell } from './frame/completion.ts'

@@ -1,17 +1,9 @@
 /** Commands that work on the data or the settings of a server, without one. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
-import { checkFile } from './check.ts'
-import { backupFile, isTaken } from './backup.ts'
-import { runExport, type ExportOptions } from './export.ts'
 import { grouped } from './frame/progress.ts'
 import type { Call, Command } from './frame/command.ts'
 import { confirmed, YES } from './frame/confirm.ts'
 import { EXIT } from './frame/exit.ts'
-import { runImport } from './import.ts'
-import { migrate } from './migrate.ts'
-import { placeOf } from '../open-store.ts'
-import { printSettings, SettingsError, type Loaded, type Settings } from '../settings.ts'
+import { printSettings, type Loaded } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
 /** For commands that have no log. */
@@ -19,21 +11,6 @@ function loaded({ settings, terminal }: Call): Loaded {
   const found = settings()
   for (const warning of found.warnings) terminal.note?.(`curfew: warning: ${warning}`)
   return found
-}
-
-/** From a copy of the file beside it, which is removed again. */
-async function exportCopy(settings: Settings, asked: Omit<ExportOptions, 'settings'>): Promise<void> {
-  const place = placeOf(settings)
-  if (place.kind !== 'file')
-    throw new SettingsError('--live is for SQLite data files. For PostgreSQL, stop the servers, or use --force.')
-  const folder = mkdtempSync(join(dirname(place.file), '.export-'))
-  try {
-    const data = { ...settings, data: folder, database: null }
-    backupFile(settings, join(folder, basename(place.file)))
-    await runExport({ ...asked, settings: data })
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
 }
 
 export const DATA_COMMANDS: readonly Command[] = [
@@ -59,6 +36,7 @@ export const DATA_COMMANDS: readonly Command[] = [
     async run(call) {
       const { values, names } = loaded(call)
       const asked = { file: names[0] ?? '-', force: call.flags.has('force'), version: VERSION }
+      const { exportCopy, runExport } = await import('./export.ts')
       if (call.flags.has('live')) await exportCopy(values, asked)
       else await runExport({ ...asked, settings: values })
       return EXIT.fine
@@ -77,6 +55,7 @@ export const DATA_COMMANDS: readonly Command[] = [
     async run(call) {
       const { values, names } = loaded(call)
       const [file = ''] = names
+      const { backupFile, isTaken } = await import('./backup.ts')
       const mayReplace = isTaken(values, file)
       if (mayReplace && !(await confirmed(call.flags, call.terminal, `Replace ${file}`))) return EXIT.refused
       const { from, bytes } = backupFile(values, file, { mayReplace })
@@ -92,6 +71,7 @@ export const DATA_COMMANDS: readonly Command[] = [
     exits: [130],
     async run(call) {
       const { values, names } = loaded(call)
+      const { runImport } = await import('./import.ts')
       await runImport({ settings: values, file: names[0] ?? '-' })
       return EXIT.fine
     },
@@ -102,7 +82,9 @@ export const DATA_COMMANDS: readonly Command[] = [
     options: { contract: { help: 'also remove what only servers of older versions need' } },
     settings: true,
     async run(call) {
-      call.terminal.write(await migrate(loaded(call).values, call.flags.has('contract')))
+      const { values } = loaded(call)
+      const { migrate } = await import('./migrate.ts')
+      call.terminal.write(await migrate(values, call.flags.has('contract')))
       return EXIT.fine
     },
   },
@@ -111,8 +93,9 @@ export const DATA_COMMANDS: readonly Command[] = [
     args: '[FILE]',
     summary: 'look for damage in a data file; reads only, also while a server has it open',
     settings: true,
-    run(call) {
+    async run(call) {
       const { values, names } = loaded(call)
+      const { checkFile } = await import('./check.ts')
       const { isSound, text } = checkFile(values, names[0])
       call.terminal.write(text)
       return isSound ? EXIT.fine : EXIT.refused

@@ -5,7 +5,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { lengthInWords, whoSet } from '@curfew/core'
-import { openServer } from '../server.ts'
 import type { Call, Command } from './frame/command.ts'
 import { EXIT } from './frame/exit.ts'
 import { wholeOf, type Terminal } from './frame/flags.ts'
@@ -236,6 +235,7 @@ class Demo {
 async function runDemo({ flags, terminal }: Call): Promise<number> {
   const isFast = flags.has('fast')
   const unit = 5_000
+  const { openServer } = await import('../server.ts')
   const server = await openServer({
     data: ':memory:',
     settings: {

@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { formatDuration, lengthInWords, millis, shortHeartbeat } from '@curfew/core'
 import { checkFile } from './check.ts'
 import { clean } from './frame/clean.ts'
-import type { Call, Command } from './frame/command.ts'
+import type { Call } from './frame/command.ts'
 import { EXIT } from './frame/exit.ts'
 import { Refused, Remote } from './frame/remote.ts'
 import { countText } from './frame/rows.ts'
@@ -240,7 +240,7 @@ async function findingsOfType(server: Remote, type: string): Promise<Finding[]> 
 
 // ---- The command ----
 
-async function runDoctor({ flags, terminal, settings }: Call): Promise<number> {
+export async function runDoctor({ flags, terminal, settings }: Call): Promise<number> {
   const loaded = settings()
   const parts = [checkSettings(loaded), checkData(loaded.values)]
   const url = flags.text('url')
@@ -273,15 +273,3 @@ async function runDoctor({ flags, terminal, settings }: Call): Promise<number> {
 }
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
-
-export const DOCTOR: Command = {
-  name: 'doctor',
-  summary: 'look for wrong settings, impossible limits, clock offset, lack of space and damage, and say what helps',
-  options: {
-    url: { value: 'URL', help: 'also ask this server (CURFEW_URL) [http://127.0.0.1:8080, if one answers]' },
-    json: { help: 'print JSON for programs' },
-  },
-  settings: true,
-  exits: [6],
-  run: runDoctor,
-}

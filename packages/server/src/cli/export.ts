@@ -2,10 +2,12 @@
  * `curfew export`: writes everything a store holds as lines (records.ts), page by page, so that the size of the store
  * does not matter. A file gets its name only when it is whole.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { iso, type DocName, type Instant } from '@curfew/core'
 import type { Sizes, Store } from '../store/store.ts'
+import { backupFile } from './backup.ts'
 import { interruptible, Stopped } from './frame/interrupt.ts'
 import { nameOf, openStore, placeOf } from '../open-store.ts'
 import { grouped, Progress } from './frame/progress.ts'
@@ -72,6 +74,21 @@ export async function runExport({ settings, file, force, version }: ExportOption
   } finally {
     release()
     await store.close()
+  }
+}
+
+/** From a copy of the file beside it, which is removed again. */
+export async function exportCopy(settings: Settings, asked: Omit<ExportOptions, 'settings'>): Promise<void> {
+  const place = placeOf(settings)
+  if (place.kind !== 'file')
+    throw new SettingsError('--live is for SQLite data files. For PostgreSQL, stop the servers, or use --force.')
+  const folder = mkdtempSync(join(dirname(place.file), '.export-'))
+  try {
+    const data = { ...settings, data: folder, database: null }
+    backupFile(settings, join(folder, basename(place.file)))
+    await runExport({ ...asked, settings: data })
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
 }
 

@@ -2,10 +2,7 @@
 import type { Command, Group, Options } from './frame/command.ts'
 import { YES } from './frame/confirm.ts'
 import { FILE_OPTIONS, ONE, SERVER_OPTIONS } from './frame/flags.ts'
-import { deploy } from './journey-deploy.ts'
 import { cancel, list, result, start, status, submit } from './journey-runs.ts'
-import { simulate } from './journey-simulate.ts'
-import { validate } from './journey-validate.ts'
 
 const JSON_ONLY: Options = { json: { help: 'print JSON for programs' } }
 const INPUT: Options = { input: { value: 'JSON|@FILE', help: 'the input; @- reads the standard input' } }
@@ -29,7 +26,7 @@ export const JOURNEY_COMMANDS: readonly Command[] = [
     args: 'FILE...',
     summary: 'check definitions and print each error with its line; needs no server',
     options: { ...FILE_OPTIONS, ...JSON_ONLY },
-    run: validate,
+    run: async (call) => (await import('./journey-validate.ts')).validate(call),
   },
   {
     name: 'journey simulate',
@@ -50,14 +47,14 @@ export const JOURNEY_COMMANDS: readonly Command[] = [
       ...JSON_ONLY,
     },
     exits: [3, 4],
-    run: simulate,
+    run: async (call) => (await import('./journey-simulate.ts')).simulate(call),
   },
   {
     name: 'journey deploy',
     args: 'FILE...',
     summary: 'deploy definitions to a server',
     options: { ...FILE_OPTIONS, ...SERVER_OPTIONS },
-    run: deploy,
+    run: async (call) => (await import('./journey-deploy.ts')).deploy(call),
   },
   {
     name: 'journey start',

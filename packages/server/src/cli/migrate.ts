@@ -1,6 +1,5 @@
 /** `curfew migrate`: brings the data's schema up to date without starting a server, and says what was done. */
 import { existsSync } from 'node:fs'
-import { migrateDatabase } from '../store/postgres/store.ts'
 import { migrateFile } from '../store/sqlite/connection.ts'
 import { nameOf, placeOf } from '../open-store.ts'
 import type { Settings } from '../settings.ts'
@@ -10,6 +9,7 @@ export async function migrate(settings: Settings, contract: boolean): Promise<st
   const place = placeOf(settings)
   if (place.kind === 'memory') return 'Data in memory needs no migration: every server starts with an empty store.'
   if (place.kind === 'file') return migrated(place.file)
+  const { migrateDatabase } = await import('../store/postgres/store.ts')
   const { applied, waiting } = await migrateDatabase(place.url, { contract })
   const lines = applied.map((name) => `applied ${name}`)
   if (lines.length === 0) lines.push(waiting.length === 0 ? 'up to date, nothing to do' : 'nothing applied')
