@@ -22,9 +22,15 @@ const { open, newSchema } = bench
     schemaOf.set(store, schema)
     return store
   }
+  // One schema, emptied for each test: to make one takes longer than most of the tests.
+  const shared = newSchema()
   storeSuite(
     'PostgreSQL',
-    (events) => openAt(newSchema(), events),
+    async (events) => {
+      const store = await openAt(shared, events)
+      await store.reset()
+      return store
+    },
     async (store) => {
       await store.close()
       return openAt(schemaOf.get(store) ?? '')

@@ -552,7 +552,9 @@ export class PostgresStore implements Store {
   reset(): Promise<void> {
     return this.#turns.take(async () => {
       const wire = await this.#ready(this.#writer)
-      const whole = [sql.BEGIN, sql.RESET_TABLES, sql.RESET_LIFE, sql.COMMIT].map((each) => wire.query(each))
+      const whole = [sql.BEGIN, sql.LOCK_TABLES, sql.RESET_TABLES, sql.RESET_LIFE, sql.COMMIT].map((each) =>
+        wire.query(each),
+      )
       await Promise.all(whole).catch((error: unknown) => {
         if (!wire.lost) wire.query(sql.ROLLBACK).catch(() => {})
         throw told(error)
