@@ -11,6 +11,7 @@ const PATIENT = [
   'command-line-operate',
   'conformance',
   'damage',
+  'dev',
   'embedding',
   'examples-deploy',
   'examples-web',

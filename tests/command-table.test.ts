@@ -50,7 +50,15 @@ describe('help', () => {
   })
 
   test('of the overview and of lists fits in 80 columns', async () => {
-    for (const line of ['--help', 'jobs --help', 'jobs list --help', 'queues set --help', 'journey start --help'])
+    for (const line of [
+      '--help',
+      'jobs --help',
+      'jobs list --help',
+      'queues set --help',
+      'journey start --help',
+      'dev --help',
+      'what-if --help',
+    ])
       for (const shown of (await curfew(line)).out.split('\n')) expect(shown.length, shown).toBeLessThanOrEqual(80)
   })
 })

@@ -4,6 +4,7 @@
  */
 import { DATA_COMMANDS } from './data-commands.ts'
 import { DEMO } from './demo.ts'
+import { DEV } from './dev.ts'
 import { DOCTOR } from './doctor-command.ts'
 import { EXPLAIN } from './explain.ts'
 import type { Command, Table } from './frame/command.ts'
@@ -40,6 +41,7 @@ export const TABLE: Table = {
   groups: [...JOB_GROUPS, ...QUEUE_GROUPS, ...WORKER_GROUPS, EVENT_GROUP, JOURNEY_GROUP, TOKEN_GROUP],
   commands: [
     SERVE,
+    DEV,
     DEMO,
     TOP,
     DOCTOR,
@@ -57,7 +59,7 @@ export const TABLE: Table = {
     COMPLETION,
   ],
   sections: [
-    ['Run a server', ['serve', 'demo', 'config']],
+    ['Run a server', ['serve', 'dev', 'demo', 'config']],
     [
       'See what happens',
       ['top', 'status', 'at-risk', 'timeouts', 'what-if', 'incident', 'explain', 'events', 'doctor', 'open'],

@@ -96,7 +96,7 @@ function pointsOf(events: readonly EventAnswer[], type: string, { from, to }: Wi
 export const INCIDENT: Command = {
   name: 'incident',
   summary: 'show what happened in a window of time: deaths, pauses, timeouts, notes of operators',
-  more: ['Example: curfew incident --from 2026-11-18T02:00:00Z --to 2026-11-18T03:00:00Z -o markdown'],
+  more: ['Example: curfew incident --from 2026-11-18T02:00:00Z --to -1h -o markdown'],
   options: {
     ...windowFrom('-1h'),
     limit: { value: 'N', help: `list so many events at most, the newest [${String(MAX_SHOWN)}]` },

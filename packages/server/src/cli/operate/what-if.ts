@@ -140,8 +140,8 @@ export const WHAT_IF: Command = {
   args: 'TYPE',
   summary: 'say what another timeout would have ended, from how long attempts ran',
   more: [
-    'A shorter timeout is known within a tenth of its length. What a longer one would have',
-    'saved is unknown: an attempt that was ended has no length of its own.',
+    'A shorter timeout is known within a tenth of its length. What a longer one would',
+    'have saved is unknown: an attempt that was ended has no length of its own.',
     '',
     'Example: curfew what-if report.build --timeout 5s',
   ],
