@@ -13,6 +13,8 @@ export interface Printed {
 export interface Said {
   readonly width?: number
   readonly colour?: boolean
+  /** False: the output goes to a file or another program. */
+  readonly isTerminal?: boolean
   /** What a person answers; left out: no person is there. */
   readonly answer?: string
   readonly env?: Readonly<Record<string, string>>
@@ -21,7 +23,7 @@ export interface Said {
 
 export async function curfew(line: string | readonly string[], said: Said = {}): Promise<Printed> {
   const args = typeof line === 'string' ? line.split(' ') : line
-  const { answer, width = 80, colour = false, env = {}, signal } = said
+  const { answer, width = 80, colour = false, isTerminal = true, env = {}, signal } = said
   let out = ''
   let notes = ''
   const note = (text: string): void => void (notes += `${text}\n`)
@@ -29,6 +31,7 @@ export async function curfew(line: string | readonly string[], said: Said = {}):
     env,
     width,
     colour,
+    isTerminal,
     note,
     write: (text) => void (out += `${text}\n`),
     ...(signal === undefined ? {} : { signal }),
