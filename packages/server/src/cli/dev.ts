@@ -2,7 +2,6 @@
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { lengthInWords } from '@curfew/core'
-import { openServer } from '../server.ts'
 import { SettingsError } from '../settings.ts'
 import { DevWorker } from './dev-worker.ts'
 import { watchCode } from './dev-watch.ts'
@@ -21,6 +20,7 @@ async function runDev({ flags, terminal }: Call): Promise<number> {
   const port = wholeOf(flags, 'port', PORT, 0)
   // From here on Ctrl-C asks, and does not end the process at once.
   const { signal } = terminal
+  const { openServer } = await import('../server.ts')
   const server = await openServer({ data: ':memory:' })
   try {
     const { address } = await server.listen({ port })
