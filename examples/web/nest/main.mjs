@@ -38,6 +38,7 @@ class AppModule {}
 Module({ imports: [CurfewModule.forRoot({ url, token, makeWorker })], controllers: [ReportsController] })(AppModule)
 
 const app = await NestFactory.create(AppModule, { logger: ['error'] })
-app.enableShutdownHooks() // SIGTERM ends the application, and with it the worker
+// SIGTERM ends the application, and with it the worker. Without the option Nest ends the process by the same signal, not with 0.
+app.enableShutdownHooks(['SIGTERM', 'SIGINT'], { useProcessExit: true })
 await app.listen(Number(process.env.PORT ?? 3000), '127.0.0.1')
 console.log(`listening on ${await app.getUrl()}`)
