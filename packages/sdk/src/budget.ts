@@ -1,5 +1,5 @@
 /** A time that something may take: its signal is aborted when it is over, and the promise rejects, whether or not it listens. */
-import type { Host, Timer } from '@curfew/core'
+import { leftUntil, type Host, type Timer } from '@curfew/core'
 import { DeadlineError } from './errors.ts'
 import { timerAt } from './timer-at.ts'
 import { onAbort } from './waiting.ts'
@@ -30,7 +30,7 @@ export class Budget {
     const endsAt = graceEndsAt()
     if (endsAt < this.#endsAt) {
       this.#endsAt = endsAt
-      this.#reason = new DeadlineError('grace', Math.max(0, Math.floor(endsAt - this.#startedAt)), 'gracePeriod')
+      this.#reason = new DeadlineError('grace', Math.floor(leftUntil(endsAt, this.#startedAt)), 'gracePeriod')
       this.#timer.cancel()
       this.#timer = this.#arm()
     }
@@ -70,7 +70,7 @@ export class Budget {
       })
       const result = await Promise.race([(async () => run(signal))(), stopped])
       // A busy `run` lets no timer fire: late is late all the same.
-      if (this.#host.monotonicMs() >= this.#endsAt) this.abort(this.#reason)
+      if (leftUntil(this.#endsAt, this.#host.monotonicMs()) === 0) this.abort(this.#reason)
       if (signal.aborted) throw signal.reason
       return result
     } finally {

@@ -5,7 +5,7 @@
  * A promise of a call may be left alone: a failure then goes unnoticed, and does not end the process as an unhandled rejection.
  * Who needs to know awaits it.
  */
-import type { Host, Random } from '@curfew/core'
+import { endsAfter, leftUntil, type Host, type Random } from '@curfew/core'
 import { Budget } from './budget.ts'
 import { encodeInput, type AnyJob, type SentBy } from './define-job.ts'
 import { toMillis, type Duration } from './durations.ts'
@@ -60,7 +60,8 @@ export interface Context {
   withBudget<T>(duration: Duration, run: (signal: AbortSignal) => T | Promise<T>): Promise<T>
   /**
    * Runs a part of the job once: its result is stored before the promise resolves, and a later attempt, on any worker, gets
-   * that result without running it again. A result is JSON; what it is after `JSON.stringify` is what comes back.
+   * that result without running it again. A result is JSON: the step returns its result as `JSON.stringify` writes it, the
+   * first time as well.
    *
    * It runs under the smaller of its `timeout` and what is left of the attempt. When that is over its signal is aborted and
    * the promise rejects with a StepDeadlineError. A step for which nothing is left does not start. See docs/steps.md.
@@ -103,11 +104,11 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
   // Most handlers have none.
   let made: Steps | null = null
   const steps = (): Steps => (made ??= new Steps(facts, stop, ports))
-  const remaining = (): number => Math.max(0, Math.floor(facts.softAt - host.monotonicMs()))
+  const remaining = (): number => Math.floor(leftUntil(facts.softAt, host.monotonicMs()))
   const graceRemaining = (): number => {
     const [now, endsAt] = [host.monotonicMs(), ports.endsAt()]
     if (endsAt === Infinity) return Infinity
-    return Math.max(0, Math.floor(endsAt - (stop.aborted ? now : Math.max(now, facts.softAt))))
+    return Math.floor(leftUntil(endsAt, stop.aborted ? now : Math.max(now, facts.softAt)))
   }
 
   return {
@@ -132,7 +133,7 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
       const limitMs = toMillis(duration, 'withBudget')
       const { signal } = stop
       const ownBudget = (): Budget =>
-        new Budget(host, host.monotonicMs() + limitMs, new DeadlineError('budget', limitMs, 'withBudget'))
+        new Budget(host, endsAfter(host.monotonicMs(), limitMs), new DeadlineError('budget', limitMs, 'withBudget'))
       if (signal.aborted) {
         if (graceRemaining() === 0) throw signal.reason
         const budget = ownBudget()

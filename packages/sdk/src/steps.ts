@@ -10,8 +10,10 @@ import {
   after,
   backoffMs,
   DEFAULT_RETRY,
+  endsAfter,
   instant,
   isNonRetryable,
+  leftUntil,
   MAX_STEP_NAME,
   MAX_DURABLE_STEPS,
   type Host,
@@ -225,7 +227,8 @@ export class Steps {
   #once<T>(name: string, timeoutMs: number, run: StepRun<T>): { outcome: Promise<T>; ended: Promise<unknown> } {
     const startedAt = this.#host.monotonicMs()
     const { softAt } = this.#facts
-    const isOwn = startedAt + timeoutMs < softAt
+    const ownEndAt = endsAfter(startedAt, timeoutMs)
+    const isOwn = ownEndAt < softAt
     const reason = isOwn ? new StepDeadlineError(name, 'step', timeoutMs, 'the step') : this.#outOfBudget(name, true)
     let ended: Promise<unknown> = Promise.resolve()
     const began = (signal: AbortSignal): Promise<T> => {
@@ -237,7 +240,7 @@ export class Steps {
       ended = running.catch(() => {})
       return running
     }
-    const budget = new Budget(this.#host, isOwn ? startedAt + timeoutMs : softAt, reason)
+    const budget = new Budget(this.#host, isOwn ? ownEndAt : softAt, reason)
     const outcome = budget.runUntil(this.#stop.signal, (stopped) => inStep(name, stopped), began)
     return { outcome, ended }
   }
@@ -285,7 +288,7 @@ export class Steps {
   }
 
   #remainingMs(): number {
-    return this.#facts.softAt - this.#host.monotonicMs()
+    return leftUntil(this.#facts.softAt, this.#host.monotonicMs())
   }
 
   /** On the server's clock, as far as it is known. */

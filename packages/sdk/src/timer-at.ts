@@ -1,4 +1,4 @@
-import type { Host, Timer } from '@curfew/core'
+import { leftUntil, type Host, type Timer } from '@curfew/core'
 
 /**
  * Fires when the monotonic clock has reached `at`, never before. A machine's timer may be a little early, and cannot
@@ -7,7 +7,7 @@ import type { Host, Timer } from '@curfew/core'
 export function timerAt(host: Host, at: number, fire: () => void): Timer {
   let timer: Timer | null = null
   const arm = (): void => {
-    timer = host.setTimer(Math.max(0, at - host.monotonicMs()), () => {
+    timer = host.setTimer(leftUntil(at, host.monotonicMs()), () => {
       if (host.monotonicMs() < at) arm()
       else fire()
     })

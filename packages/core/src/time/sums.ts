@@ -34,8 +34,23 @@ export function elapsed(since: Instant, now: Instant): Millis {
   return millis(Math.max(0, now - since))
 }
 
+/** When something ends that began then, on a monotonic clock, in milliseconds. It is not rounded: nothing ends early. */
+export function endsAfter(begunMs: number, lengthMs: number): number {
+  return begunMs + lengthMs
+}
+
+/** What is left until an end on a monotonic clock, in milliseconds; 0 when it has come. */
+export function leftUntil(endMs: number, nowMs: number): number {
+  return Math.max(0, endMs - nowMs)
+}
+
 export function isDue(deadlineAt: Instant | null, now: Instant): boolean {
   return deadlineAt !== null && now >= deadlineAt
+}
+
+/** The instant itself, or the bound that it is beyond. */
+export function clamped(at: Instant, from: Instant, to: Instant): Instant {
+  return instant(Math.min(Math.max(at, from), to))
 }
 
 export function earliest(...deadlines: readonly (Instant | null)[]): Instant | null {
