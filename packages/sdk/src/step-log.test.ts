@@ -19,7 +19,7 @@ function refusal(status: number, details: Readonly<Record<string, unknown>> = {}
   return new RequestError({ code: 'payload_too_large', message: 'no', details, status, ...rest })
 }
 
-/** Refuses what it is told to; remembers the rest. */
+/** A log whose server stores documents, and refuses all of them while `refuse` has set an error. */
 function stage(): { log: StepLog; saved: unknown[]; refuse: (error: Error | null) => void } {
   const saved: unknown[] = []
   let error: Error | null = null

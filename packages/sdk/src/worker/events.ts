@@ -32,7 +32,10 @@ export interface WorkerEvents {
   readonly completed: EndedEvent & { readonly result: unknown }
   /** The server has taken the failure; a timeout that the worker reports is one. */
   readonly failed: EndedEvent & { readonly error: WireError }
-  /** The time of the attempt is up: its signal is aborted. Another event says how it ended, or the server alone. */
+  /**
+   * The time of the attempt is up: its signal is aborted. Another event follows when the handler has ended, unless the
+   * server ends the attempt itself.
+   */
   readonly timeout: AttemptEvent & {
     readonly kind: DeadlineKind
     readonly limitMs: number
