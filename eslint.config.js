@@ -44,6 +44,17 @@ const noClock = [
   { selector: "CallExpression[callee.name='Date']", message: handedIn },
 ]
 
+/** Only core/time adds a length to an instant, or takes one instant from another: instants end in `At`, or are `now`. */
+const INSTANT = '/At$|^now$/'
+const sums = 'Only core/time/sums.ts calculates with instants: use after, before, elapsed, remaining or isDue.'
+const noSums = [
+  `BinaryExpression[operator=/^[+-]$/] > Identifier[name=${INSTANT}]`,
+  `BinaryExpression[operator=/^[+-]$/] > MemberExpression[property.name=${INSTANT}]`,
+  `BinaryExpression[operator=/^[+-]$/] > CallExpression[callee.property.name='now']`,
+  `AssignmentExpression[operator=/^[+-]=$/] > Identifier.left[name=${INSTANT}]`,
+  `AssignmentExpression[operator=/^[+-]=$/] > MemberExpression.left[property.name=${INSTANT}]`,
+].map((selector) => ({ selector, message: sums }))
+
 /**
  * The wire leaves the rules: names in snake_case and JSON text are for core/wire. Details of a refusal are not renamed on
  * their way out, so they may have the names of the wire wherever they are made. Values such as 'dead_letter' are words of
@@ -160,6 +171,18 @@ export default defineConfig(
     },
   },
   {
+    name: 'wall: sums on time',
+    files: ['packages/server/src/**/*.ts'],
+    // The clock of a database is measured by the readings of two clocks, as numbers.
+    ignores: [
+      ...tests,
+      'packages/server/src/cli/**',
+      'packages/server/src/host.ts',
+      'packages/server/src/store/postgres/clock.ts',
+    ],
+    rules: { 'no-restricted-syntax': ['error', ...noClock, ...noSums] },
+  },
+  {
     name: 'wall: the wire leaves the rules',
     files: ['packages/core/src/**/*.ts'],
     // Documents are stored as JSON, whatever their kind.
@@ -211,7 +234,8 @@ export default defineConfig(
     ignores: tests,
     rules: {
       'no-restricted-imports': wall({
-        regex: '^(\\.\\./)+((engine|http|cli)/|(index|server|settings|engine-settings|open-store|version)\\.ts$)',
+        regex:
+          '^(\\.\\./)+((engine|http|cli)/|(index|server|settings(-table|-sources)?|engine-settings|open-store|version)\\.ts$)',
         message: 'A store finds, orders, locks and writes; it does not know engine, http, cli or the server.',
       }),
     },

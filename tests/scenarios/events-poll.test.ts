@@ -1,6 +1,6 @@
 /** Events by poll: order, shape, filters, the cursor, and what is pruned. */
 import { expect, test } from 'vitest'
-import { days } from '@curfew/core'
+import { days, minutes } from '@curfew/core'
 import { at, TestServer, type Body } from '../harness.ts'
 import { openTestStore } from '../stores.ts'
 
@@ -119,7 +119,7 @@ test('an event that was pruned is gone', async () => {
 })
 
 test('events older than their time are pruned', async () => {
-  const store = await openTestStore({ maxAgeMs: 60_000, maxCount: 1_000_000 })
+  const store = await openTestStore({ maxAgeMs: minutes(1), maxCount: 1_000_000 })
   const server = await TestServer.open({ store })
   const old = await server.enqueue()
   await server.advance(59_000)

@@ -1,5 +1,5 @@
 /** Runs of journeys at the engine's own door, on the clock turned by hand. */
-import { DEFINITION, DEFINITION_VERSION, FakeClock, KEPT, seededRandom, versionId } from '@curfew/core'
+import { DEFINITION, DEFINITION_VERSION, FakeClock, OWNED_RUN, seededRandom, versionId } from '@curfew/core'
 import type { Run, Timer } from '@curfew/core'
 import { afterEach, describe, expect, test } from 'vitest'
 import { definitionOf } from '../../packages/server/src/engine/definitions/definitions.ts'
@@ -611,7 +611,7 @@ describe('a server that is gone', () => {
     let failures = 0
     const failing = outliving(store, {
       docs: (kind, ...rest) => {
-        if (kind !== KEPT.kind || failures > 0) return store.docs(kind, ...rest)
+        if (kind !== OWNED_RUN.kind || failures > 0) return store.docs(kind, ...rest)
         failures += 1
         return Promise.reject(new StoreUnavailable('the disk is full', undefined))
       },

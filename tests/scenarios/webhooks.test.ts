@@ -1,7 +1,7 @@
 /** Webhooks, told through the API: who is told of what, when it is tried again, and what becomes of it. */
 import { createHmac } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
-import { seededRandom } from '@curfew/core'
+import { days, seededRandom } from '@curfew/core'
 import {
   BLOCKED,
   CallFailed,
@@ -510,7 +510,7 @@ describe('a server that stops', () => {
 
 describe('a place in the log', () => {
   test('that has been pruned is left with a word in the log, and what is left is delivered', async () => {
-    const store = await openTestStore({ maxAgeMs: 7 * 86_400_000, maxCount: 20 })
+    const store = await openTestStore({ maxAgeMs: days(7), maxCount: 20 })
     const keep = outliving(store)
     const world = new World()
     const first = await TestServer.open({ store: keep, send: world.send })

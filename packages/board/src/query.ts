@@ -1,4 +1,4 @@
-/** What a page shows of the server: asked for at once, and again while somebody looks at it. */
+/** What a page shows of the server: asked for at once, and again while the page is visible. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get, session } from './api.ts'
 

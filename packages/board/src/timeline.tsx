@@ -288,7 +288,7 @@ function markWords(mark: Mark): string {
   return `${mark.kind.replaceAll('_', ' ')} at ${clockTime(mark.at)}${limit}${mark.text === undefined ? '' : `: ${mark.text}`}`
 }
 
-/** The same for people who do not see the drawing, and for whoever wants the numbers. */
+/** The same for people who do not see the drawing, and for readers who want the numbers. */
 function AsTable({ model }: { model: Model }): JSX.Element {
   const rows = model.lanes.flatMap((lane) => [
     ...lane.spans.map((span) => ({

@@ -135,7 +135,7 @@ export class Client {
   // ---- Enqueue ----
 
   /**
-   * Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. What comes back is the job, with
+   * Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. The result is the job, with
    * methods to wait for its result and to change it.
    */
   enqueue<Sent, Result>(

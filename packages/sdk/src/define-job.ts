@@ -1,5 +1,5 @@
 /**
- * A kind of job: its type, what goes in, what comes out, and the limits every publish of it starts from. Both sides
+ * A kind of job: its type, its input, its output, and the limits every publish of it starts from. Both sides
  * import it, so that what is enqueued is what the handler gets, checked at either end.
  *
  * Jobs travel with a list of arguments. An input that is an array is that list; any other input is its only entry.

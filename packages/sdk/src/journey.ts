@@ -2,7 +2,7 @@
  * A journey as a program says it: the same definition as in YAML, with ids and lengths that the compiler looks at.
  *
  *   const quote = journey('quote', '1.0.0', {
- *     execution: { maxDuration: '2s', onTimeout: { errorCode: 'QUOTE_TIMEOUT', reason: 'nobody answered in time' } },
+ *     execution: { maxDuration: '2s', onTimeout: { errorCode: 'QUOTE_TIMEOUT', reason: 'no answer in time' } },
  *     start: 'ask',
  *     states: {
  *       ask: state.httpCall({ method: 'GET', url: 'https://pricing.example/quote', resultVar: 'quote', next: 'done' }),

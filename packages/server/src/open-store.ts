@@ -1,6 +1,7 @@
 /** Where the data lies, by the settings: one SQLite file, or a database. The one place that knows every kind of store. */
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { millis } from '@curfew/core'
 import { nodeHost, systemRandom } from './host.ts'
 import { IN_MEMORY } from './store/sqlite/connection.ts'
 import { openSqliteStore } from './store/sqlite/store.ts'
@@ -43,7 +44,7 @@ export async function openStore(
 ): Promise<Store> {
   const place = placeOf(settings)
   const events: EventRetention = {
-    maxAgeMs: Number(settings['retention.events']),
+    maxAgeMs: millis(Number(settings['retention.events'])),
     maxCount: Number(settings['retention.events-max']),
   }
   if (place.kind === 'database') {

@@ -41,7 +41,7 @@ class SecretFile {
   readonly #host: SecretSources['host']
   #values: ReadonlyMap<string, string>
   #stamp: string
-  #lookedAt: number
+  #lookedMs: number
 
   constructor(file: string, log: Log, host: SecretSources['host']) {
     this.#file = file
@@ -49,7 +49,7 @@ class SecretFile {
     this.#host = host
     this.#stamp = stampOf(file)
     this.#values = readSecrets(file)
-    this.#lookedAt = host.monotonicMs()
+    this.#lookedMs = host.monotonicMs()
     warnIfReadable(file, log)
   }
 
@@ -59,9 +59,9 @@ class SecretFile {
   }
 
   #look(): void {
-    const now = this.#host.monotonicMs()
-    if (now - this.#lookedAt < LOOK_EVERY_MS) return
-    this.#lookedAt = now
+    const nowMs = this.#host.monotonicMs()
+    if (nowMs - this.#lookedMs < LOOK_EVERY_MS) return
+    this.#lookedMs = nowMs
     const stamp = stampOf(this.#file)
     if (stamp === this.#stamp) return
     this.#stamp = stamp

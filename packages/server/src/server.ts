@@ -227,7 +227,7 @@ function warnOfShortSilence(settings: Settings, log: Log): void {
   )
 }
 
-/** The same for the stall clock that judges a job whose limits nobody set: its default, or the cap on all of them. */
+/** The same for the stall clock that judges a job without limits of its own: its default, or the cap on all of them. */
 function warnOfShortHeartbeat(settings: Settings, log: Log): void {
   const intervalMs = millis(Number(settings['workers.heartbeat-interval']))
   for (const key of ['limits.defaults.heartbeat-timeout', 'limits.caps.heartbeat-timeout']) {

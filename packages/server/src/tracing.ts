@@ -1,5 +1,5 @@
 /**
- * Spans by OpenTelemetry, for those who have it. `@opentelemetry/api` is an optional peer: where it is not installed,
+ * Spans by OpenTelemetry, where it is installed. `@opentelemetry/api` is an optional peer: where it is not installed,
  * nothing is traced; where it is, spans go to the provider that the host application, or a file given to `node --import`,
  * has registered, and nowhere if none was.
  */

@@ -112,7 +112,7 @@ export function WorkerPage({ at: [id = ''] }: { readonly at: readonly string[] }
               <button
                 type="button"
                 onClick={() =>
-                  void act('It is told with its next sign of life.', () =>
+                  void act('The worker gets the order with its next sign of life.', () =>
                     ask('POST', `/ojs/v1/admin/workers/${where}/resume`),
                   ).then(refresh)
                 }
@@ -160,7 +160,7 @@ export function WorkerPage({ at: [id = ''] }: { readonly at: readonly string[] }
           confirm={asked === 'quiet' ? 'Quiet it' : 'Terminate it'}
           isDanger={asked === 'terminate'}
           onConfirm={() =>
-            act(`It is told to ${asked} with its next sign of life.`, () =>
+            act(`The worker gets the order to ${asked} with its next sign of life.`, () =>
               ask('POST', `/ojs/v1/admin/workers/${where}/${asked}`),
             ).then(refresh)
           }

@@ -26,7 +26,7 @@ export function nextFor(job: Job, life: Liveness, now: Instant): Next | null {
 }
 
 export function nextView({ kind, at, limit, limitMs, source, then }: Foreseen): Next | null {
-  // A job that nobody fetches does not start.
+  // A job that no worker fetches does not start.
   if (kind === 'start') return null
   return { kind, at: iso(at), limit, ...(limitMs === undefined ? {} : { limit_ms: limitMs }), source, then }
 }

@@ -44,6 +44,11 @@ export function leftUntil(endMs: number, nowMs: number): number {
   return Math.max(0, endMs - nowMs)
 }
 
+/** What is left until then; nothing when it has come. */
+export function remaining(untilAt: Instant, now: Instant): Millis {
+  return millis(Math.max(0, untilAt - now))
+}
+
 export function isDue(deadlineAt: Instant | null, now: Instant): boolean {
   return deadlineAt !== null && now >= deadlineAt
 }

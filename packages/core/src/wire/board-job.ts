@@ -9,7 +9,7 @@ import { instant, type Instant, type Millis } from '../time/clock.ts'
 import type { Outage } from '../job/liveness.ts'
 import type { HeldBy } from './job/held-by.ts'
 import type { Job, Json } from '../job/job.ts'
-import type { TimelineInput } from '../job/timeline/timeline.ts'
+import type { TimelineInput } from '../job/timeline/timeline-model.ts'
 import type { Beat, Worker } from '../job/worker.ts'
 import { OjsError } from '../errors.ts'
 

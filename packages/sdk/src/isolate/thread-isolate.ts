@@ -59,7 +59,7 @@ export class ThreadIsolate implements Isolate {
     this.#port.postMessage(message)
   }
 
-  /** A thread dies with its process, and stands still with it: only what comes after a standstill is guarded. */
+  /** A thread dies with its process, and stands still with it: only the time after a standstill is guarded. */
   guard(until: { readonly leaseAt: number } | null): void {
     this.#leaseAt[0] = until?.leaseAt ?? Infinity
   }

@@ -1,4 +1,4 @@
-/** What goes to the thread that judges a definition, and what comes back. */
+/** What goes to the thread that judges a definition, and what it answers. */
 import { CONFIG_PATH, type RunLimits } from '@curfew/core'
 import type { Verdict } from '../engine/definitions/verdict.ts'
 
@@ -9,7 +9,7 @@ export interface ToJudge {
   readonly isDeployed: boolean
 }
 
-/** Places where something may be found wrong later, by those who know what else is deployed. */
+/** Places where something may be found wrong later, by code that knows what else is deployed. */
 export const LATER = ['/metadata/name', '/spec/bindings/http/route/path', CONFIG_PATH] as const
 
 export interface Told extends Omit<Verdict, 'locate'> {

@@ -9,7 +9,7 @@ import {
 } from '@curfew/core'
 
 export interface ApiKeys {
-  /** What comes of the key in a request. `source` null: where the profile says. */
+  /** What the key in a request leads to. `source` null: where the profile says. */
   judge(profile: string, source: KeySource | null, request: InboundRequest): KeyVerdict
   /** Where a profile says that its keys stand; null: it is not there, or does not say. */
   sourceOf(profile: string): KeySource | null

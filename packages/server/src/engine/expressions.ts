@@ -35,7 +35,7 @@ export class ExpressionError extends Error {
 }
 
 export interface EvaluationTerms {
-  /** What is left of the time of whoever asks, from now. The engine's own limit for one evaluation holds besides. */
+  /** What is left of the caller's time, from now. The engine's own limit for one evaluation holds besides. */
   readonly budgetMs: number
 }
 

@@ -8,7 +8,7 @@ export interface OutgoingCall {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
-  /** Aborted when the time is up, or nobody wants the answer any more. The one deadline of the whole exchange. */
+  /** Aborted when the time is up, or the answer is no longer needed. The one deadline of the whole exchange. */
   readonly signal: AbortSignal
   /** How much of the answer is read; what is longer is cut off. */
   readonly mostBytes: number
@@ -48,5 +48,5 @@ export class CallFailed extends Error {
   }
 }
 
-/** For a server that calls nobody. */
+/** For a server that makes no calls. */
 export const callsNobody: Send = () => Promise.reject(new CallRefused('this server makes no calls'))

@@ -59,7 +59,7 @@ export class InProcessExpressions implements Expressions {
     })
   }
 
-  /** Its time begins now, unless that of whoever asked ends before. */
+  /** Its time begins now, unless the caller's time ends before. */
   async #within(compiled: CompiledExpression, document: unknown, giveUpAtMs: number): Promise<unknown> {
     const { host, clock, random } = this.#ports
     const startedMs = host.monotonicMs()

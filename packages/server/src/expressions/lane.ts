@@ -31,11 +31,11 @@ export class Lane {
   }
 
   async #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const now = this.#host.monotonicMs()
+    const nowMs = this.#host.monotonicMs()
     if (this.#turnSince === undefined) {
-      this.#turnSince = now
+      this.#turnSince = nowMs
       this.#host.defer(() => (this.#turnSince = undefined))
-    } else if (now - this.#turnSince >= TURN_MS) {
+    } else if (nowMs - this.#turnSince >= TURN_MS) {
       await new Promise<void>((resolve) => {
         this.#host.defer(resolve)
       })

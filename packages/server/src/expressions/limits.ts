@@ -1,6 +1,6 @@
 /**
  * How much one expression may ask for. Time is the limit that is promised; the others exist because what runs between
- * two looks at the clock is native code that nobody can interrupt, so that each single piece of it must be small. The
+ * two looks at the clock is native code that cannot be interrupted, so that each single piece of it must be small. The
  * figures behind them are in docs/adr/0034.
  */
 import { ExpressionError } from '../engine/expressions.ts'

@@ -75,7 +75,7 @@ function distinct(call: Call, list: unknown): unknown {
   return result
 }
 
-/** Members as objects of their own. What is no object stays as it is; lists are opened. */
+/** Members as objects of their own. Other values stay as they are; lists are opened. */
 function spread(call: Call, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || isFunction(value)) return value
   if (!Array.isArray(value)) {

@@ -7,7 +7,7 @@
  * still (a container that had used up its share, a host that was busy elsewhere), and the expression is not to blame: up
  * to a bound, that is not counted. Values are weighed: an expression can build, out of few
  * objects that contain each other many times, a tree that no function would ever be done with. So whatever is built is
- * weighed as a tree, and what was weighed is remembered. A value that is only picked out of another is no heavier.
+ * weighed as a tree, and what was weighed is remembered. A value that is only picked out of another adds no weight.
  */
 import {
   MAX_ALLOCATION,
@@ -38,7 +38,7 @@ const depthOf = (measured: number): number => measured % 512
 export interface MeterTerms {
   readonly monotonicMs: () => number
   readonly deadlineMs: number
-  /** Whoever asks has no time beyond this, wherever it went. */
+  /** The caller has no time beyond this, whatever used it. */
   readonly latestMs: number
   readonly budgetMs: number
 }

@@ -76,7 +76,7 @@ function afterClass(source: string, start: number): number {
   let at = start + 1
   if (source.charAt(at) === '^') at += 1
   while (at < source.length && source.charAt(at) !== ']') {
-    // For JavaScript [[:x:]] is no class with a name; for the linear engine it is.
+    // For JavaScript [[:x:]] is not a named class; for the linear engine it is.
     if (source.startsWith('[:', at)) throw new PatternRefused('has [: within brackets; write \\[:')
     at = source.charAt(at) === '\\' ? afterEscape(source, at, true) : at + 1
   }

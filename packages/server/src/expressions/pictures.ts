@@ -97,5 +97,5 @@ export function checkTimezone(timezone: string | undefined): void {
 
 /** What a date can be at all. */
 export function checkInstant(ms: number): void {
-  if (!(Math.abs(ms) <= 8.64e15 - 86_400_000)) throw refused('The number of milliseconds is no date.')
+  if (!(Math.abs(ms) <= 8.64e15 - 86_400_000)) throw refused('The number of milliseconds is not a date.')
 }

@@ -1,4 +1,4 @@
-/** Plain JSON: what goes into an evaluation, and what comes out of it. */
+/** Plain JSON: the input of an evaluation, and its result. */
 import { ExpressionError } from '../engine/expressions.ts'
 import { MAX_WEIGHT, tooLarge, type EvaluationLimits } from './limits.ts'
 import { isFunction, type Meter } from './meter.ts'

@@ -1,6 +1,6 @@
 /**
  * A look at the syntax tree before anything is evaluated. It refuses what cannot be bounded or would leave the language
- * (`$eval`, signatures that are regular expressions in disguise), finds variables that nobody binds, and marks the nodes
+ * (`$eval`, signatures that are regular expressions in disguise), finds variables without a binding, and marks the nodes
  * whose results the guard must look at.
  */
 import { ExpressionError } from '../engine/expressions.ts'

@@ -74,7 +74,7 @@ export class ThreadExpressions implements Expressions {
     return mine
   }
 
-  /** The thread, ready to answer. To load it takes a while, which is nobody's time but that of whoever asks first. */
+  /** The thread, ready to answer. To load it takes a while, which counts as time of the first caller only. */
   async #running(): Promise<Thread> {
     if (this.#isClosed) throw new ExpressionError('JN_ENGINE_INTERNAL_ERROR', 'The server is closing.')
     if (this.#thread !== undefined && !this.#thread.isGone) return this.#thread

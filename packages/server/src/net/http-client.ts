@@ -106,7 +106,7 @@ async function untilAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise
     return await Promise.race([answer, aborted])
   } finally {
     signal.removeEventListener('abort', abort)
-    // Whoever lost the race is heard of no more.
+    // The outcome of the loser is dropped.
     answer.catch(() => {})
     aborted.catch(() => {})
   }

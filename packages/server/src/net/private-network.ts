@@ -1,5 +1,5 @@
 /**
- * Which addresses a server may call for others. Whoever may subscribe a webhook or write a journey chooses where the
+ * Which addresses a server may call for others. A client that may subscribe a webhook or write a journey chooses where the
  * server knocks; without a guard that reaches everything the server's own network does: databases, the metadata service
  * of a cloud, this server itself.
  *
@@ -91,6 +91,6 @@ const NAT64: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('64:ff9b::'), 96]
 function isPublicV6(address: ipaddr.IPv6): boolean {
   if (address.isIPv4MappedAddress()) return isPublicV4(address.toIPv4Address())
   if (address.match(NAT64)) return isPublicV4(new ipaddr.IPv4(address.toByteArray().slice(12)))
-  // 6to4, Teredo and the like carry an IPv4 address too, but nobody needs them any more: they do not pass at all.
+  // 6to4, Teredo and the like carry an IPv4 address too, but they are obsolete: they do not pass at all.
   return address.range() === 'unicast' && address.match(GLOBAL)
 }

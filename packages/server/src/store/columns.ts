@@ -1,172 +1,132 @@
 /**
- * The columns of jobs and workers, in the order of the tables of both stores. Rows are read by place, which is the cheapest;
- * here each place has its name. A column that a later version adds comes last, in the store's own list.
- *
- * `Flag`: how the store holds a boolean. `Ref`: how it holds a reference to a text that many rows share.
+ * The columns of jobs and workers in the order of the tables of both stores, each with its name and the type of its values.
+ * Rows are read by place, which is the cheapest; `placesOf` gives each place its name, once, when the server starts. A
+ * column that a later version adds comes last, in the store's own list.
  */
 import type { Instant, Job, JobState, Worker } from '@curfew/core'
 
-export const JOB_COLUMNS = [
-  'id',
-  'version',
-  'state',
-  'queue',
-  'type',
-  'priority',
-  'seq',
-  'wakeAt',
-  'workerId',
-  'deadLetter',
-  'attempt',
-  'lease',
-  'interruptions',
-  'createdAt',
-  'anchorAt',
-  'limitsSetAt',
-  'scheduledAt',
-  'expiresAt',
-  'enqueuedAt',
-  'activatedAt',
-  'startedAt',
-  'completedAt',
-  'cancelledAt',
-  'discardedAt',
-  'reenqueuedAt',
-  'nextRetryAt',
-  'retryDelayMs',
-  'resultTtlMs',
-  'purgeAt',
-  'errorCount',
-  'checkpointSeq',
-  'limits',
-  'retry',
-  'ceiling',
-  'parent',
-  'hold',
-  'closedBy',
-  'progress',
-  'traceId',
-  'cancelReason',
-  'error',
-  'errors',
-  'result',
-  'given',
-  'life',
-  'owner',
-  'step',
-  'uniqueKey',
-  'limitKey',
-  'tenant',
-] as const
+/** A column whose values are of this type in both stores. The type is there for the compiler only. */
+interface Column<Value> {
+  readonly value?: Value
+}
+/** A boolean: each store has its own way to hold it. */
+interface FlagColumn {
+  readonly flag: true
+}
+/** A text that many rows share, or a reference to it. */
+interface RefColumn {
+  readonly ref: true
+}
 
-export type JobColumns<Flag, Ref> = readonly [
-  id: string,
+const column = <Value>(): Column<Value> => ({})
+const text = column<string>()
+const textOrNull = column<string | null>()
+const number = column<number>()
+const numberOrNull = column<number | null>()
+const at = column<Instant>()
+const atOrNull = column<Instant | null>()
+const flag: FlagColumn = { flag: true }
+const ref: RefColumn = { ref: true }
+
+export const JOB_COLUMNS = {
+  id: text,
   version: number,
-  state: JobState,
-  queue: string,
-  type: string,
+  state: column<JobState>(),
+  queue: text,
+  type: text,
   priority: number,
   seq: number,
-  wakeAt: Instant | null,
-  workerId: string | null,
-  deadLetter: Flag,
+  wakeAt: atOrNull,
+  workerId: textOrNull,
+  deadLetter: flag,
   attempt: number,
   lease: number,
   interruptions: number,
-  createdAt: Instant,
-  anchorAt: Instant,
-  limitsSetAt: Instant,
-  scheduledAt: Instant | null,
-  expiresAt: Instant | null,
-  enqueuedAt: Instant | null,
-  activatedAt: Instant | null,
-  startedAt: Instant | null,
-  completedAt: Instant | null,
-  cancelledAt: Instant | null,
-  discardedAt: Instant | null,
-  reenqueuedAt: Instant | null,
-  nextRetryAt: Instant | null,
-  retryDelayMs: Job['retryDelayMs'],
-  resultTtlMs: Job['resultTtlMs'],
-  purgeAt: Instant | null,
+  createdAt: at,
+  anchorAt: at,
+  limitsSetAt: at,
+  scheduledAt: atOrNull,
+  expiresAt: atOrNull,
+  enqueuedAt: atOrNull,
+  activatedAt: atOrNull,
+  startedAt: atOrNull,
+  completedAt: atOrNull,
+  cancelledAt: atOrNull,
+  discardedAt: atOrNull,
+  reenqueuedAt: atOrNull,
+  nextRetryAt: atOrNull,
+  retryDelayMs: column<Job['retryDelayMs']>(),
+  resultTtlMs: column<Job['resultTtlMs']>(),
+  purgeAt: atOrNull,
   errorCount: number,
   checkpointSeq: number,
-  limits: Ref,
-  retry: Ref,
-  ceiling: string | null,
-  parent: string | null,
-  hold: string | null,
-  closedBy: string | null,
-  progress: string | null,
-  traceId: string | null,
-  cancelReason: string | null,
-  error: string | null,
-  errors: string,
-  result: string | null,
-  given: string,
-  life: string,
-  owner: string | null,
-  step: string | null,
-  uniqueKey: string | null,
-  limitKey: string | null,
-  tenant: string | null,
-]
+  limits: ref,
+  retry: ref,
+  ceiling: textOrNull,
+  parent: textOrNull,
+  hold: textOrNull,
+  closedBy: textOrNull,
+  progress: textOrNull,
+  traceId: textOrNull,
+  cancelReason: textOrNull,
+  error: textOrNull,
+  errors: text,
+  result: textOrNull,
+  given: text,
+  life: text,
+  owner: textOrNull,
+  step: textOrNull,
+  uniqueKey: textOrNull,
+  limitKey: textOrNull,
+  tenant: textOrNull,
+}
 
-export const WORKER_COLUMNS = [
-  'id',
-  'version',
-  'known',
-  'lastSeenAt',
-  'wakeAt',
-  'diedAt',
-  'createdAt',
-  'lastBeatAt',
-  'state',
-  'draining',
-  'directive',
-  'registered',
-  'activeJobs',
-  'beatSeq',
-  'pid',
-  'concurrency',
-  'hostname',
-  'startedAt',
-  'queues',
-  'labels',
-  'handlers',
-  'beat',
-] as const
-
-export type WorkerColumns<Flag, Ref> = readonly [
-  id: string,
+export const WORKER_COLUMNS = {
+  id: text,
   version: number,
-  known: Flag,
-  lastSeenAt: Instant,
-  wakeAt: Instant | null,
-  diedAt: Instant | null,
-  createdAt: Instant,
-  lastBeatAt: Instant | null,
-  state: Worker['state'],
-  draining: Flag,
-  directive: Worker['directive'],
-  registered: Flag,
+  known: flag,
+  lastSeenAt: at,
+  wakeAt: atOrNull,
+  diedAt: atOrNull,
+  createdAt: at,
+  lastBeatAt: atOrNull,
+  state: column<Worker['state']>(),
+  draining: flag,
+  directive: column<Worker['directive']>(),
+  registered: flag,
   activeJobs: number,
-  beatSeq: number | null,
-  pid: number | null,
-  concurrency: number | null,
-  hostname: string | null,
-  startedAt: string | null,
-  queues: Ref,
-  labels: Ref,
-  handlers: Ref,
-  beat: string | null,
-]
-
-/** Each column's place in the row, as a literal type, so that `row[places.id]` has the type of that column. */
-type Places<Names extends readonly string[]> = {
-  readonly [Key in keyof Names & `${number}` as Names[Key]]: Key extends `${infer Place extends number}` ? Place : never
+  beatSeq: numberOrNull,
+  pid: numberOrNull,
+  concurrency: numberOrNull,
+  hostname: textOrNull,
+  startedAt: textOrNull,
+  queues: ref,
+  labels: ref,
+  handlers: ref,
+  beat: textOrNull,
 }
 
-export function placesOf<const Names extends readonly string[]>(names: Names): Places<Names> {
-  return Object.fromEntries(names.map((name, place) => [name, place])) as Places<Names>
+/** Where a column lies in a row. It knows the type of the column's values. */
+export type Place<Value> = number & { readonly cell?: Value }
+
+/** `Flag`: how the store holds a boolean. `Ref`: how it holds a reference to a text that many rows share. */
+export type Places<Table, Flag, Ref> = {
+  readonly [Name in keyof Table]: Place<
+    Table[Name] extends FlagColumn
+      ? Flag
+      : Table[Name] extends RefColumn
+        ? Ref
+        : Table[Name] extends Column<infer Value>
+          ? Value
+          : never
+  >
 }
+
+/** `before`: so many columns of the store's own come first. */
+export function placesOf<Flag, Ref, Table extends object>(table: Table, before = 0): Places<Table, Flag, Ref> {
+  const places = Object.keys(table).map((name, place) => [name, before + place])
+  return Object.fromEntries(places) as Places<Table, Flag, Ref>
+}
+
+/** The value of a column. */
+export const cell = <Value>(row: readonly unknown[], place: Place<Value>): Value => row[place] as Value

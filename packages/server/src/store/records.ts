@@ -99,7 +99,7 @@ export function above(prefix: string): string | null {
   while (characters.at(-1) === LAST_CHARACTER) characters.pop()
   const last = characters.pop()
   if (last === undefined) return null
-  // What is between these two is no character but half of one.
+  // What is between these two is half of a character.
   return String.fromCodePoint(...characters, last === 0xd7ff ? 0xe000 : last + 1)
 }
 

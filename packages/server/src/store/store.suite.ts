@@ -12,6 +12,7 @@ import {
   complete,
   fail,
   JOB_STATES,
+  millis,
   minutes,
   release,
   reportProgress,
@@ -794,7 +795,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
 
       test('keeps no events that are too old beside the newest', async () => {
         await store.close()
-        store = await open({ maxAgeMs: 100, maxCount: 1_000 })
+        store = await open({ maxAgeMs: millis(100), maxCount: 1_000 })
         for (const ms of [0, 50, 100, 101]) await save(changes({ events: [anEvent({ at: at(ms) })] }))
         expect(await store.eventBounds()).toEqual({ first: 2, last: 4 })
         await save(changes({ events: [anEvent({ at: at(9_000) })] }))

@@ -83,7 +83,7 @@ export function clocksOf(job: Job, life: Liveness, now: Instant): JobClock[] {
   return [...whole, ...clocks.map((clock) => cut(clock, total))].sort((a, b) => a.until - b.until)
 }
 
-/** A workflow's clamp is the total of its members, and is told by its own name. */
+/** A workflow's clamp is the total of its members, and is shown by its own name. */
 export const totalName = (source: string): string => (source === 'workflow' ? 'workflow_timeout' : 'total_timeout')
 
 const fixed = (

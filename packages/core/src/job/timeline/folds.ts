@@ -1,6 +1,6 @@
 /** Stretches of the axis in which nothing happens, and the way from instants to places. */
 import { instant, type Instant } from '../../time/clock.ts'
-import type { Fold, Lane, Timeline } from './timeline.ts'
+import type { Fold, Lane, Timeline } from './timeline-model.ts'
 
 /** An empty wait longer than this share of the axis is folded. */
 const FOLDED_SHARE = 0.4

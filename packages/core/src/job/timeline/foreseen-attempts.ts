@@ -4,7 +4,7 @@ import type { Liveness } from '../liveness.ts'
 import type { Job } from '../job.ts'
 import { foresee, type Foreseen } from './foresee.ts'
 import type { SpanKind } from './spans.ts'
-import type { Mark, TimelineSpan } from './timeline.ts'
+import type { Mark, TimelineSpan } from './timeline-model.ts'
 
 export interface ForeseenAttempt {
   readonly attempt: number

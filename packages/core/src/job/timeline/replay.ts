@@ -1,6 +1,6 @@
 /** A timeline as it was at an earlier moment of what it shows: nothing that came later has happened yet. */
 import type { Instant } from '../../time/clock.ts'
-import type { Lane, Mark, Timeline, TimelineSpan } from './timeline.ts'
+import type { Lane, Mark, Timeline, TimelineSpan } from './timeline-model.ts'
 
 export function asOf(model: Timeline, at: Instant): Timeline {
   const lanes = model.lanes.map((lane) => ({

@@ -1,7 +1,7 @@
 /** Durable steps as lanes. Steps that ran side by side are drawn below each other. */
 import { instant, type Instant } from '../../time/clock.ts'
 import type { StepSpan } from '../step.ts'
-import type { Drawn, TimelineSpan } from './timeline.ts'
+import type { Drawn, TimelineSpan } from './timeline-model.ts'
 
 /** The last steps are shown; of more that ran at a time the rest is left out. */
 const SHOWN_STEPS = 60

@@ -1,4 +1,4 @@
-/** The words of the timeline: a headline, and what comes next, told from now. */
+/** The words of the timeline: a headline, and the next step with times from now. */
 import type { Instant } from '../../time/clock.ts'
 import { isTerminal, type Job } from '../job.ts'
 import { SOURCE_IN_WORDS } from '../limits.ts'
@@ -84,7 +84,7 @@ export function lengthInWords(ms: number): string {
   return `${String(shown)} ${unit}`
 }
 
-/** Who set a limit, as a shape that is told apart without colour. */
+/** Who set a limit, as a shape that can be told apart without colour. */
 export const SOURCE_CHIPS: Readonly<Record<string, string>> = {
   publish: '●',
   handler: '◆',

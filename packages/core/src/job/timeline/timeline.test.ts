@@ -27,7 +27,8 @@ import { deed, traits, World } from '../lifecycle/world.suite.ts'
 import { clocksOf, clockView, DUE_KINDS } from './clocks.ts'
 import { axisOf } from './folds.ts'
 import { foresee, MAX_FORESEEN_STEPS } from './foresee.ts'
-import { timeline, type Lane, type Timeline, type TimelineInput } from './timeline.ts'
+import { timeline } from './timeline.ts'
+import type { Lane, Timeline, TimelineInput } from './timeline-model.ts'
 
 interface Lived {
   readonly job: Job

@@ -19,8 +19,8 @@ export function moved(frame: Frame, next: StateId, context: Data = frame.context
 
 /** Hands what `from` was to do to another server; null: to the first that takes it. */
 export function handedOn(frame: Frame, from: string | null, to: string): Frame {
-  const { keepers, isUnclaimed } = surveyOf(frame)
-  if (from === null ? !isUnclaimed : !keepers.has(from)) return frame
+  const { owners, isUnclaimed } = surveyOf(frame)
+  if (from === null ? !isUnclaimed : !owners.has(from)) return frame
   return changeFrames(frame, (leaf) => {
     const { rest } = leaf
     if ((rest.kind !== 'ready' && rest.kind !== 'calling') || rest.by !== from) return null

@@ -7,37 +7,37 @@ import { millis, seconds, type Instant } from '../../time/clock.ts'
 import { after } from '../../time/sums.ts'
 import { docKind } from '../../doc.ts'
 
-export interface Keeper {
+export interface RunOwner {
   readonly id: string
   /** Without a sign of life by then it is taken for dead. */
   readonly until: Instant
 }
 
 /** A run a server has something to do for: its document is `<server>/<run>`. */
-export interface Kept {
+export interface OwnedRun {
   readonly server: string
   readonly run: string
 }
 
-export const KEEPER = docKind<Keeper>('keeper', ({ until }) => until)
-export const KEPT = docKind<Kept>('kept')
+export const RUN_OWNER = docKind<RunOwner>('keeper', ({ until }) => until)
+export const OWNED_RUN = docKind<OwnedRun>('kept')
 
-export const keptDocId = (server: string, run: string): string => `${server}/${run}`
+export const ownedRunId = (server: string, run: string): string => `${server}/${run}`
 
 const TRUSTED_MS = seconds(10)
 /** How often a server that keeps something says that it lives. */
-export const KEEPER_SIGN_MS = seconds(3)
+export const OWNER_SIGN_MS = seconds(3)
 
-export function keeperSign(id: string, now: Instant): Keeper {
+export function ownerSign(id: string, now: Instant): RunOwner {
   return { id, until: after(now, TRUSTED_MS) }
 }
 
 /** The last sign of a server that stops: others need not wait. */
-export function keeperFarewell(id: string, now: Instant): Keeper {
+export function ownerFarewell(id: string, now: Instant): RunOwner {
   return { id, until: after(now, millis(250)) }
 }
 
 /** The last sign is so old that it is worth giving another one. */
-export function isFading({ until }: Keeper, now: Instant): boolean {
+export function isFading({ until }: RunOwner, now: Instant): boolean {
   return until < after(now, seconds(7))
 }

@@ -198,11 +198,11 @@ export function openSteps(run: Run): readonly Frame[] {
 }
 
 /** The servers that have something to do for it. */
-export function keepersOf({ phase, root }: Run): ReadonlySet<string> {
-  return phase === 'RUNNING' ? surveyOf(root).keepers : NO_KEEPERS
+export function ownersOf({ phase, root }: Run): ReadonlySet<string> {
+  return phase === 'RUNNING' ? surveyOf(root).owners : NO_OWNERS
 }
 
-const NO_KEEPERS: ReadonlySet<string> = new Set()
+const NO_OWNERS: ReadonlySet<string> = new Set()
 
 /** A server is about to enter one of its states: until that is saved, the run does not show where it will rest. */
 export function isEntering({ phase, root }: Run): boolean {

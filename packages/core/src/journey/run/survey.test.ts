@@ -47,7 +47,7 @@ test('one look tells what looking at each frame tells', () => {
         expect(survey.dueAt).toBe(due.length === 0 ? null : Math.min(...due))
         expect(survey.isMoving).toBe(moving.length > 0)
         expect(survey.isUnclaimed).toBe(by(moving).has(null))
-        expect(survey.keepers).toEqual(new Set([...by(moving)].filter((one) => one !== null)))
+        expect(survey.owners).toEqual(new Set([...by(moving)].filter((one) => one !== null)))
         expect(survey.ready).toEqual(
           new Set([...by(moving.filter(({ kind }) => kind === 'ready'))].filter((one) => one !== null)),
         )
@@ -61,9 +61,9 @@ test('work without a server is handed on, whichever server does the rest', () =>
     fc.property(frame, fc.constantFrom(null, 'server-1', 'server-2'), (root, from) => {
       const handed = surveyOf(handedOn(root, from, 'server-3'))
       const before = surveyOf(root)
-      const isDoing = from === null ? before.isUnclaimed : before.keepers.has(from)
-      expect(handed.keepers.has('server-3')).toBe(isDoing)
-      expect(from === null ? handed.isUnclaimed : handed.keepers.has(from)).toBe(false)
+      const isDoing = from === null ? before.isUnclaimed : before.owners.has(from)
+      expect(handed.owners.has('server-3')).toBe(isDoing)
+      expect(from === null ? handed.isUnclaimed : handed.owners.has(from)).toBe(false)
     }),
   )
 })

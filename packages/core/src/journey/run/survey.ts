@@ -12,7 +12,7 @@ export interface Survey {
   readonly dueAt: Instant | null
   /** The servers that have a state to enter, and those that have a state to enter or a call to make. */
   readonly ready: ReadonlySet<string>
-  readonly keepers: ReadonlySet<string>
+  readonly owners: ReadonlySet<string>
   /** A state is to be entered, or a call is being made. */
   readonly isMoving: boolean
   /** A state is to be entered, and no server is named that does. */
@@ -23,7 +23,7 @@ interface Sum {
   width: number
   dueAt: Instant | null
   readonly ready: Set<string>
-  readonly keepers: Set<string>
+  readonly owners: Set<string>
   isMoving: boolean
   isUnclaimed: boolean
 }
@@ -37,7 +37,7 @@ export function surveyOf(frame: Frame): Survey {
     width: 0,
     dueAt: null,
     ready: new Set(),
-    keepers: new Set(),
+    owners: new Set(),
     isMoving: false,
     isUnclaimed: false,
   }
@@ -60,7 +60,7 @@ function add(sum: Sum, { rest }: Frame): void {
       sum.isMoving = true
       if (rest.by === null) sum.isUnclaimed = true
       else {
-        sum.keepers.add(rest.by)
+        sum.owners.add(rest.by)
         if (rest.kind === 'ready') sum.ready.add(rest.by)
       }
       break

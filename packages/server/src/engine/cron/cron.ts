@@ -46,7 +46,7 @@ export function registerCron(context: JobsContext, asked: CronAsked): Command<Wr
     run: async (unit) => {
       const before = unit.doc(CRON, asked.name)
       if (before !== null && asked.tenant !== null && before.tenant !== asked.tenant)
-        throw new OjsError('conflict', 'An entry with this name exists already, and belongs to somebody else.', {
+        throw new OjsError('conflict', 'An entry with this name exists already, and does not belong to this tenant.', {
           details: { field: 'name' },
         })
       const cron = put(unit, before, registered(before, asked, calendar, unit.now))

@@ -167,7 +167,7 @@ class Plain {
       return this.valueOf(target, depth, path)
     }
     if ((isMap(node) || isSeq(node)) && depth > MAX_JSON_DEPTH) return this.#slip(node, TOO_DEEP, path)
-    if (isTagged(node)) return this.#slip(node, `${String(node.tag)} is no type of JSON.`, path)
+    if (isTagged(node)) return this.#slip(node, `${String(node.tag)} is not a type of JSON.`, path)
     if (isMap(node)) return this.#mapping(node, depth, path)
     if (isSeq(node)) return node.items.map((item, index) => this.valueOf(item, depth + 1, `${path}/${String(index)}`))
     return isScalar(node) ? this.#scalar(node.value, node, path) : null
@@ -189,7 +189,7 @@ class Plain {
     if (typeof value === 'string') this.#size += value.length
     if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
     if (typeof value === 'number' && Number.isFinite(value)) return value
-    return this.#slip(node, 'This is no value of JSON.', path)
+    return this.#slip(node, 'This is not a JSON value.', path)
   }
 
   #slip(node: unknown, message: string, path: string): null {

@@ -24,7 +24,7 @@ export interface Verdict {
   readonly locate: (diagnostic: Diagnostic) => Located
 }
 
-/** As `judge`, somewhere where it holds nobody up. */
+/** As `judge`, in a thread, where it delays no other work. */
 export type JudgeBeside = (text: string, limits: DefinitionChecks['limits']) => Promise<Verdict>
 
 /** Reads the document of a deployed version, likewise. Null: it cannot be read. */

@@ -1,5 +1,5 @@
 /**
- * Calls that nobody waits for any more are broken off here, a few at a time. What is due is decided first: when the time
+ * Calls whose result is no longer needed are aborted here, a few at a time. What is due is decided first: when the time
  * of many runs is up at once, closing their sockets takes longer than ending the runs, and must not make them late.
  */
 import type { JourneysContext } from './context.ts'

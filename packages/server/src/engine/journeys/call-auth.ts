@@ -1,6 +1,6 @@
 /**
  * Secrets that calls of journeys are made with. They are read when a call is made, sent in one header to the host that
- * the definition names, and taken out of what comes back: they appear in no context, answer, log or page.
+ * the definition names, and removed from the answer: they appear in no context, answer, log or page.
  */
 import type { CallAuth } from '@curfew/core'
 import { CallRefused, type OutgoingAnswer } from '../outgoing.ts'
@@ -44,7 +44,7 @@ export function secretVariable(name: string): string {
 
 export const SECRET_VARIABLES = 'CURFEW_SECRET_'
 
-/** Whoever is called may send back what was sent. */
+/** A called server may send back what was sent. */
 export function withoutSecrets(answer: OutgoingAnswer, { secrets }: Proof): OutgoingAnswer {
   const clean = (text: string): string => secrets.reduce((left, secret) => left.replaceAll(secret, MASK), text)
   const headers = Object.fromEntries(Object.entries(answer.headers).map(([name, value]) => [name, clean(value)]))

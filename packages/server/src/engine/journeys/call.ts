@@ -29,7 +29,7 @@ import {
   type Timer,
 } from '@curfew/core'
 import { proofOf, withoutSecrets } from './call-auth.ts'
-import { until } from '../kernel/until.ts'
+import { onAbort, unlessAborted, until } from '../kernel/until.ts'
 import type { JourneysContext } from './context.ts'
 import { MAX_REDIRECTS, redirected } from './redirects.ts'
 import { CallFailed, CallRefused, type OutgoingAnswer } from '../outgoing.ts'
@@ -105,9 +105,9 @@ async function attemptOnce(caller: Caller, call: PreparedCall, terms: CallTerms)
   // A timeout that could come only with the deadline is the deadline.
   const cutOffAt = terms.cutOff === undefined ? deadlineAt : after(deadlineAt, AFTER_DECISION_MS)
   const timer = endsAt === deadlineAt ? alarmAt(caller, cutOffAt, cutOff) : caller.host.setTimer(timeoutMs, abort)
-  signal.addEventListener('abort', abort, { once: true })
+  const unhook = onAbort([signal], abort)
   try {
-    const answer = await untilAborted(follow(caller, call, terms, endsAt, cut.signal), cut.signal)
+    const answer = await unlessAborted(follow(caller, call, terms, endsAt, cut.signal), cut.signal)
     return isOver() ? null : { result: resultOf(answer), isFinal: false }
   } catch (error) {
     if (isOver()) return null
@@ -118,11 +118,11 @@ async function attemptOnce(caller: Caller, call: PreparedCall, terms: CallTerms)
     throw error
   } finally {
     timer.cancel()
-    signal.removeEventListener('abort', abort)
+    unhook()
   }
 }
 
-/** Each hop is told how long it may still take, so that whoever is called can keep to it. */
+/** Each hop gets how long it may still take, so that the called server can keep to it. */
 async function follow(
   caller: Caller,
   first: PreparedCall,
@@ -155,20 +155,6 @@ const without = (headers: Readonly<Record<string, string>>, unwanted: string): R
   Object.fromEntries(Object.entries(headers).filter(([name]) => name.toLowerCase() !== unwanted.toLowerCase()))
 
 // ---- Waiting ----
-
-/** Whoever does not hear the signal is not waited for. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      reject(new Error('aborted'))
-    }
-    signal.addEventListener('abort', abort, { once: true })
-    work.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', abort)
-    })
-    if (signal.aborted) abort()
-  })
-}
 
 const rest = (caller: Caller, restMs: Millis, signal: AbortSignal): Promise<void> =>
   until(caller.host, { signals: [signal], ms: Math.min(restMs, MAX_TIMER_MS) })

@@ -1,7 +1,7 @@
-import { KEEPER, RUN, RUN_SCHEDULE } from '@curfew/core'
+import { RUN_OWNER, RUN, RUN_SCHEDULE } from '@curfew/core'
 import type { Feature } from '../kernel/feature.ts'
 import type { JourneysContext } from './context.ts'
-import { wakeKeeper } from './keepers.ts'
+import { wakeRunOwner } from './run-owners.ts'
 import { reportRun } from './report.ts'
 import { followRuns, wakeRun } from './runs.ts'
 import { keptFor } from './saving.ts'
@@ -13,9 +13,9 @@ export function journeys(context: JourneysContext): Feature {
   return {
     follows: { journey: (unit, ended) => followRuns(context, unit, ended) },
     wakes: {
-      [KEEPER.kind]: {
+      [RUN_OWNER.kind]: {
         wake: (unit, id) => {
-          wakeKeeper(context, unit, id)
+          wakeRunOwner(context, unit, id)
         },
       },
       [RUN.kind]: {

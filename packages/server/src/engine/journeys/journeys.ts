@@ -7,7 +7,7 @@
  *                                        └──────────────────────────────────────┘
  *
  * Nothing here is the truth: if this server dies, another one finds in the store what it was doing, and does it again
- * (journeys/keepers.ts). A call is aborted as soon as nobody waits for it: the run is over, or its branch has lost.
+ * (journeys/run-owners.ts). A call is aborted as soon as its result is not needed: the run is over, or its branch has lost.
  */
 import {
   broken,
@@ -15,7 +15,7 @@ import {
   instant,
   isAtRest,
   isEntering,
-  keepersOf,
+  ownersOf,
   leaves,
   OjsError,
   openStep,
@@ -35,7 +35,7 @@ import { definitionOf } from '../definitions/definitions.ts'
 import type { JourneysContext } from './context.ts'
 import { Aborts } from './aborts.ts'
 import { performCall } from './call.ts'
-import { Keepers } from './keepers.ts'
+import { RunOwners } from './run-owners.ts'
 import { Pace } from './pace.ts'
 import { findRun } from './runs.ts'
 import { takeStep } from './steps.ts'
@@ -70,7 +70,7 @@ export class Journeys {
   /** What this server is called in the documents of runs. */
   readonly server: string
   readonly #context: JourneysContext
-  readonly #keepers: Keepers
+  readonly #owners: RunOwners
   readonly #underway = new Map<string, Underway>()
   readonly #watch: RunWatch
   readonly #thinking: Thinking
@@ -85,7 +85,7 @@ export class Journeys {
   constructor(context: JourneysContext) {
     this.#context = context
     this.server = uuidV7(instant(context.host.wallMs()), context.random)
-    this.#keepers = new Keepers(context, () => this.isKeeping)
+    this.#owners = new RunOwners(context, () => this.isOwner)
     this.#turns = new Turns(context.host, !context.hasManualClock)
     this.#aborts = new Aborts(context, this.#turns)
     this.#thinking = new Thinking(context, this.#turns)
@@ -99,7 +99,7 @@ export class Journeys {
     context.closing.addEventListener('abort', stop, { once: true })
   }
 
-  get isKeeping(): boolean {
+  get isOwner(): boolean {
     return this.#underway.size > 0
   }
 
@@ -118,7 +118,7 @@ export class Journeys {
     const { closing, log } = this.#context
     while (!closing.aborted) {
       try {
-        return await this.#keepers.takeUp()
+        return await this.#owners.takeUp()
       } catch (error) {
         log.warn({ err: error }, 'runs left behind could not be taken up; trying again')
         await retryDelay(this.#context)
@@ -130,7 +130,7 @@ export class Journeys {
   async close(): Promise<void> {
     this.#abortCalls()
     await Promise.allSettled(this.#busy)
-    await this.#keepers.close()
+    await this.#owners.close()
   }
 
   /** Everything was removed (test bench only). */
@@ -168,10 +168,10 @@ export class Journeys {
 
   /** A server is taken for dead. */
   abandoned(server: string): void {
-    this.#track(this.#keepers.takeOver(server))
+    this.#track(this.#owners.takeOver(server))
   }
 
-  /** Answers when it is over, or somebody can submit to it. */
+  /** Answers when it is over, or open for a submission. */
   untilPause(id: string, signal: AbortSignal): Promise<Run> {
     return this.#watch.until(id, signal, (run) => run.phase !== 'RUNNING' || openSteps(run).length > 0)
   }
@@ -193,7 +193,7 @@ export class Journeys {
     this.#watch.tell(run)
     this.#heard(run)
     if (isAtRest(run) || run.phase !== 'RUNNING') this.#passedOn.delete(run.id)
-    if (!keepersOf(run).has(this.server)) return
+    if (!ownersOf(run).has(this.server)) return
     const underway = this.#underway.get(run.id) ?? this.#begin(run)
     if (run.revision >= underway.run.revision) underway.run = run
     this.#goOn(underway)
@@ -212,7 +212,7 @@ export class Journeys {
     }
     this.#underway.set(run.id, underway)
     this.#watch.watch(run.id)
-    this.#keepers.keeping()
+    this.#owners.owning()
     return underway
   }
 
@@ -242,7 +242,7 @@ export class Journeys {
 
   #letGoIfDone(underway: Underway): void {
     if (underway.isWalking || underway.calls.size > 0) return
-    if (this.#underway.get(underway.run.id) === underway && !keepersOf(underway.run).has(this.server))
+    if (this.#underway.get(underway.run.id) === underway && !ownersOf(underway.run).has(this.server))
       this.#letGo(underway.run)
   }
 
@@ -307,7 +307,7 @@ export class Journeys {
 
   async #walkOnce(underway: Underway): Promise<void> {
     const { run, results, calls } = underway
-    if (!keepersOf(run).has(this.server)) return
+    if (!ownersOf(run).has(this.server)) return
     const terms = { server: this.server, results, underway: calls }
     const walked = await this.#thinking.walk(run, await this.definitionOf(run), terms)
     if (walked.isLate) {

@@ -1,5 +1,5 @@
 /**
- * What an ended run comes to for those who asked for it: the outcome of a journey, with the name its definition has for
+ * What the caller of an ended run gets: the outcome of a journey, with the name its definition has for
  * such an end; or the answer of an Api, with the status its rules choose. All of it is asked after the end, and changes
  * nothing about it: a rule whose expression fails does not match.
  */

@@ -1,5 +1,5 @@
 /**
- * Where an answer sends its caller next. Each hop is a call of its own, so whoever answers may send a run anywhere, but
+ * Where an answer sends its caller next. Each hop is a call of its own, so the answering server may send a run anywhere, but
  * never past the guard of the private network, which looks at every call.
  *
  * Methods change as in browsers (Fetch §4.4): 303 becomes a GET, and so does a POST after 301 and 302. What proves who is

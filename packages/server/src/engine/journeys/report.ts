@@ -2,12 +2,12 @@
  * One line in the log, and one span, for every run that ended: names, ids, codes and lengths. What a run worked on, what
  * came in its headers, and reasons, in which an author may have put data, go into neither.
  */
-import { instant, type Instant, type JourneyEnding } from '@curfew/core'
+import { before, millis, type Instant, type JourneyEnding } from '@curfew/core'
 import type { StoredEvent } from '../../store/store.ts'
 import type { Log } from '../kernel/context.ts'
 import { endingIn } from '../metrics/journey-meters.ts'
 
-/** A run that is over, for whoever traces (`tracing.ts`). */
+/** A run that is over, for tracing (`tracing.ts`). */
 export interface RunSpan {
   readonly name: string
   readonly startedAt: Instant
@@ -47,7 +47,7 @@ function spanOf(ending: JourneyEnding, endedAt: Instant): RunSpan {
   const errorCode = ending.error?.code ?? null
   return {
     name: `${ending.journey_name} run`,
-    startedAt: instant(endedAt - ending.duration_ms),
+    startedAt: before(endedAt, millis(ending.duration_ms)),
     endedAt,
     attributes: {
       'journey.id': ending.journey_id,

@@ -4,14 +4,14 @@
  */
 import {
   isDue,
-  KEEPER,
-  KEEPER_SIGN_MS,
-  keeperFarewell,
-  keeperSign,
-  KEPT,
+  RUN_OWNER,
+  OWNER_SIGN_MS,
+  ownerFarewell,
+  ownerSign,
+  OWNED_RUN,
   readDoc,
   type Doc,
-  type Kept,
+  type OwnedRun,
   type Timer,
 } from '@curfew/core'
 import type { JourneysContext } from './context.ts'
@@ -21,29 +21,29 @@ import { takeOver } from './steps.ts'
 
 const A_PAGE = 200
 
-export class Keepers {
+export class RunOwners {
   readonly #context: JourneysContext
-  readonly #isKeeping: () => boolean
+  readonly #isOwner: () => boolean
   #timer: Timer | null = null
 
-  constructor(context: JourneysContext, isKeeping: () => boolean) {
+  constructor(context: JourneysContext, isOwner: () => boolean) {
     this.#context = context
-    this.#isKeeping = isKeeping
+    this.#isOwner = isOwner
   }
 
   /** This server has something to do for a run: from now on it gives signs of life. */
-  keeping(): void {
+  owning(): void {
     if (!this.#context.store.shared || this.#timer !== null || this.#context.closing.aborted) return
-    this.#timer = this.#context.host.setTimer(KEEPER_SIGN_MS, () => {
+    this.#timer = this.#context.host.setTimer(OWNER_SIGN_MS, () => {
       this.#timer = null
       void this.#sign()
     })
   }
 
   async #sign(): Promise<void> {
-    if (!this.#isKeeping()) return
+    if (!this.#isOwner()) return
     await this.#context.run({ name: 'journey', run: (unit) => giveSign(this.#context, unit) }).catch(() => {})
-    this.keeping()
+    this.owning()
   }
 
   /** What it was doing can be taken up at once. */
@@ -55,8 +55,8 @@ export class Keepers {
       .run({
         name: 'journey',
         run: async (unit) => {
-          const keeper = await unit.loadedDoc(KEEPER, journeys.server)
-          if (keeper !== null) unit.putDoc(KEEPER, keeper.id, keeperFarewell(keeper.id, unit.now))
+          const owner = await unit.loadedDoc(RUN_OWNER, journeys.server)
+          if (owner !== null) unit.putDoc(RUN_OWNER, owner.id, ownerFarewell(owner.id, unit.now))
         },
       })
       .catch(() => {})
@@ -67,22 +67,22 @@ export class Keepers {
     await this.#context.run({
       name: 'journey',
       run: async (unit) => {
-        const left = await unit.docsUnder(KEPT, `${server}/`)
-        const keeper = await unit.loadedDoc(KEEPER, server)
-        if (keeper !== null && left.length === 0) unit.putDoc(KEEPER, server, null)
+        const left = await unit.docsUnder(OWNED_RUN, `${server}/`)
+        const owner = await unit.loadedDoc(RUN_OWNER, server)
+        if (owner !== null && left.length === 0) unit.putDoc(RUN_OWNER, server, null)
       },
     })
   }
 
-  /** What was left behind before this server started: everything where it is the only one, else what nobody vouches for. */
+  /** What was left behind before this server started: everything where it is the only one, else the runs of servers that give no sign of life. */
   async takeUp(): Promise<void> {
     const { store } = this.#context
     if (!store.shared) return this.#takeFrom('')
     for (let after: string | null = null; ;) {
-      const [doc]: readonly Doc[] = await store.docs(KEPT.kind, '', after, 1)
+      const [doc]: readonly Doc[] = await store.docs(OWNED_RUN.kind, '', after, 1)
       if (doc === undefined) return
-      const { server } = readDoc<Kept>(doc)
-      if ((await store.doc(KEEPER.kind, server)) === null) await this.takeOver(server)
+      const { server } = readDoc<OwnedRun>(doc)
+      if ((await store.doc(RUN_OWNER.kind, server)) === null) await this.takeOver(server)
       // Behind everything of this server: a slash sorts before what follows it here.
       after = `${server}0`
     }
@@ -91,9 +91,9 @@ export class Keepers {
   async #takeFrom(prefix: string): Promise<void> {
     const { store, journeys } = this.#context
     for (let after: string | null = null, more = true; more;) {
-      const page = await store.docs(KEPT.kind, prefix, after, A_PAGE)
+      const page = await store.docs(OWNED_RUN.kind, prefix, after, A_PAGE)
       for (const doc of page) {
-        const { server, run } = readDoc<Kept>(doc)
+        const { server, run } = readDoc<OwnedRun>(doc)
         if (server !== journeys.server) await this.#context.run(takeOver(this.#context, server, run))
       }
       more = page.length === A_PAGE
@@ -102,16 +102,16 @@ export class Keepers {
   }
 }
 
-/** No sign of life came. Whoever notices takes over, and has as long as any other to show that it lives. */
-export function wakeKeeper(context: JourneysContext, unit: Unit, id: string): void {
-  const keeper = unit.doc(KEEPER, id)
-  if (keeper === null || !isDue(keeper.until, unit.now)) return
+/** No sign of life came. The server that notices takes over, and has as long as any other to show that it lives. */
+export function wakeRunOwner(context: JourneysContext, unit: Unit, id: string): void {
+  const owner = unit.doc(RUN_OWNER, id)
+  if (owner === null || !isDue(owner.until, unit.now)) return
   const { journeys } = context
-  if (id === journeys.server && !context.closing.aborted && !journeys.isKeeping) {
-    unit.putDoc(KEEPER, id, null)
+  if (id === journeys.server && !context.closing.aborted && !journeys.isOwner) {
+    unit.putDoc(RUN_OWNER, id, null)
     return
   }
-  unit.putDoc(KEEPER, id, keeperSign(id, unit.now))
+  unit.putDoc(RUN_OWNER, id, ownerSign(id, unit.now))
   if (id !== journeys.server)
     unit.afterwards(() => {
       journeys.abandoned(id)

@@ -182,7 +182,7 @@ function fits({ name, phase, tags, attributes }: Run, filter: RunFilter): boolea
   )
 }
 
-/** Somebody answers an open step. What does not fit its schema is refused, and the step stays open. */
+/** A caller answers an open step. What does not fit its schema is refused, and the step stays open. */
 export async function submitStep(
   context: JourneysContext,
   id: string,

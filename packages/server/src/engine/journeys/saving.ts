@@ -1,17 +1,17 @@
 /**
- * A run is written down, with all that follows from it in the same transaction: that it ended is told, its compensation
- * begins, and the server that decides is from now on the one to do what nobody is doing yet.
+ * A run is written down, with all that follows from it in the same transaction: its end is announced, its compensation
+ * begins, and the server that decides takes on the frames that no server works on yet.
  */
 import {
   beginCompensation,
   handedOn,
   journeyEnded,
   journeyStarted,
-  KEEPER,
-  keeperSign,
-  KEPT,
-  keptDocId,
-  keepersOf,
+  RUN_OWNER,
+  ownerSign,
+  OWNED_RUN,
+  ownedRunId,
+  ownersOf,
   isAtRest,
   isEntering,
   isFading,
@@ -45,7 +45,7 @@ export async function saveRun(
     await moveSchedule(unit, run)
     unit.emit(journeyEnded(run))
   }
-  await keep(context, unit, run.id, before === null ? new Set() : keepersOf(before), keepersOf(run))
+  await keep(context, unit, run.id, before === null ? new Set() : ownersOf(before), ownersOf(run))
   if (before === null) unit.addDoc(RUN, run.id, run)
   else unit.putDoc(RUN, run.id, run)
   if (context.store.shared && isPaused(run)) unit.emitLive(pausedEvent(run, unit))
@@ -69,7 +69,7 @@ function pausedEvent({ id, name }: Run, { now }: Unit): Parameters<Unit['emitLiv
 /** The documents that tell which servers look after a run. */
 export function keptFor(run: Run | null): readonly DocName[] {
   if (run === null) return []
-  return [...keepersOf(run)].map((server) => ({ kind: KEPT.kind, id: keptDocId(server, run.id) }))
+  return [...ownersOf(run)].map((server) => ({ kind: OWNED_RUN.kind, id: ownedRunId(server, run.id) }))
 }
 
 async function keep(
@@ -79,14 +79,14 @@ async function keep(
   before: ReadonlySet<string>,
   after: ReadonlySet<string>,
 ): Promise<void> {
-  const gone = [...before].filter((server) => !after.has(server)).map((server) => keptDocId(server, runId))
+  const gone = [...before].filter((server) => !after.has(server)).map((server) => ownedRunId(server, runId))
   if (gone.length > 0) {
-    await unit.load({ docs: gone.map((id): DocName => ({ kind: KEPT.kind, id })) })
-    for (const id of gone) unit.putDoc(KEPT, id, null)
+    await unit.load({ docs: gone.map((id): DocName => ({ kind: OWNED_RUN.kind, id })) })
+    for (const id of gone) unit.putDoc(OWNED_RUN, id, null)
   }
   for (const server of after) {
     if (before.has(server)) continue
-    unit.addDoc(KEPT, keptDocId(server, runId), { server, run: runId })
+    unit.addDoc(OWNED_RUN, ownedRunId(server, runId), { server, run: runId })
     if (server === context.journeys.server) await giveSign(context, unit)
   }
 }
@@ -95,6 +95,6 @@ async function keep(
 export async function giveSign(context: JourneysContext, unit: Unit): Promise<void> {
   if (!context.store.shared) return
   const { server } = context.journeys
-  const keeper = await unit.loadedDoc(KEEPER, server)
-  if (keeper === null || isFading(keeper, unit.now)) unit.putDoc(KEEPER, server, keeperSign(server, unit.now))
+  const owner = await unit.loadedDoc(RUN_OWNER, server)
+  if (owner === null || isFading(owner, unit.now)) unit.putDoc(RUN_OWNER, server, ownerSign(server, unit.now))
 }

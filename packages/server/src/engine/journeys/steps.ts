@@ -3,8 +3,8 @@ import {
   cancel as cancelJob,
   isDue,
   isTerminal,
-  KEPT,
-  keptDocId,
+  OWNED_RUN,
+  ownedRunId,
   handedOn,
   RUN,
   RUN_SCHEDULE,
@@ -24,7 +24,7 @@ export interface Taken {
   readonly isDone: boolean
 }
 
-/** The jobs it asks for are enqueued, those nobody waits for any more cancelled, and it rests where it came to. */
+/** The jobs it asks for are enqueued, those that are no longer needed are cancelled, and it rests where it came to. */
 export function takeStep(context: JourneysContext, before: Run, walked: Walked): Command<Taken> {
   const { id } = before
   const requests = walked.jobs.map(({ request }) => request)
@@ -61,20 +61,20 @@ export function takeStep(context: JourneysContext, before: Run, walked: Walked):
 
 /** What another server was doing for a run is done by this one from now on. */
 export function takeOver(context: JourneysContext, from: string, id: string): Command<void> {
-  const kept = keptDocId(from, id)
+  const owned = ownedRunId(from, id)
   return {
     name: 'journey',
     needs: {
       docs: [
         { kind: RUN.kind, id },
-        { kind: KEPT.kind, id: kept },
+        { kind: OWNED_RUN.kind, id: owned },
       ],
     },
     run: async (unit) => {
       const run = unit.doc(RUN, id)
       const root = run?.phase === 'RUNNING' ? handedOn(run.root, from, context.journeys.server) : run?.root
       if (run === null || root === undefined || root === run.root) {
-        if (unit.doc(KEPT, kept) !== null) unit.putDoc(KEPT, kept, null)
+        if (unit.doc(OWNED_RUN, owned) !== null) unit.putDoc(OWNED_RUN, owned, null)
         return
       }
       await saveRun(context, unit, run, { ...run, root, revision: run.revision + 1 })

@@ -24,8 +24,8 @@ export class Turns {
   readonly #rests: boolean
   readonly #short: (() => void)[] = []
   readonly #long: (() => void)[] = []
-  #beganAt = 0
-  #endsAt = 0
+  #beganMs = 0
+  #endsMs = 0
   #isShortScheduled = false
   #isLongScheduled = false
 
@@ -37,8 +37,8 @@ export class Turns {
 
   /** Null: go on at once. `taken`: how many turns this work has had. */
   next(taken = 0): Promise<void> | null {
-    const nobodyWaits = this.#short.length === 0 && this.#long.length === 0
-    if (nobodyWaits && this.#host.monotonicMs() < this.#endsAt) return null
+    const isIdle = this.#short.length === 0 && this.#long.length === 0
+    if (isIdle && this.#host.monotonicMs() < this.#endsMs) return null
     return this.later(taken)
   }
 
@@ -73,24 +73,24 @@ export class Turns {
       this.#begin(this.#long)
       this.#scheduleLong()
     }
-    const tookMs = this.#host.monotonicMs() - this.#beganAt
+    const tookMs = this.#host.monotonicMs() - this.#beganMs
     if (tookMs > 0 && this.#rests) this.#rest(tookMs, this.#host.monotonicMs() + MAX_RESTING_MS, begin)
     else this.#host.defer(begin)
   }
 
-  #rest(ms: number, latest: number, then: () => void): void {
+  #rest(ms: number, latestMs: number, then: () => void): void {
     const restMs = Math.min(MAX_REST_MS, ms)
-    const endsAt = this.#host.monotonicMs() + restMs
+    const endsMs = this.#host.monotonicMs() + restMs
     this.#host.setTimer(restMs, () => {
-      const now = this.#host.monotonicMs()
-      if (now - endsAt > LATE_MS && now < latest) this.#rest(now - endsAt, latest, then)
+      const nowMs = this.#host.monotonicMs()
+      if (nowMs - endsMs > LATE_MS && nowMs < latestMs) this.#rest(nowMs - endsMs, latestMs, then)
       else then()
     })
   }
 
   #begin(line: (() => void)[]): void {
-    this.#beganAt = this.#host.monotonicMs()
-    this.#endsAt = this.#beganAt + TURN_MS
+    this.#beganMs = this.#host.monotonicMs()
+    this.#endsMs = this.#beganMs + TURN_MS
     line.shift()?.()
   }
 }

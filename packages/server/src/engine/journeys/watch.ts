@@ -1,8 +1,9 @@
 /**
- * Those who wait for a run to come to some point, and what is heard of runs from other servers. Whatever is saved here is
- * told at once. Others tell through the log, which is listened to only while somebody wants to know.
+ * Callers that wait for a run to reach some point, and news of runs from other servers. What is saved here is announced at
+ * once. Other servers announce through the log, which is read only while a caller waits.
  */
 import { OjsError, type Run } from '@curfew/core'
+import { isAnyAborted, onAbort } from '../kernel/until.ts'
 import type { JourneysContext } from './context.ts'
 import type { Announcement } from '../kernel/context.ts'
 import { findRun } from './runs.ts'
@@ -15,12 +16,12 @@ interface Waiter {
 export class RunWatch {
   readonly #context: JourneysContext
   readonly #waiters = new Map<string, Set<Waiter>>()
-  /** Runs that are of interest although nobody waits for them. */
+  /** Runs that are of interest although no caller waits for them. */
   readonly #watched = new Set<string>()
   readonly #onLook: (run: Run) => void
   #unlisten: (() => void) | null = null
 
-  /** `onLook`: a run that is of interest was looked at, because somebody else had changed it. */
+  /** `onLook`: a run that is of interest was looked at, because another server had changed it. */
   constructor(context: JourneysContext, onLook: (run: Run) => void) {
     this.#context = context
     this.#onLook = onLook
@@ -43,27 +44,27 @@ export class RunWatch {
 
   /** Answers once the run is so; at once, if it is. Gives up when the asker is gone or the server stops. */
   async until(id: string, signal: AbortSignal, isDone: (run: Run) => boolean): Promise<Run> {
-    const { closing } = this.#context
     let giveUp = (): void => {}
     const told = new Promise<Run>((resolve, reject) => {
       giveUp = () => {
-        reject(new OjsError('unavailable', 'Nobody waits for the journey any more; it goes on.'))
+        reject(new OjsError('unavailable', 'The wait for the journey has ended; the journey goes on.'))
       }
       this.#enter(id, { isDone, resolve })
     })
-    for (const one of [signal, closing]) one.addEventListener('abort', giveUp, { once: true })
-    if (signal.aborted || closing.aborted) giveUp()
+    const signals = [signal, this.#context.closing]
+    const unhook = onAbort(signals, giveUp)
+    if (isAnyAborted(signals)) giveUp()
     try {
       const run = await findRun(this.#context, id)
       return run !== null && isDone(run) ? run : await this.#untilTold(told, run)
     } finally {
-      for (const one of [signal, closing]) one.removeEventListener('abort', giveUp)
+      unhook()
       this.#leave(id, isDone)
       told.catch(() => {})
     }
   }
 
-  /** At its deadline it is over, whether or not somebody else has told so yet. */
+  /** At its deadline it is over, whether or not another server has announced it yet. */
   async #untilTold(told: Promise<Run>, run: Run | null): Promise<Run> {
     if (run === null) return told
     const timer = this.#context.timerAt(run.deadlineAt, () => {

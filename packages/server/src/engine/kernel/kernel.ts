@@ -4,6 +4,9 @@
  * `wake-loop.ts`; what listeners are told: `announcements.ts`.
  */
 import {
+  after,
+  millis,
+  remaining,
   clockFrom,
   instant,
   OjsError,
@@ -190,7 +193,7 @@ export class Kernel implements Context {
 
   timerAt(at: Instant, fire: () => void): Timer {
     if (this.#manual !== null) return { cancel: () => {} }
-    return this.host.setTimer(Math.max(0, at - this.clock.now()), fire)
+    return this.host.setTimer(remaining(at, this.clock.now()), fire)
   }
 
   get outages(): readonly Outage[] {
@@ -280,7 +283,7 @@ export class Kernel implements Context {
   async advance(byMs: number): Promise<Instant> {
     const clock = this.#manual
     if (clock === null) throw new OjsError('unsupported', 'The clock can be turned only with --clock manual.')
-    const target = instant(clock.now() + byMs)
+    const target = after(clock.now(), millis(byMs))
     await this.run({ name: 'settle', run: () => {} })
     await this.#caughtUp()
     for (

@@ -1,6 +1,6 @@
 /**
  * The signs of life of the servers, and the times in which none gave any. A server that stands by its data says so on
- * the data's own row; when that is older than it could be with a server at work, nobody was listening meanwhile, for
+ * the data's own row; when that is older than it could be with a server at work, no server was listening meanwhile, for
  * whatever reason: no server ran, the process stood still, the store could not serve. Such a time is an outage, and is
  * not held against anybody's liveness. It is noted in the transaction that first judges by it.
  */
@@ -12,8 +12,8 @@ const STAMP_EVERY_MS = millis(1_000)
 const STAMP_AT_LATEST_MS = millis(4_000)
 /** One that has not for so long stood still. */
 const STOOD_STILL_MS = millis(10_000)
-/** Where many servers share the data they stamp every second, and a start is no reason to believe in an outage. */
-const NOBODY_STAMPED_MS = millis(4_000)
+/** Where many servers share the data they stamp every second, and a start does not mean that there was an outage. */
+const UNSTAMPED_MS = millis(4_000)
 const KEPT_OUTAGES = 100
 
 export interface Judged {
@@ -29,7 +29,7 @@ export class ServerLiveness {
   #troubledSince: Instant | null = null
   #seenAlive: Instant | null = null
 
-  /** `standsStill`: time passes only when somebody turns the clock, and then nobody was away. */
+  /** `standsStill`: time passes only when the clock is turned by hand, and then no server was away. */
   constructor(shared: boolean, standsStill: boolean) {
     this.#shared = shared
     this.#standsStill = standsStill
@@ -65,7 +65,7 @@ export class ServerLiveness {
 
   #silentSince(aliveAt: Instant | null, now: Instant, watching: boolean): Instant | null {
     if (aliveAt === null) return null
-    if (this.#shared && !this.#standsStill) return elapsed(aliveAt, now) > NOBODY_STAMPED_MS ? aliveAt : null
+    if (this.#shared && !this.#standsStill) return elapsed(aliveAt, now) > UNSTAMPED_MS ? aliveAt : null
     if (this.#starting) return aliveAt
     if (this.#troubledSince !== null) return instant(Math.max(aliveAt, this.#troubledSince))
     return watching && !this.#standsStill && elapsed(aliveAt, now) > STOOD_STILL_MS ? aliveAt : null

@@ -2,7 +2,7 @@
  * The one loop of the server: sleeps until the nearest `wakeAt`, the next sign of life, or the next try after an error of
  * the store, and then runs an empty command, before which everything due is settled. There are no other sweepers.
  */
-import { ALWAYS_IDLE, elapsed, OjsError, type Host, type Instant, type Timer } from '@curfew/core'
+import { remaining, ALWAYS_IDLE, elapsed, OjsError, type Host, type Instant, type Timer } from '@curfew/core'
 import type { Log } from './context.ts'
 import type { Command } from './command.ts'
 import type { Committed } from './feature.ts'
@@ -58,7 +58,7 @@ export class WakeLoop {
     const now = this.#parts.now()
     const next = groupCommit.nextWakeAt
     let sleepMs = MAX_SLEEP_MS
-    if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, next - now))
+    if (next !== null) sleepMs = Math.min(sleepMs, Math.max(this.#restMs, remaining(next, now)))
     sleepMs = Math.min(sleepMs, signOfLifeMs(now) ?? MAX_SLEEP_MS)
     const state = storeState()
     if (state !== 'serves') sleepMs = state === 'fails' ? RETRY_STORE_MS : MAX_SLEEP_MS

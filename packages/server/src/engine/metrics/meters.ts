@@ -1,10 +1,10 @@
 /**
- * What is counted. Counters and histograms follow from what was committed; gauges are read when somebody looks
+ * What is counted. Counters and histograms follow from what was committed; gauges are read on each scrape
  * (`http/routes/system-routes.ts`). Labels are queues and job types, whose alphabet is restricted, never job or worker ids. Only
  * so many of them have series of their own (`series.ts`).
  */
 import { Counter, Histogram, Registry } from 'prom-client'
-import { elapsed, type Instant, type Transition } from '@curfew/core'
+import { instant, elapsed, type Instant, type Transition } from '@curfew/core'
 import type { Committed } from '../kernel/feature.ts'
 import { JobHistogram, RunCounter } from './histogram.ts'
 import { isAboutRun, JourneyMeters } from './journey-meters.ts'
@@ -261,7 +261,7 @@ function outcomeOf({ job, events }: Transition): string {
 }
 
 function recentOf(all: readonly Minute[], now: Instant): Recent {
-  const minutes = all.filter(({ minute }) => now - minute * 60_000 < RECENT_MS)
+  const minutes = all.filter(({ minute }) => elapsed(instant(minute * 60_000), now) < RECENT_MS)
   const sum = (pick: (minute: Minute) => number): number => minutes.reduce((total, minute) => total + pick(minute), 0)
   const [completed, failed, started] = [sum((m) => m.completed), sum((m) => m.failed), sum((m) => m.started)]
   const last = minutes.find(({ minute }) => minute === Math.floor(now / 60_000))

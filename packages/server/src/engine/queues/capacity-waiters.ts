@@ -3,9 +3,10 @@
  * command like any other, and blocks no other command. A commit that ends jobs wakes as many waiters as it freed places,
  * oldest first. A waiter that needs more places than are free passes its turn on to the next one.
  */
-import { isTerminal, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
+import { elapsed, isTerminal, OjsError, queueEvent, type Instant, type Millis } from '@curfew/core'
 import type { StateChange } from '../../store/store.ts'
 import type { Command } from '../kernel/command.ts'
+import { isAnyAborted, onAbort } from '../kernel/until.ts'
 import type { QueuesContext } from './context.ts'
 
 class Waiter {
@@ -58,13 +59,13 @@ export class CapacityWaiters {
   leave(waiter: Waiter): void {
     const others = this.#waiting.get(waiter.queue)
     if (others === undefined) return
-    // A turn that is no longer needed is somebody else's.
+    // A turn that is no longer needed goes to another waiter.
     if (!waiter.isAsleep) this.passOn(waiter)
     others.delete(waiter)
     if (others.size === 0) this.#waiting.delete(waiter.queue)
   }
 
-  /** The turn of this one goes to whoever came after it. */
+  /** The turn of this one goes to the next waiter. */
   passOn(waiter: Waiter): void {
     let isBehind = false
     for (const other of this.#waiting.get(waiter.queue) ?? []) {
@@ -108,7 +109,7 @@ export class CapacityWaiters {
   /** Counts a refusal; how many there were since they were last told of, if it is time to tell. */
   refused(queue: string, now: Instant): number | null {
     const known = this.#refusals.get(queue)
-    if (known !== undefined && now - known.toldAt < TELL_EVERY_MS) {
+    if (known !== undefined && elapsed(known.toldAt, now) < TELL_EVERY_MS) {
       known.since += 1
       return null
     }
@@ -175,13 +176,13 @@ function fullQueue(error: unknown): { queue: string; waits: boolean } | null {
 
 interface Ending {
   isOver(): boolean
-  /** Nobody waits for the answer any more. */
+  /** The caller is gone. */
   isForgotten(): boolean
   wakes(waiter: Waiter): void
   forget(): void
 }
 
-/** The time is up, the asker is gone, or the server stops: whoever waits is woken, and does not wait again. */
+/** The time is up, the asker is gone, or the server stops: the waiter is woken, and does not wait again. */
 function endOf(context: QueuesContext, { waitMs, gone }: Patience): Ending {
   let over = false
   let waiter: Waiter | null = null
@@ -190,18 +191,17 @@ function endOf(context: QueuesContext, { waitMs, gone }: Patience): Ending {
     waiter?.wake()
   }
   const timer = context.host.setTimer(waitMs, end)
-  gone.addEventListener('abort', end, { once: true })
-  context.closing.addEventListener('abort', end, { once: true })
+  const signals = [gone, context.closing]
+  const unhook = onAbort(signals, end)
   return {
-    isOver: () => over || gone.aborted || context.closing.aborted,
+    isOver: () => over || isAnyAborted(signals),
     isForgotten: () => gone.aborted,
     wakes: (next) => {
       waiter = next
     },
     forget: () => {
       timer.cancel()
-      gone.removeEventListener('abort', end)
-      context.closing.removeEventListener('abort', end)
+      unhook()
     },
   }
 }

@@ -2,7 +2,7 @@
  * Limiters at work. Enqueues give them their terms; a claim asks them which jobs may start now, and counts those starts
  * in its own transaction. So they are exact: not only here, but with several servers on one database.
  *
- * There claims under a limiter take turns. The first thing they lock is one name that all limiters share; then nobody
+ * There claims under a limiter take turns. The first thing they lock is one name that all limiters share; then no other server
  * else can be counting the same starts, skip a job that is merely being looked at, or wait for limiters in another order.
  * A queue says in its configuration whether it has a limiter, or ever had jobs with limiters of their own. Others pay
  * nothing: no name is locked, and no document looked for.
@@ -42,7 +42,7 @@ import type { Queue } from '../../store/store.ts'
 import type { QueuesContext } from './context.ts'
 import type { Unit } from '../kernel/unit.ts'
 
-/** Whoever lets jobs start under a limiter holds this name. */
+/** Held by every transaction that lets jobs start under a limiter. */
 export const LIMITERS = 'limiters'
 
 export const isLimited = ({ config }: Queue): boolean => config['rate_limit'] !== undefined || hasKeyedLimits(config)

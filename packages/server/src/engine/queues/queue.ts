@@ -64,7 +64,7 @@ export async function resume(context: QueuesContext, name: string): Promise<Queu
   return queue
 }
 
-/** Touches no job that is already stored; those who wait for jobs of the queue, or for room in it, look again. */
+/** Touches no job that is already stored; polls that wait for jobs of the queue, and enqueues that wait for room in it, look again. */
 export async function configureQueue(
   context: QueuesContext,
   name: string,

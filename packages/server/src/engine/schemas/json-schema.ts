@@ -17,7 +17,7 @@ const MAX_MS = 50
 /** How often a validation is begun that did not have the processor for the time it took. */
 const MAX_TRIES = 4
 const MAX_TOLD = 10
-/** What a validation may take that nobody pays for. Honest ones need some microseconds for each value. */
+/** The time of a validation that is charged to no account. Honest ones need some microseconds for each value. */
 const FAIR_MS = 1
 const FAIR_CHARACTERS_PER_MS = 4_096
 

@@ -138,7 +138,7 @@ export class Checkers {
 
 const MAX_CHECKERS = 200
 
-/** Nobody has to look for a schema: the job names none, and its type does not ask for it. */
+/** No schema has to be looked up: the job names none, and its type does not ask for it. */
 export function isUnchecked({ schema }: EnqueueRequest, policy: TypePolicy | null): boolean {
   return schema === null && modeOf(policy) === 'off'
 }

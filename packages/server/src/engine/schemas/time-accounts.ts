@@ -9,7 +9,7 @@ import type { Host } from '@curfew/core'
 const MAX_MS = 100
 /** How far it may be overdrawn. */
 const MAX_OWED_MS = 100
-/** What comes back, of the time that goes by. */
+/** The share of passing time that is paid back. */
 const SHARE = 0.1
 
 export interface TimeAccount {
@@ -18,7 +18,7 @@ export interface TimeAccount {
   book(ms: number): void
 }
 
-/** Of work that nobody else waits for. */
+/** Of work that delays no other caller. */
 export const UNBOUNDED: TimeAccount = { grantMs: (mostMs) => mostMs, book: () => {} }
 
 interface Spent {

@@ -26,6 +26,7 @@ import type { StateChange } from '../../store/store.ts'
 import { atRisk } from '../jobs/at-risk.ts'
 import { changeOf } from '../kernel/changes.ts'
 import type { Committed } from '../kernel/feature.ts'
+import { isAnyAborted, onAbort } from '../kernel/until.ts'
 import { collectSlots } from './collect.ts'
 import type { SeriesContext } from './context.ts'
 
@@ -121,19 +122,16 @@ export class Pulse {
 
   async *frames(gone: AbortSignal): AsyncGenerator<PulseFrame> {
     const reader = new Reader()
-    const end = (): void => {
+    const signals = [gone, this.#context.closing]
+    if (isAnyAborted(signals)) return
+    const unhook = onAbort(signals, () => {
       reader.end()
-    }
-    const { closing } = this.#context
-    if (gone.aborted || closing.aborted) return
-    gone.addEventListener('abort', end, { once: true })
-    closing.addEventListener('abort', end, { once: true })
+    })
     this.#enter(reader)
     try {
       for (let frame = await reader.take(); frame !== null; frame = await reader.take()) yield frame
     } finally {
-      gone.removeEventListener('abort', end)
-      closing.removeEventListener('abort', end)
+      unhook()
       this.#leave(reader)
     }
   }

@@ -80,7 +80,7 @@ export function deliveryRequest(webhook: Webhook, event: StoredEvent): EnqueueRe
 
 export function readDelivery({ id, body }: Job): Delivery {
   const [subscription, event] = elementsOf(membersOf(`{${body}}`).get('args')?.value ?? '[]')
-  if (subscription === undefined || event === undefined) throw broken(`job ${id} is no delivery`)
+  if (subscription === undefined || event === undefined) throw broken(`job ${id} is not a delivery`)
   const { id: eventId, type } = JSON.parse(event) as { id: string; type: string }
   return { subscriptionId: JSON.parse(subscription) as string, eventId, eventType: type, event }
 }
@@ -151,7 +151,7 @@ export function failDelivery(
   }
 }
 
-/** A delivery that will not be tried again is told of, however it came to its end. */
+/** Announces a delivery that will not be tried again, whatever ended it. */
 export function followDeliveries(unit: Unit, ended: readonly Job[]): Promise<void> {
   for (const job of ended) {
     if (job.state !== 'discarded' || !job.deadLetter) continue

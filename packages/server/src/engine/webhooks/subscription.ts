@@ -20,7 +20,7 @@ import type { Unit } from '../kernel/unit.ts'
 
 const MAX_AT_ONCE = 200
 
-/** The secret is told once, and only if it was made here. */
+/** The secret is shown once, and only if it was made here. */
 export interface Subscribed {
   readonly webhook: Webhook
   readonly secret: string | null
@@ -68,7 +68,7 @@ export async function rotate(context: WebhooksContext, id: string, given: string
   return { webhook, secret: given === undefined ? secret : null }
 }
 
-/** What is left of its deliveries is cancelled; one that slips through finds nobody to deliver to. */
+/** What is left of its deliveries is cancelled; one that slips through finds no subscription. */
 export async function unsubscribe(context: WebhooksContext, id: string): Promise<Webhook> {
   const webhook = await context.run(
     onWebhook(id, (unit, before) => {

@@ -5,12 +5,12 @@
  *                     (jobs and cursor in one transaction)                                          │
  *   endpoint ←─ deliveries: claimed, sent and reported like any job, by the server itself ←─────────┘
  *
- * The cursor of a subscription is in its document; whoever moves it holds that. So any number of servers may pump the
+ * The cursor of a subscription is in its document; a server that moves it holds that document. So any number of servers may pump the
  * same log: each event becomes a job once. A server that finds nothing to want keeps its place in memory only, and
  * writes it down now and then. Deliveries are handed out under leases, so each attempt is made by one server; if that
  * dies, the attempt runs into its timeout and the next one follows.
  *
- * A server learns of subscriptions when it starts, when one is made here, and when the document of one that nobody has
+ * A server learns of subscriptions when it starts, when one is made here, and when the document of one that no server has
  * looked after for five minutes wakes here.
  */
 import {
@@ -31,6 +31,7 @@ import {
 } from '@curfew/core'
 import type { StoredEvent } from '../../store/store.ts'
 import type { Command } from '../kernel/command.ts'
+import { onAbort } from '../kernel/until.ts'
 import { deliveryCall, deliveryId, deliveryRequest, failDelivery, fenceOf, readDelivery } from './delivery.ts'
 import { admitJob, needsOf } from '../jobs/enqueue.ts'
 import type { WebhooksContext } from './context.ts'
@@ -159,7 +160,7 @@ export class Webhooks {
     return events.length === CHUNK
   }
 
-  /** Those that are turned off want nothing, and hold nobody up. */
+  /** Those that are turned off want nothing, and delay no other. */
   async #subscriptions(): Promise<Webhook[]> {
     const docs = await this.#context.store.docs(WEBHOOK.kind, '', null, MAX_SUBSCRIPTIONS)
     return docs.map((doc) => readDoc<Webhook>(doc)).filter(({ active }) => active)
@@ -277,7 +278,7 @@ export class Webhooks {
     }
     const begun = host.monotonicMs()
     const timer = host.setTimer(webhook.timeoutMs, abort)
-    closing.addEventListener('abort', abort, { once: true })
+    const unhook = onAbort([closing], abort)
     let verdict: DeliveryVerdict | null
     let answer: OutgoingAnswer | null = null
     try {
@@ -292,7 +293,7 @@ export class Webhooks {
       else throw error
     } finally {
       timer.cancel()
-      closing.removeEventListener('abort', abort)
+      unhook()
     }
     return { verdict, answer, tookMs: Math.round(host.monotonicMs() - begun) }
   }
@@ -356,7 +357,7 @@ function serve(context: WebhooksContext, id: string, events: readonly StoredEven
   }
 }
 
-/** Events of a job are its tenant's; what belongs to no job, or to one that is gone, is nobody's (OJS webhooks §9.3). */
+/** Events of a job are its tenant's; what belongs to no job, or to one that is gone, belongs to no tenant (OJS webhooks §9.3). */
 async function isOf(unit: Unit, tenant: string, { jobType, subject }: StoredEvent): Promise<boolean> {
   return jobType !== null && (await unit.seeJob(subject))?.tenant === tenant
 }
@@ -372,7 +373,7 @@ function moveTo(id: string, cursor: number): Command<void> {
   }
 }
 
-/** Nobody has written this subscription for minutes: this server looks after it from here on, if it did not before. */
+/** No server has written this subscription for minutes: this server looks after it from here on, if it did not before. */
 export function wakeWebhook(context: WebhooksContext, unit: Unit, id: string): void {
   const webhook = unit.doc(WEBHOOK, id)
   if (webhook === null) return

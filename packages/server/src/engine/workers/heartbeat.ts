@@ -197,7 +197,7 @@ async function keepWhatWasDropped(unit: Unit, before: Worker, report: BeatReport
   }
 }
 
-/** Nobody's row speaks for an anonymous reservation, so a beat that names the job is written on the job itself. */
+/** No worker's row speaks for an anonymous reservation, so a beat that names the job is written on the job itself. */
 function extendAnonymous(unit: Unit, report: BeatReport, jobs: ReadonlyMap<string, Job>): void {
   const proofs = report.proofs === null ? null : new Set(report.proofs)
   for (const job of jobs.values()) {

@@ -29,7 +29,7 @@ export interface Registration {
 }
 
 /**
- * Registering an id again replaces its record; the jobs it holds stay its own, and it is told of those it lost. Calls that
+ * Registering an id again replaces its record; the jobs it holds stay its own, and it hears of those it lost. Calls that
  * are open end: an earlier process may have left them, with larger numbers than those of the new one.
  */
 export async function register(context: JobsContext, registration: Registration): Promise<Instant> {

@@ -60,7 +60,7 @@ async function show(unit: Unit, flow: Flow, numbers: readonly number[]): Promise
   }
 }
 
-/** Steps whose turn comes later: what they ask for was kept with them. The walk is told of those that are refused. */
+/** Steps whose turn comes later: what they ask for was kept with them. The walk hears of those that are refused. */
 function fromTemplates(context: JobsContext, unit: Unit, { tenant }: Workflow): Making {
   return {
     requestOf: ({ template, path }) => {

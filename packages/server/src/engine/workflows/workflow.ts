@@ -2,8 +2,8 @@
  * Workflows: begun and cancelled. The rules are in `core/workflow/flow.ts`; `workflows/members.ts` takes one on when a
  * member ends or its time is up.
  *
- * The workflow's own document is locked before any of its steps is written, and after the jobs: whoever holds it decides
- * alone what comes next, however many servers report on its members.
+ * The workflow's own document is locked before any of its steps is written, and after the jobs: the transaction that holds it decides
+ * alone on the next step, however many servers report on its members.
  */
 import {
   broken,
@@ -133,7 +133,7 @@ function begunAt(
 
 /**
  * What waits is cancelled; what is active runs on, and its end leads to nothing (OJS workflows §11.3). Jobs are locked
- * before documents, so they are looked for first, and once more when nobody can add to them.
+ * before documents, so they are looked for first, and once more when no other server can add to them.
  */
 export function cancelWorkflow(context: JobsContext, id: string): Command<Workflow> {
   return {

@@ -3,7 +3,9 @@
  * contract: `tests/scenarios/contract.test.ts` plays every operation of it.
  */
 import { anything, broken, type JsonSchema } from '@curfew/core'
-import { ANSWERS, ERROR, PROBLEM, type Described } from './answer-schemas.ts'
+import { ANSWERS } from './answer-schemas.ts'
+import { ERROR, PROBLEM } from './job-schemas.ts'
+import type { Described } from './schema-parts.ts'
 import { JSON_MEDIA, OJS_MEDIA, PROBLEM_MEDIA } from './message.ts'
 import { paramSchema } from './path-params.ts'
 import type { QueryShapes } from './query.ts'

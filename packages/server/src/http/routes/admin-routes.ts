@@ -1,5 +1,6 @@
 /** For operators: totals, queue defaults, worker directives; and what only a test bench may do. */
 import {
+  elapsed,
   anyObject,
   iso,
   notFound,
@@ -44,7 +45,7 @@ export const ADMIN_ROUTES: readonly Route[] = [
           workers,
           jobs,
           throughput: { processed_per_minute: perMinute.completed, failed_per_minute: perMinute.failed },
-          uptime_seconds: Math.floor((now - call.engine.upAt) / 1000),
+          uptime_seconds: Math.floor(elapsed(call.engine.upAt, now) / 1000),
         }),
       }
     },

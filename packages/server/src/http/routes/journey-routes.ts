@@ -3,6 +3,7 @@
  * how they themselves went: a failed run is answered with 200 like any other.
  */
 import {
+  remaining,
   anyObject,
   anything,
   badField,
@@ -108,7 +109,7 @@ async function result(call: Call): Promise<Answer> {
   }
   if (run.end === null) {
     throw new OjsError('conflict', 'The run is not over.', {
-      details: { journeyId: id, phase: run.phase, remainingMs: run.deadlineAt - engine.now() },
+      details: { journeyId: id, phase: run.phase, remainingMs: remaining(run.deadlineAt, engine.now()) },
       hint: 'Ask again later, or with wait=true.',
     })
   }

@@ -3,30 +3,26 @@
  * server stops, and after its own timeout if it has one; the caller then reads the run as it is.
  */
 import type { Engine } from '../../engine/engine.ts'
+import { isAnyAborted, onAbort, until } from '../../engine/kernel/until.ts'
 import { endingIn } from '../../engine/metrics/journey-meters.ts'
 import type { Call } from '../api/route.ts'
 
 /** Resolves when the condition holds, or when waiting is pointless. */
 export async function wait(
   { engine, request }: Pick<Call, 'engine' | 'request'>,
-  until: (signal: AbortSignal) => Promise<unknown>,
+  condition: (signal: AbortSignal) => Promise<unknown>,
   timeoutMs: number | null = null,
 ): Promise<void> {
   const over = new AbortController()
   const stop = (): void => {
     over.abort()
   }
-  const stopped = new Promise<void>((resolve) => {
-    over.signal.addEventListener('abort', () => {
-      resolve()
-    })
-  })
+  const stopped = until(engine.host, { signals: [over.signal] })
   const timer = timeoutMs === null ? null : engine.host.setTimer(timeoutMs, stop)
-  for (const signal of [request.signal, engine.closing]) {
-    if (signal.aborted) stop()
-    signal.addEventListener('abort', stop, { once: true })
-  }
-  const reached = until(over.signal).catch((error: unknown) => {
+  const signals = [request.signal, engine.closing]
+  const unhook = onAbort(signals, stop)
+  if (isAnyAborted(signals)) stop()
+  const reached = condition(over.signal).catch((error: unknown) => {
     // The wait may be over already; then the result is dropped.
     if (!over.signal.aborted) throw error
   })
@@ -34,7 +30,7 @@ export async function wait(
     await Promise.race([reached, stopped])
   } finally {
     timer?.cancel()
-    for (const signal of [request.signal, engine.closing]) signal.removeEventListener('abort', stop)
+    unhook()
     over.abort()
   }
 }
@@ -54,7 +50,7 @@ export function untilEnded(
     const forget = engine.listen(({ events }) => {
       if (events.some((event) => event.subject === id && endingIn(event) !== null)) finish()
     })
-    signal.addEventListener('abort', finish, { once: true })
+    onAbort([signal], finish)
     isOver().then((over) => {
       if (over || signal.aborted) finish()
     }, reject)

@@ -20,6 +20,7 @@ import {
 import type { Engine } from '../../engine/engine.ts'
 import type { Announcement } from '../../engine/kernel/context.ts'
 import { nextTurn } from '../../engine/kernel/turns.ts'
+import { isAnyAborted, onAbort } from '../../engine/kernel/until.ts'
 import type { StateChange, StoredEvent } from '../../store/store.ts'
 import { matches, type EventFilter } from '../shapes/event-view.ts'
 import { MAX_PIECE, News } from './news.ts'
@@ -217,12 +218,11 @@ export class EventStream {
   }
 
   #keepAlive(to: Pick<Outbox, 'beat' | 'end'>, gone: AbortSignal): () => void {
-    const end = (): void => {
+    const signals = [gone, this.#engine.closing]
+    const unhook = onAbort(signals, () => {
       to.end()
-    }
-    gone.addEventListener('abort', end, { once: true })
-    this.#engine.closing.addEventListener('abort', end, { once: true })
-    if (gone.aborted || this.#engine.closing.aborted) end()
+    })
+    if (isAnyAborted(signals)) to.end()
     let timer = this.#engine.host.setTimer(KEEP_ALIVE_MS, () => {
       beat()
     })
@@ -232,8 +232,7 @@ export class EventStream {
     }
     return () => {
       timer.cancel()
-      gone.removeEventListener('abort', end)
-      this.#engine.closing.removeEventListener('abort', end)
+      unhook()
     }
   }
 }

@@ -1,6 +1,7 @@
 /** The server about itself: manifest, health, readiness, metrics. They need no token. */
 import { basename } from 'node:path'
 import {
+  elapsed,
   iso,
   clockOffsetMs,
   MAX_BODY_BYTES,
@@ -106,7 +107,7 @@ function manifest({ engine, info }: Call): Answer {
 async function health(call: Call): Promise<Answer> {
   const { engine, info } = call
   const started = engine.host.monotonicMs()
-  const uptime = Math.floor((engine.now() - engine.upAt) / 1000)
+  const uptime = Math.floor(elapsed(engine.upAt, engine.now()) / 1000)
   const base = {
     version: '1.0',
     server_version: info.version,

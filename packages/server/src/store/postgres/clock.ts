@@ -1,6 +1,6 @@
 /**
  * The database's clock, as this server knows it. Many servers decide about the same rows, so one clock must be the judge
- * of them all. Nobody asks it at each decision: a server measures how far it is from its own monotonic clock, and then
+ * of them all. It is not asked at each decision: a server measures how far it is from its own monotonic clock, and then
  * counts for itself.
  *
  *    sent ──────────── the database reads its clock ──────────── received        offset = clock − middle
@@ -10,7 +10,7 @@
  * corrections are spread, so that time neither leaps nor turns back.
  *
  * A clock that has leapt (an operator, a failover, a paused machine) is not believed at once: until the new time has
- * been confirmed for a while, nobody decides by either. If it then turns out that it went back, time stands still here
+ * been confirmed for a while, no decision is made by either. If it then turns out that it went back, time stands still here
  * until the database has caught up.
  */
 import { instant, type Host, type Instant } from '@curfew/core'
@@ -23,11 +23,11 @@ const DRIFT = 0.000_2
 /** How much faster or slower time may run while it is corrected. Faster is worse: limits that are set then end early. */
 const FASTER = 0.02
 const SLOWER = 0.05
-/** More than this is no correction but a leap. */
+/** More than this is a leap, not a correction. */
 const LEAP_MS = 1_000
 const CONFIRMED_BY = 5
 const CONFIRMED_MS = 5_000
-/** Without a good sample for so long, or with no better one than this, nobody knows what time it is. */
+/** Without a good sample for so long, or with no better one than this, the time is unknown. */
 export const STALE_MS = 15_000
 export const MOST_ERROR_MS = 500
 

@@ -22,7 +22,7 @@ export interface Address {
 }
 
 export const DEFAULT_SCHEMA = 'curfew'
-/** Long for deciding about a group, and short for those who wait for a server that was stopped in the middle of it. */
+/** Long for deciding about a group, and short for other servers that wait for one that was stopped in the middle of it. */
 const PATIENCE_MS = 500
 
 /** Reads `postgresql://user:password@host:port/database?schema=…`. */
@@ -66,7 +66,7 @@ const SETTINGS = {
     statement_timeout: '10s',
     lock_timeout: '3s',
     // The limit for a transaction that says nothing does not reach one that cannot hand over what it found. Less than a
-    // lock is waited for, so that whoever waits for its rows gets them.
+    // lock is waited for, so that waiting sessions get its rows.
     tcp_user_timeout: '2000',
     plan_cache_mode: 'force_generic_plan',
     enable_seqscan: 'off',
@@ -89,7 +89,7 @@ const KEEP_ALIVE = {
 }
 
 const CONNECT_MS = 5_000
-/** Longer than any statement may take: whoever has not answered by then is not there. */
+/** Longer than any statement may take: a database that has not answered by then is gone. */
 const ANSWER_MS = { work: 15_000, read: 15_000, line: 5_000, migrate: 0 } as const
 
 function configOf({ connectionString, schema, options, patienceMs }: Address, purpose: Purpose): ClientConfig {
@@ -232,7 +232,7 @@ export function wantsRenewal(error: unknown): boolean {
   return code !== null && RENEWED_BY.has(code)
 }
 
-/** Whether the connection is gone: then nobody knows what became of what was sent last. */
+/** Whether the connection is gone: then the outcome of the last statement is unknown. */
 export function isLoss(error: unknown): boolean {
   const code = codeOf(error)
   return code === null ? error instanceof Error && !(error instanceof StoreUnavailable) : /^(08|57P)/.test(code)

@@ -1,6 +1,6 @@
 /**
  * News: what a commit made true, told to the other servers with the commit itself (`pg_notify`). A payload may have less
- * than 8000 bytes, so a large commit is told in pieces. Whoever told it does not listen to it.
+ * than 8000 bytes, so a large commit is announced in pieces. The server that announces it does not listen to it.
  */
 import type { Instant, JobState, NewEvent } from '@curfew/core'
 import type { News, StateChange } from '../store.ts'
@@ -65,7 +65,7 @@ export function piecesOf(
   for (const workerId of orders) take(() => workers, JSON.stringify(workerId))
   for (const event of live) {
     const text = JSON.stringify(event)
-    // One that is too large for the line is dropped: nobody may count on it.
+    // One that is too large for the line is dropped: news are not reliable.
     if (Buffer.byteLength(text) < room) take(() => events, text)
   }
   if (pieces.length === 0 || bytes > 0) end()

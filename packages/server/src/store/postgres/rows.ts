@@ -6,11 +6,13 @@
  */
 import type { Checkpoint, Doc, DocName, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfew/core'
-import { JOB_COLUMNS, placesOf, WORKER_COLUMNS, type JobColumns, type WorkerColumns } from '../columns.ts'
+import { cell, JOB_COLUMNS, placesOf, WORKER_COLUMNS, type Place } from '../columns.ts'
+import { above, json, ownerText } from '../records.ts'
+import { jobReader, workerReader, type Dialect, type FlatHold, type HoldTerms, type TextRef } from '../row-reader.ts'
+import { otherValuesWith, workerValuesWith, type WriteDialect } from '../row-values.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
-import { above, beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
 import { ColumnList, elementText } from './lists.ts'
-import type { TextRef, Texts } from './texts.ts'
+import type { Texts } from './texts.ts'
 
 // ---- Text ----
 
@@ -75,84 +77,41 @@ export function listOf(values: readonly (string | number)[]): string {
 
 // ---- Jobs ----
 
-export type JobRow = readonly [
-  body: string,
-  ...columns: JobColumns<boolean, string>,
-  errorType: string | null,
-  timeoutKind: string | null,
-]
+/** The body, the columns, and two keys of its error. */
+export type JobRow = readonly unknown[]
 
-const JOB = placesOf(['body', ...JOB_COLUMNS, 'errorType', 'timeoutKind'])
+const WRITES: WriteDialect<boolean> = { flag: (value) => value, name: exact, exact }
+const DIALECT: Dialect<boolean, string> = {
+  isSet: (flag) => flag,
+  refOf,
+  name: original,
+  nameOrNull: originalOrNull,
+  workerName: original,
+}
 
-/** The places of shared texts that these rows refer to and nobody here has seen. */
+/** `body` comes before the columns. */
+const BODY: Place<string> = 0
+const JOB = placesOf<boolean, string, typeof JOB_COLUMNS>(JOB_COLUMNS, 1)
+
+/** The places of shared texts that these rows refer to and this server has not seen. */
 export function unknownToJobs(rows: readonly JobRow[], texts: Texts): number[] {
   const unknown = new Set<number>()
   const look = (ref: TextRef): void => {
     if (typeof ref === 'number' && !texts.knows(ref)) unknown.add(ref)
   }
   for (const row of rows) {
-    look(refOf(row[JOB.limits]))
-    look(refOf(row[JOB.retry]))
-    const hold = row[JOB.hold]
+    look(refOf(cell(row, JOB.limits)))
+    look(refOf(cell(row, JOB.retry)))
+    const hold = cell(row, JOB.hold)
     if (hold !== null) look(termsOf(hold))
   }
   return [...unknown]
 }
 
+const readJob = jobReader(DIALECT, 1)
+
 export function toJob(row: JobRow, texts: Texts): Job {
-  const hold = row[JOB.hold]
-  const owner = row[JOB.owner]
-  return {
-    body: row[JOB.body],
-    id: original(row[JOB.id]),
-    version: row[JOB.version],
-    state: row[JOB.state],
-    queue: original(row[JOB.queue]),
-    type: original(row[JOB.type]),
-    priority: row[JOB.priority],
-    seq: row[JOB.seq],
-    wakeAt: row[JOB.wakeAt],
-    deadLetter: row[JOB.deadLetter],
-    attempt: row[JOB.attempt],
-    lease: row[JOB.lease],
-    interruptions: row[JOB.interruptions],
-    createdAt: row[JOB.createdAt],
-    anchorAt: row[JOB.anchorAt],
-    limitsSetAt: row[JOB.limitsSetAt],
-    scheduledAt: row[JOB.scheduledAt],
-    expiresAt: row[JOB.expiresAt],
-    enqueuedAt: row[JOB.enqueuedAt],
-    activatedAt: row[JOB.activatedAt],
-    startedAt: row[JOB.startedAt],
-    completedAt: row[JOB.completedAt],
-    cancelledAt: row[JOB.cancelledAt],
-    discardedAt: row[JOB.discardedAt],
-    reenqueuedAt: row[JOB.reenqueuedAt],
-    nextRetryAt: row[JOB.nextRetryAt],
-    retryDelayMs: row[JOB.retryDelayMs],
-    resultTtlMs: row[JOB.resultTtlMs],
-    purgeAt: row[JOB.purgeAt],
-    errorCount: row[JOB.errorCount],
-    checkpointSeq: row[JOB.checkpointSeq],
-    limits: texts.value(refOf(row[JOB.limits])),
-    retry: texts.value(refOf(row[JOB.retry])),
-    ceiling: parsed(row[JOB.ceiling]),
-    parent: parsed(row[JOB.parent]),
-    hold: hold === null ? null : toHold(hold, row[JOB.workerId], texts),
-    closedBy: parsed(row[JOB.closedBy]),
-    progress: parsed(row[JOB.progress]),
-    traceId: parsed(row[JOB.traceId]),
-    cancelReason: parsed(row[JOB.cancelReason]),
-    error: row[JOB.error],
-    errors: row[JOB.errors],
-    result: row[JOB.result],
-    given: row[JOB.given],
-    life: row[JOB.life],
-    owner: owner === null ? null : ownerOf(original(owner), originalOrNull(row[JOB.step])),
-    uniqueKey: originalOrNull(row[JOB.uniqueKey]),
-    limitKey: originalOrNull(row[JOB.limitKey]),
-    tenant: originalOrNull(row[JOB.tenant]),
-  }
+  return readJob(row, cell(row, BODY), texts)
 }
 
 /** A job as it begins, in the order in which INSERT_JOBS and RESTORE_JOBS name it. */
@@ -242,35 +201,7 @@ export function movingValues(job: Job, seq: number | null, texts: Texts): unknow
 }
 
 /** The rest of what may change, in the order in which UPDATE_JOBS names it after that. */
-export function otherValues(job: Job, texts: Texts): unknown[] {
-  return [
-    job.priority,
-    job.deadLetter,
-    job.interruptions,
-    job.anchorAt,
-    job.limitsSetAt,
-    job.scheduledAt,
-    job.expiresAt,
-    job.activatedAt,
-    job.cancelledAt,
-    job.discardedAt,
-    job.reenqueuedAt,
-    job.nextRetryAt,
-    job.retryDelayMs,
-    job.resultTtlMs,
-    job.errorCount,
-    job.checkpointSeq,
-    texts.ref(job.limits),
-    texts.ref(job.retry),
-    json(job.ceiling),
-    json(job.cancelReason),
-    job.error,
-    job.errors,
-    job.given,
-    ...ownerValues(job),
-    ...errorValues(job),
-  ]
-}
+export const otherValues = otherValuesWith(WRITES)
 
 /** Each tag of these jobs, in the order in which INSERT_TAGS and DELETE_TAGS name it. */
 export function tagRows(jobs: readonly Job[]): [tag: string, id: string][] {
@@ -286,40 +217,11 @@ function ownerValues({ owner }: Job): [owner: string | null, step: string | null
   return owner === null ? [null, null] : [exact(ownerText(owner)), exactOrNull(owner.step)]
 }
 
-/** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
-type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack'>
-type FlatHold = readonly [
-  terms: TextRef,
-  signAt: Instant,
-  visibleFrom: Instant,
-  visibleMs: Hold['visibleMs'],
-  // Only if there is one. An older server does not look at it.
-  stack?: readonly string[],
-]
-
 function holdText(hold: Hold, texts: Texts): string {
   const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack } = hold
-  const terms: Terms = { known, timeout, grace, heartbeat, visibility, onTimeout }
+  const terms: HoldTerms = { known, timeout, grace, heartbeat, visibility, onTimeout }
   const flat: FlatHold = [texts.refOfText(JSON.stringify(terms)), signAt, visibleFrom, visibleMs]
   return JSON.stringify(stack === undefined ? flat : [...flat, stack])
-}
-
-function toHold(text: string, workerId: string | null, texts: Texts): Hold {
-  const [ref, signAt, visibleFrom, visibleMs, stack] = JSON.parse(text) as FlatHold
-  const { known, timeout, grace, heartbeat, visibility, onTimeout } = texts.value<Terms>(ref)
-  return {
-    workerId: originalOrNull(workerId),
-    known,
-    timeout,
-    grace,
-    heartbeat,
-    visibility,
-    onTimeout,
-    signAt,
-    visibleFrom,
-    visibleMs,
-    ...(stack === undefined ? {} : { stack }),
-  }
 }
 
 /** What a reservation was granted under, read off its text: only a place matters, so nothing is parsed. */
@@ -368,7 +270,7 @@ const FIRST = '\u0001'
 
 /**
  * Where the ids that begin with this, above `after`, begin and end, in the order of their bytes; an end of null is the
- * end of all. (NUL is in no text, so what comes next after a text is that text and \u0001. An id that had to be escaped
+ * end of all. (NUL is in no text, so the next text after a text is that text and \u0001. An id that had to be escaped
  * stands at the beginning of its kind, and is not among those that begin as it did before.)
  */
 export function rangeUnder(prefix: string, after: string | null): [from: string, below: string | null] {
@@ -380,73 +282,27 @@ export function rangeUnder(prefix: string, after: string | null): [from: string,
 
 // ---- Workers ----
 
-export type WorkerRow = WorkerColumns<boolean, string>
+export type WorkerRow = readonly unknown[]
 
-const WORKER = placesOf(WORKER_COLUMNS)
+const WORKER = placesOf<boolean, string, typeof WORKER_COLUMNS>(WORKER_COLUMNS)
 
 export function unknownToWorkers(rows: readonly WorkerRow[], texts: Texts): number[] {
   const unknown = new Set<number>()
   for (const row of rows) {
-    for (const ref of [refOf(row[WORKER.queues]), refOf(row[WORKER.labels]), refOf(row[WORKER.handlers])]) {
+    for (const ref of [WORKER.queues, WORKER.labels, WORKER.handlers].map((place) => refOf(cell(row, place)))) {
       if (typeof ref === 'number' && !texts.knows(ref)) unknown.add(ref)
     }
   }
   return [...unknown]
 }
 
-export function toWorker(row: WorkerRow, texts: Texts): Worker {
-  const beat = row[WORKER.beat]
-  return {
-    id: original(row[WORKER.id]),
-    version: row[WORKER.version],
-    known: row[WORKER.known],
-    lastSeenAt: row[WORKER.lastSeenAt],
-    wakeAt: row[WORKER.wakeAt],
-    diedAt: row[WORKER.diedAt],
-    createdAt: row[WORKER.createdAt],
-    lastBeatAt: row[WORKER.lastBeatAt],
-    state: row[WORKER.state],
-    draining: row[WORKER.draining],
-    directive: row[WORKER.directive],
-    registered: row[WORKER.registered],
-    activeJobs: row[WORKER.activeJobs],
-    beatSeq: row[WORKER.beatSeq],
-    pid: row[WORKER.pid],
-    concurrency: row[WORKER.concurrency],
-    hostname: parsed(row[WORKER.hostname]),
-    startedAt: parsed(row[WORKER.startedAt]),
-    queues: texts.value(refOf(row[WORKER.queues])),
-    labels: texts.value(refOf(row[WORKER.labels])),
-    handlers: texts.value(refOf(row[WORKER.handlers])),
-    beat: beat === null ? null : toBeat(beat),
-  }
-}
+export const toWorker: (row: WorkerRow, texts: Texts) => Worker = workerReader(DIALECT)
+
+const restOfWorker = workerValuesWith(WRITES)
 
 /** All but the version, in the order in which the statements that write workers name it. */
 export function workerValues(worker: Worker, texts: Texts): unknown[] {
-  return [
-    exact(worker.id),
-    worker.known,
-    worker.lastSeenAt,
-    worker.wakeAt,
-    worker.diedAt,
-    worker.createdAt,
-    worker.lastBeatAt,
-    worker.state,
-    worker.draining,
-    worker.directive,
-    worker.registered,
-    worker.activeJobs,
-    worker.beatSeq,
-    worker.pid,
-    worker.concurrency,
-    json(worker.hostname),
-    json(worker.startedAt),
-    texts.ref(worker.queues),
-    texts.ref(worker.labels),
-    texts.ref(worker.handlers),
-    worker.beat === null ? null : beatText(worker.beat),
-  ]
+  return [exact(worker.id), ...restOfWorker(worker, texts)]
 }
 
 export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]

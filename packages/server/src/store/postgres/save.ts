@@ -8,7 +8,7 @@
  * What many servers want to write in the same place comes at the very end: counts, then the log. Whoever holds those
  * needs nothing more, so nobody waits in a circle for them, and for no longer than a commit takes.
  */
-import { broken, TAIL, type Doc, type Instant, type Job, type NewEvent } from '@curfew/core'
+import { broken, eventsKeptSince, maxPruned, TAIL, type Doc, type Instant, type Job, type NewEvent } from '@curfew/core'
 import {
   stateChangesOf,
   type Change,
@@ -289,9 +289,6 @@ function saveInbox(send: Send, inbox: Changes['inbox']): void {
 
 // ---- The end of a transaction ----
 
-/** The most that one save takes away is a little more than it brought: the log shrinks, and nobody has to wait for it. */
-const PRUNED_MORE = 16
-
 /** What the last statement of a transaction tells. */
 export interface Finished {
   readonly logged: Logged
@@ -313,7 +310,7 @@ export async function saveRest(
 ): Promise<Finished> {
   const { tally, events, removed } = pending
   const counts = countRows(tally)
-  if (removed > 0) void send(sql.DELETE_TOMBSTONES, [TOMBSTONES, 2 * removed + PRUNED_MORE])
+  if (removed > 0) void send(sql.DELETE_TOMBSTONES, [TOMBSTONES, maxPruned(removed)])
   const newest = events.at(-1)
   if (newest === undefined) {
     if (counts.length > 0) void send(sql.ADD_TO_COUNTS, [session.slot, ...columnsOf(counts, 3)])
@@ -354,7 +351,8 @@ function newsOf({ me }: Session, pending: Pending): string[] {
  * before has to go, which tells the numbering where to go on, the rest is done afterwards.
  */
 class Pruning {
-  readonly #values: readonly number[]
+  readonly #maxCount: number
+  readonly #keptSince: Instant
   readonly #added: number
   readonly #isDue: boolean
   readonly #isDueAfter: boolean
@@ -362,10 +360,12 @@ class Pruning {
   /** The oldest event that is left, if it was looked for. */
   oldest: Promise<Oldest | null> = Promise.resolve(null)
 
-  constructor(session: Session, { maxAgeMs, maxCount }: EventRetention, newest: Unplaced, added: number) {
+  constructor(session: Session, retention: EventRetention, newest: Unplaced, added: number) {
     const { oldest, lastEvent, lastEventAt, pruneLock } = session
-    const keptSince = newest.at - maxAgeMs
-    this.#values = [maxCount, keptSince]
+    const { maxCount } = retention
+    const keptSince = eventsKeptSince(retention, newest.at)
+    this.#maxCount = maxCount
+    this.#keptSince = keptSince
     this.#added = added
     this.#lock = pruneLock
     this.#isDue = lastEvent + added - oldest.sequence >= maxCount || oldest.at < keptSince
@@ -385,8 +385,7 @@ class Pruning {
   }
 
   #prune(send: Send, added: number): void {
-    const [maxCount, keptSince] = this.#values
-    void send(sql.PRUNE_EVENTS, [this.#lock, 2 * this.#added + PRUNED_MORE, maxCount, added, keptSince])
+    void send(sql.PRUNE_EVENTS, [this.#lock, maxPruned(this.#added), this.#maxCount, added, this.#keptSince])
   }
 
   #look(send: Send): void {

@@ -112,7 +112,7 @@ export class Session {
     return last
   }
 
-  /** Somebody appended up to here. */
+  /** The log was appended to up to here, by any server. */
   seeLast(sequence: number | null): void {
     if (sequence !== null && sequence > this.lastEvent) this.lastEvent = sequence
   }

@@ -7,7 +7,7 @@
  * statements of a transaction are planned once, and never by a scan of a table (`connection.ts`; a test looks at the
  * plans).
  *
- * Trap: `j.*` is read by position, and a column that a later version adds comes last, where nobody looks.
+ * Trap: `j.*` is read by position, and a column that a later version adds comes last, where no reader looks.
  */
 export * from './statements/transaction.ts'
 export * from './statements/find-jobs.ts'

@@ -9,13 +9,11 @@
  *
  * Many servers share the table without asking each other: a text's place follows from its hash. It is added by itself,
  * outside of any transaction, and only used when it is committed; so no row can refer to what was rolled back, and
- * nobody waits for it. Shared texts are never removed; a server adds none when it knows `MOST`.
+ * no transaction waits for it. Shared texts are never removed; a server adds none when it knows `MOST`.
  */
 import { createHash } from 'node:crypto'
 import { broken } from '@curfew/core'
-
-/** A place in `texts`, or the text itself. */
-export type TextRef = number | string
+import type { TextRef } from '../row-reader.ts'
 
 export const MOST = 10_000
 const RECENT = 1_000

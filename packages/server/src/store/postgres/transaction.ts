@@ -4,24 +4,64 @@
  * It begins with what is asked first, and what is asked for together travels together. A save does not wait: whatever
  * comes after it, the commit included, is executed after it, or not at all if it failed.
  */
-import { JOB_STATES, TAIL } from '@curfew/core'
-import type { Checkpoint, Doc, DocName, Instant, Job, JobState, Outage, Owner, TypePolicy, Worker } from '@curfew/core'
-import { RowsMoved, StoreUnavailable } from '../store.ts'
-import type { Batch, Changes, Claimable, Ended, EventRetention, Life, Queue, StateCounts } from '../store.ts'
-import type { Transaction, WorkerNotice } from '../store.ts'
-import { codeOf, isLoss, told } from './connection.ts'
-import { columnsOf, docName, exact, listOf, original, rangeUnder } from './rows.ts'
-import { toCheckpoint, toDoc, toJob, toNotice, toQueue, toTypePolicy, toWorker } from './rows.ts'
-import { unknownToJobs, unknownToWorkers } from './rows.ts'
-import type { CheckpointRow, DocRow, JobRow, NoticeRow, WorkerRow } from './rows.ts'
+import {
+  type Checkpoint,
+  type Doc,
+  type DocName,
+  type Instant,
+  type Job,
+  JOB_STATES,
+  type JobState,
+  type Owner,
+  TAIL,
+  type TypePolicy,
+  type Worker,
+} from '@curfew/core'
 import { noJobs, ownerText } from '../records.ts'
+import {
+  type Batch,
+  type Changes,
+  type Claimable,
+  type Ended,
+  type EventRetention,
+  type Life,
+  type Queue,
+  RowsMoved,
+  type StateCounts,
+  StoreUnavailable,
+  type Transaction,
+  type WorkerNotice,
+} from '../store.ts'
+import { codeOf, isLoss, told } from './connection.ts'
+import { inOrder, ofThese } from './in-order.ts'
+import { type Looked, type Looking, type LookRow, toLooked } from './look.ts'
 import { restoreBatch } from './restore.ts'
+import {
+  type CheckpointRow,
+  columnsOf,
+  docName,
+  type DocRow,
+  exact,
+  type JobRow,
+  listOf,
+  type NoticeRow,
+  original,
+  rangeUnder,
+  toCheckpoint,
+  toDoc,
+  toJob,
+  toNotice,
+  toWorker,
+  unknownToJobs,
+  unknownToWorkers,
+  type WorkerRow,
+} from './rows.ts'
 import { Pending, saveRest, saveRows } from './save.ts'
 import type { Session } from './session.ts'
 import * as sql from './statements.ts'
 import type { Answer, Statement, Wire } from './wire.ts'
 
-/** So many names are locked one by one. Whoever needs more locks them all: locks have to fit into the database's memory. */
+/** So many names are locked one by one. A transaction that needs more locks them all: locks have to fit into the database's memory. */
 export const MOST_NAMES = 500
 
 export class PostgresTransaction implements Transaction {
@@ -301,7 +341,7 @@ export class PostgresTransaction implements Transaction {
     this.#session.seeLog(logged)
   }
 
-  /** It failed, or its work did. What comes next on the connection comes after this. */
+  /** It failed, or its work did. The next statement on the connection comes after this. */
   abandon(): void {
     this.#over ??= this.#failure ?? new Error('the transaction was rolled back')
     if (!this.#begun || this.#wire.lost) return
@@ -328,7 +368,7 @@ export class PostgresTransaction implements Transaction {
       this.#begun = false
     } catch (error) {
       // It was not executed if a statement before it failed: then the transaction waits for its end (`abandon`).
-      // An error that the database told before has ended the transaction. Without a word, nobody knows.
+      // An error that the database told before has ended the transaction. Without a word, the outcome is unknown.
       if (this.#failure !== null && !(this.#failure instanceof Lost)) throw this.#failure
       if (isLoss(error)) {
         throw new StoreUnavailable('the connection was lost while committing, and the outcome is unknown', error)
@@ -448,96 +488,10 @@ type LockedRow = readonly [id: string, version: number, seq: number, createdAt: 
 
 const pairOf = (id: string, job: Job | undefined): [string, Job][] => (job === undefined ? [] : [[id, job]])
 
-/** The connection went without a word: whether the last thing sent was done, nobody knows. */
+/** The connection went without a word: it is unknown whether the last thing sent was done. */
 class Lost extends StoreUnavailable {}
 
 function failureOf(error: unknown): Error {
   const failure = told(error) as Error
   return failure instanceof StoreUnavailable && codeOf(error) === null ? new Lost(failure.reason, error) : failure
-}
-
-/** What one statement sees. */
-interface Looked {
-  readonly life: Life
-  /** When the next row of each kind wants to be woken. */
-  readonly next: Readonly<Record<'workers' | 'jobs' | 'docs', Instant | null>>
-  readonly queues: readonly Queue[]
-  readonly types: readonly TypePolicy[]
-}
-
-/** What it will be asked for when the turn ends. */
-interface Looking {
-  readonly queues: Set<string>
-  readonly types: Set<string>
-  readonly looked: Promise<Looked>
-}
-
-/** The columns of LOOK, by kind. */
-type LookRow =
-  | readonly [
-      kind: 'life',
-      outages: string,
-      ...nothing: readonly [null, null, null],
-      aliveAt: Instant | null,
-      nextWorker: Instant | null,
-      nextJob: Instant | null,
-      nextDoc: Instant | null,
-    ]
-  | readonly [
-      kind: 'queue',
-      name: string,
-      config: string,
-      ...nothing: readonly [null, null],
-      version: number,
-      createdAt: Instant,
-      pausedAt: Instant | null,
-      drainingAt: Instant | null,
-    ]
-  | readonly [
-      kind: 'type',
-      type: string,
-      asked: string,
-      caps: string,
-      sent: string,
-      updatedAt: Instant,
-      ...nothing: readonly [null, null, null],
-    ]
-
-function toLooked(rows: readonly LookRow[]): Looked {
-  const queues: Queue[] = []
-  const types: TypePolicy[] = []
-  let life = toLife(undefined)
-  let next: Looked['next'] = { workers: null, jobs: null, docs: null }
-  for (const row of rows) {
-    switch (row[0]) {
-      case 'life':
-        life = toLife([row[5], row[1]])
-        next = { workers: row[6], jobs: row[7], docs: row[8] }
-        break
-      case 'queue':
-        queues.push(toQueue([row[1], row[5], row[6], row[7], row[2], row[8]]))
-        break
-      case 'type':
-        types.push(toTypePolicy([row[1], row[2], row[3], row[4], row[5]]))
-        break
-    }
-  }
-  return { life, next, queues, types }
-}
-
-export type LifeRow = readonly [aliveAt: Instant | null, outages: string]
-
-export function toLife(row: LifeRow | undefined): Life {
-  return { aliveAt: row?.[0] ?? null, outages: JSON.parse(row?.[1] ?? '[]') as Outage[] }
-}
-
-/** In the order of asking, each once. */
-function inOrder<Row>(keys: readonly string[], rows: Row[], keyOf: (row: Row) => string): Row[] {
-  return rows.length < 2 ? rows : ofThese(keys, rows, keyOf)
-}
-
-/** The same, of rows among which there may be others. */
-function ofThese<Row>(keys: readonly string[], rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
-  const found = new Map(rows.map((row) => [keyOf(row), row]))
-  return [...new Set(keys)].map((key) => found.get(key)).filter((row) => row !== undefined)
 }

@@ -4,12 +4,14 @@
  * What repeats from row to row goes through `Texts`. Strings that come from outside are kept exactly, half surrogate
  * pairs included, which UTF-8 cannot hold: free text is JSON, and identifiers go through `exact`.
  */
-import { broken, errorKeys } from '@curfew/core'
+import { broken } from '@curfew/core'
 import type { Checkpoint, Doc, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
-import { JOB_COLUMNS, placesOf, WORKER_COLUMNS, type JobColumns, type WorkerColumns } from '../columns.ts'
+import { cell, JOB_COLUMNS, type Place } from '../columns.ts'
+import { json, ownerText } from '../records.ts'
+import { jobReader, workerReader, type Dialect, type FlatHold, type TextRef } from '../row-reader.ts'
+import { otherValuesWith, workerValuesWith, type WriteDialect } from '../row-values.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
-import { beatText, json, ownerOf, ownerText, parsed, toBeat } from '../records.ts'
-import type { TextRef, Texts } from './texts.ts'
+import type { Texts } from './texts.ts'
 
 // ---- Text ----
 
@@ -28,72 +30,29 @@ function original(text: string): string {
 
 // ---- Jobs ----
 
-export type JobRow = readonly [
-  /** What the client sent, if it does not lie in the row itself. */
-  aside: string | null,
-  place: number,
-  ...columns: JobColumns<number, TextRef>,
-  body: string | null,
-  errorType: string | null,
-  timeoutKind: string | null,
-]
+/** What the client sent if it does not lie in the row itself, its place, the columns, the body, and two keys of its error. */
+export type JobRow = readonly unknown[]
 
-const JOB = placesOf(['aside', 'place', ...JOB_COLUMNS, 'body', 'errorType', 'timeoutKind'])
+const DIALECT: Dialect<number, TextRef> & WriteDialect<number> = {
+  isSet: (flag) => flag === 1,
+  flag: (value) => (value ? 1 : 0),
+  refOf: (column) => column,
+  name: (column) => column,
+  nameOrNull: (column) => column,
+  workerName: original,
+  exact,
+}
+
+/** `aside` and `place` come before the columns. */
+const BEFORE = 2
+const ASIDE: Place<string | null> = 0
+const BODY: Place<string | null> = BEFORE + Object.keys(JOB_COLUMNS).length
+const ID: Place<string> = BEFORE
+
+const readJob = jobReader(DIALECT, BEFORE)
 
 export function toJob(row: JobRow, texts: Texts): Job {
-  const hold = row[JOB.hold]
-  const owner = row[JOB.owner]
-  return {
-    body: row[JOB.body] ?? row[JOB.aside] ?? lost(row[JOB.id]),
-    id: row[JOB.id],
-    version: row[JOB.version],
-    state: row[JOB.state],
-    queue: row[JOB.queue],
-    type: row[JOB.type],
-    priority: row[JOB.priority],
-    seq: row[JOB.seq],
-    wakeAt: row[JOB.wakeAt],
-    deadLetter: row[JOB.deadLetter] === 1,
-    attempt: row[JOB.attempt],
-    lease: row[JOB.lease],
-    interruptions: row[JOB.interruptions],
-    createdAt: row[JOB.createdAt],
-    anchorAt: row[JOB.anchorAt],
-    limitsSetAt: row[JOB.limitsSetAt],
-    scheduledAt: row[JOB.scheduledAt],
-    expiresAt: row[JOB.expiresAt],
-    enqueuedAt: row[JOB.enqueuedAt],
-    activatedAt: row[JOB.activatedAt],
-    startedAt: row[JOB.startedAt],
-    completedAt: row[JOB.completedAt],
-    cancelledAt: row[JOB.cancelledAt],
-    discardedAt: row[JOB.discardedAt],
-    reenqueuedAt: row[JOB.reenqueuedAt],
-    nextRetryAt: row[JOB.nextRetryAt],
-    retryDelayMs: row[JOB.retryDelayMs],
-    resultTtlMs: row[JOB.resultTtlMs],
-    purgeAt: row[JOB.purgeAt],
-    errorCount: row[JOB.errorCount],
-    checkpointSeq: row[JOB.checkpointSeq],
-    limits: texts.value(row[JOB.limits]),
-    retry: texts.value(row[JOB.retry]),
-    ceiling: parsed(row[JOB.ceiling]),
-    parent: parsed(row[JOB.parent]),
-    hold: hold === null ? null : toHold(hold, row[JOB.workerId], texts),
-    closedBy: parsed(row[JOB.closedBy]),
-    progress: parsed(row[JOB.progress]),
-    traceId: parsed(row[JOB.traceId]),
-    cancelReason: parsed(row[JOB.cancelReason]),
-    error: row[JOB.error],
-    errors: row[JOB.errors],
-    result: row[JOB.result],
-    given: row[JOB.given],
-    life: row[JOB.life],
-    owner: owner === null ? null : ownerOf(owner, row[JOB.step]),
-    uniqueKey: row[JOB.uniqueKey],
-    limitKey: row[JOB.limitKey],
-    tenant: row[JOB.tenant],
-  }
+  return readJob(row, cell(row, BODY) ?? cell(row, ASIDE) ?? lost(cell(row, ID)), texts)
 }
 
 function lost(id: string): never {
@@ -169,49 +128,7 @@ export function movingValues(job: Job, seq: number, texts: Texts, worker = holde
 }
 
 /** The rest of what may change, in the order in which UPDATE_JOB names it after that. */
-export function otherValues(job: Job, texts: Texts): unknown[] {
-  const { type, kind } = errorKeys(job)
-  return [
-    job.priority,
-    job.deadLetter ? 1 : 0,
-    job.interruptions,
-    job.anchorAt,
-    job.limitsSetAt,
-    job.scheduledAt,
-    job.expiresAt,
-    job.activatedAt,
-    job.cancelledAt,
-    job.discardedAt,
-    job.reenqueuedAt,
-    job.nextRetryAt,
-    job.retryDelayMs,
-    job.resultTtlMs,
-    job.errorCount,
-    job.checkpointSeq,
-    texts.ref(job.limits),
-    texts.ref(job.retry),
-    json(job.ceiling),
-    json(job.cancelReason),
-    job.error,
-    job.errors,
-    job.given,
-    job.owner === null ? null : ownerText(job.owner),
-    job.owner?.step ?? null,
-    type === null ? null : exact(type),
-    kind,
-  ]
-}
-
-/** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
-export type Terms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack'>
-type FlatHold = readonly [
-  terms: TextRef,
-  signAt: Instant,
-  visibleFrom: Instant,
-  visibleMs: Hold['visibleMs'],
-  // Only if there is one. An older server does not look at it.
-  stack?: readonly string[],
-]
+export const otherValues = otherValuesWith(DIALECT)
 
 function holdText(hold: Hold, texts: Texts): string {
   const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack } = hold
@@ -220,24 +137,6 @@ function holdText(hold: Hold, texts: Texts): string {
     return `[${String(terms)},${String(signAt)},${String(visibleFrom)},${String(visibleMs)}]`
   const flat: FlatHold = [terms, signAt, visibleFrom, visibleMs]
   return JSON.stringify(stack === undefined ? flat : [...flat, stack])
-}
-
-function toHold(text: string, workerId: string | null, texts: Texts): Hold {
-  const [ref, signAt, visibleFrom, visibleMs, stack] = JSON.parse(text) as FlatHold
-  const { known, timeout, grace, heartbeat, visibility, onTimeout } = texts.value<Terms>(ref)
-  return {
-    workerId: workerId === null ? null : original(workerId),
-    known,
-    timeout,
-    grace,
-    heartbeat,
-    visibility,
-    onTimeout,
-    signAt,
-    visibleFrom,
-    visibleMs,
-    ...(stack === undefined ? {} : { stack }),
-  }
 }
 
 export type CheckpointRow = readonly [
@@ -268,63 +167,12 @@ export function toDoc([kind, id, version, wakeAt, body]: DocRow): Doc {
 
 // ---- Workers ----
 
-export type WorkerRow = WorkerColumns<number, TextRef>
+export type WorkerRow = readonly unknown[]
 
-const WORKER = placesOf(WORKER_COLUMNS)
-
-export function toWorker(row: WorkerRow, texts: Texts): Worker {
-  const beat = row[WORKER.beat]
-  return {
-    id: original(row[WORKER.id]),
-    version: row[WORKER.version],
-    known: row[WORKER.known] === 1,
-    lastSeenAt: row[WORKER.lastSeenAt],
-    wakeAt: row[WORKER.wakeAt],
-    diedAt: row[WORKER.diedAt],
-    createdAt: row[WORKER.createdAt],
-    lastBeatAt: row[WORKER.lastBeatAt],
-    state: row[WORKER.state],
-    draining: row[WORKER.draining] === 1,
-    directive: row[WORKER.directive],
-    registered: row[WORKER.registered] === 1,
-    activeJobs: row[WORKER.activeJobs],
-    beatSeq: row[WORKER.beatSeq],
-    pid: row[WORKER.pid],
-    concurrency: row[WORKER.concurrency],
-    hostname: parsed(row[WORKER.hostname]),
-    startedAt: parsed(row[WORKER.startedAt]),
-    queues: texts.value(row[WORKER.queues]),
-    labels: texts.value(row[WORKER.labels]),
-    handlers: texts.value(row[WORKER.handlers]),
-    beat: beat === null ? null : toBeat(beat),
-  }
-}
+export const toWorker: (row: WorkerRow, texts: Texts) => Worker = workerReader(DIALECT)
 
 /** All but id and version, in the order in which INSERT_WORKER and UPDATE_WORKER name it. */
-export function workerValues(worker: Worker, texts: Texts): unknown[] {
-  return [
-    worker.known ? 1 : 0,
-    worker.lastSeenAt,
-    worker.wakeAt,
-    worker.diedAt,
-    worker.createdAt,
-    worker.lastBeatAt,
-    worker.state,
-    worker.draining ? 1 : 0,
-    worker.directive,
-    worker.registered ? 1 : 0,
-    worker.activeJobs,
-    worker.beatSeq,
-    worker.pid,
-    worker.concurrency,
-    json(worker.hostname),
-    json(worker.startedAt),
-    texts.ref(worker.queues),
-    texts.ref(worker.labels),
-    texts.ref(worker.handlers),
-    worker.beat === null ? null : beatText(worker.beat),
-  ]
-}
+export const workerValues = workerValuesWith(DIALECT)
 
 export type NoticeRow = readonly [workerId: string, jobId: string, lease: number, reason: Notice['reason'], at: Instant]
 

@@ -1,6 +1,6 @@
 /** Writes what was decided: rows, the counts that follow from them, and the events that tell of them. */
-import { broken, eventData, lastWorker, tagKeys, TAIL, type Doc, type Job, type NewEvent } from '@curfew/core'
-import type { Worker } from '@curfew/core'
+import { broken, eventData, eventsKeptSince, lastWorker, maxPruned, tagKeys, TAIL } from '@curfew/core'
+import type { Doc, Job, NewEvent, Worker } from '@curfew/core'
 import { RowsMoved, type Change, type Changes, type EventRetention, type Queue, type StoredEvent } from '../store.ts'
 import { Database } from './driver.ts'
 import { checkpointValues, eventValues, exact, noticeValues, queueValues, typeValues, workerValues } from './rows.ts'
@@ -226,23 +226,20 @@ function appendEvents({ insertEvent }: Statements, numbers: Numbers, events: rea
   })
 }
 
-/** The most that one save takes away is a little more than it brought: the log shrinks, and nobody has to wait for it. */
-const PRUNED_MORE = 16
-
 /** Removes the oldest events that are too many, or too old beside the newest. The newest itself stays. */
 function pruneEvents(
   statements: Statements,
   numbers: Numbers,
-  { maxAgeMs, maxCount }: EventRetention,
+  retention: EventRetention,
   appended: readonly StoredEvent[],
 ): void {
   const newest = appended.at(-1)
   if (newest === undefined) return
   if (numbers.firstEvent === appended[0]?.sequence) numbers.firstEventAt = appended[0].at
-  const keptSince = newest.at - maxAgeMs
-  const tooMany = Math.min(newest.sequence, newest.sequence - maxCount + 1)
+  const keptSince = eventsKeptSince(retention, newest.at)
+  const tooMany = Math.min(newest.sequence, newest.sequence - retention.maxCount + 1)
   if (numbers.firstEvent >= tooMany && numbers.firstEventAt >= keptSince) return
-  const most = Math.min(newest.sequence, numbers.firstEvent + 2 * appended.length + PRUNED_MORE)
+  const most = Math.min(newest.sequence, numbers.firstEvent + maxPruned(appended.length))
   const tooOld = statements.firstEventSince.get(most, keptSince) ?? most
   statements.deleteEvents.run(Math.min(most, Math.max(tooMany, tooOld)))
   const first = statements.firstEvent.get() ?? [newest.sequence, newest.at]

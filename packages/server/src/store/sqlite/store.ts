@@ -59,6 +59,7 @@ import type { Statements } from './prepared.ts'
 import { RESET } from './statements.ts'
 import { LogSync } from './sync.ts'
 import { countsOf, docsUnder, SqliteTransaction } from './transaction.ts'
+import { Turns } from '../turns.ts'
 
 export interface SqliteOptions {
   /** A path, or `:memory:`. */
@@ -554,17 +555,6 @@ export class SqliteStore implements Store {
       // Nothing is committed by a connection that is closed, and the next call begins with a fresh one.
       this.#stale = !session.db.memory
     }
-  }
-}
-
-/** One at a time, in the order of asking. */
-class Turns {
-  #last: Promise<unknown> = Promise.resolve()
-
-  take<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(work)
-    this.#last = turn.catch(() => {})
-    return turn
   }
 }
 

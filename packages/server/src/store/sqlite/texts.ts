@@ -8,11 +8,8 @@
  * text of more than `LONGEST`, and nothing here remembers it.
  */
 import { broken, type Limit } from '@curfew/core'
-import type { Terms } from './rows.ts'
+import type { HoldTerms as Terms, TextRef } from '../row-reader.ts'
 import type { Statements } from './prepared.ts'
-
-/** A place in `texts`, or the text itself. */
-export type TextRef = number | string
 
 const MOST = 10_000
 const RECENT = 1_000

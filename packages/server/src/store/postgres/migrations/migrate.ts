@@ -3,7 +3,7 @@
  * transaction of its own, while all other servers that would migrate wait.
  *
  * Servers of two versions share a schema while one replaces the other. So each migration says what it does to the older
- * one: `expand` only adds what an older server does not look at, and is applied by whoever opens the store; `contract`
+ * one: `expand` only adds what an older server does not look at, and is applied by any server that opens the store; `contract`
  * takes something away, and waits until an operator says that no older server is left. An older server opens a schema
  * that was expanded, and refuses one that was contracted.
  */

@@ -47,7 +47,7 @@ export const PRUNE_EVENTS = statement(
   'prune_events',
   `
 -- Removes the oldest events, at most $2: those that are too many beside $3 in all when $4 more are added, and those from
--- before $5. Never the newest. If somebody else is about it, nothing.
+-- before $5. Never the newest. Nothing if another session is pruning.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($1::bigint) AS is_mine
 ), oldest AS MATERIALIZED (
@@ -116,6 +116,6 @@ ${AMONG} DESC LIMIT $4`,
 export const NOTIFY = statement(
   'notify',
   `
--- Tells those who listen, when the transaction is committed.
+-- Notifies listeners when the transaction is committed.
 SELECT pg_notify($1, $2)`,
 )

@@ -11,7 +11,7 @@ SELECT pg_advisory_xact_lock(number) FROM unnest($1::bigint[]) AS number`,
 export const SHARE_NAMES = statement(
   'share_names',
   `
--- Waits until nobody has the right to all names, and keeps others from it until the transaction has ended.
+-- Waits until no session has the right to all names, and keeps others from it until the transaction has ended.
 SELECT pg_advisory_xact_lock_shared($1::bigint)`,
 )
 

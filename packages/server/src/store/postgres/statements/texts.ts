@@ -18,7 +18,7 @@ SELECT place, text FROM texts WHERE place = ANY ($1::bigint[])`,
 export const INSERT_TEXTS = statement(
   'insert_texts',
   `
--- Adds texts that rows have in common, where nobody has yet.
+-- Adds texts that rows have in common, where they are missing.
 INSERT INTO texts (place, text)
 SELECT n.place, n.text
 FROM unnest($1::bigint[], $2::text[]) AS n (place, text)

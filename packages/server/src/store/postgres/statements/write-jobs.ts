@@ -4,7 +4,7 @@ import { statement } from './statement.ts'
 export const INSERT_JOBS = statement(
   'insert_jobs',
   `
--- Adds jobs as they begin, with their bodies: nobody has claimed them, nothing has happened to them. A place of -1 is
+-- Adds jobs as they begin, with their bodies: not claimed, and nothing has happened to them. A place of -1 is
 -- the tail; places are given in the order of the list.
 WITH new AS MATERIALIZED (
   SELECT n.*, CASE WHEN n.seq = -1 THEN nextval('places') ELSE n.seq END AS place
