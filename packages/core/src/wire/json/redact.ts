@@ -79,6 +79,9 @@ export class RedactingText {
           out += `${part.slice(from, at)}"${REDACTED}"`
           this.#depth = 0
           this.#within = 'left out'
+          break
+        case 'left out':
+        case 'left out string':
       }
       if (this.#leavesOut(code)) {
         from = at

@@ -182,7 +182,14 @@ export class SqliteStore implements Store {
   }
 
   line(queue: string, part: Stretch): Promise<Spot[]> {
-    return this.#read(({ line }) => line.all({ queue, ...part }).map(([priority, seq]) => ({ priority, seq })))
+    return this.#read(({ lineSequences, linePriorities }) => {
+      const asked = { queue, ...part }
+      const sequences = lineSequences.all(asked)
+      const spots: Spot[] = []
+      for (const [priority, count] of linePriorities.all(asked))
+        for (const seq of sequences.slice(spots.length, spots.length + count)) spots.push({ priority, seq })
+      return spots
+    })
   }
 
   datedLine(queue: string, part: Stretch): Promise<DatedSpot[]> {

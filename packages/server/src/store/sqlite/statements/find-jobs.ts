@@ -76,13 +76,24 @@ WHERE j.state = 'available' AND j.queue = @queue AND j.tenant = @tenant AND j.wa
 ORDER BY j.priority DESC, j.seq
 LIMIT +@limit`
 
-export const LINE = `
--- Finds the places of the available jobs of a queue, by priority and sequence. Reads the index alone.
-SELECT priority, seq
-FROM jobs INDEXED BY jobs_claim
-WHERE state = 'available' AND queue = @queue
-ORDER BY priority DESC, seq
-LIMIT +@look OFFSET +@skip`
+const IN_LINE = `
+  FROM jobs INDEXED BY jobs_claim
+  WHERE state = 'available' AND queue = @queue
+  ORDER BY priority DESC, seq
+  LIMIT +@look OFFSET +@skip`
+
+export const LINE_SEQUENCES = `
+-- Finds the sequences of the available jobs of a queue, by priority and sequence. Reads the index alone.
+SELECT seq ${IN_LINE}`
+
+export const LINE_PRIORITIES = `
+-- Finds how many of them are of which priority, in the same order: a row for each job would cost several times as much.
+SELECT priority, count(*)
+FROM (
+  SELECT priority ${IN_LINE}
+)
+GROUP BY priority
+ORDER BY priority DESC`
 
 export const DATED_LINE = `
 -- Finds the places and deadlines of the available jobs of a queue that have one, by priority and then the nearest first.
