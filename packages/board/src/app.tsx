@@ -1,6 +1,6 @@
 /** The frame around every page: where one can go, and how fresh is what one sees. */
 import { useSignalEffect } from '@preact/signals'
-import type { ComponentType, JSX } from 'preact'
+import { Component, type ComponentChildren, type ComponentType, type JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { get, heardAt, mustSignIn } from './api.ts'
 import { Now } from './pages/now.tsx'
@@ -77,10 +77,32 @@ export function App(): JSX.Element {
         </nav>
         <Pulse isSilent={isSilent} />
       </header>
-      <main class={isSilent ? 'page stale' : 'page'}>{pageFor(at)}</main>
+      <main class={isSilent ? 'page stale' : 'page'}>
+        <Whole key={at}>{pageFor(at)}</Whole>
+      </main>
       <Toast />
     </div>
   )
+}
+
+/** A page that cannot be shown says so, and the others still work. */
+class Whole extends Component<{ readonly children: ComponentChildren }, { readonly isBroken: boolean }> {
+  override state = { isBroken: false }
+
+  override componentDidCatch(error: unknown): void {
+    console.error(error)
+    this.setState({ isBroken: true })
+  }
+
+  override render(): ComponentChildren {
+    if (!this.state.isBroken) return this.props.children
+    return (
+      <>
+        <h1 tabIndex={-1}>This page cannot be shown</h1>
+        <p>The server answered something that the board does not understand. Reload the page to try again.</p>
+      </>
+    )
+  }
 }
 
 function pageFor(at: string): JSX.Element {

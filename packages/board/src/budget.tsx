@@ -46,7 +46,7 @@ export function Why({ job }: { job: FoundJob }): JSX.Element | null {
     const started = instantOf(job.started_at)
     if (started === null) return null
     const left = untilMs(after(started, millis(limits.timeout_ms)))
-    return left > 0 ? <>asked to stop in {running(left)}</> : <>asked to stop {length(-left)} ago</>
+    return left > 0 ? <>asked to stop in {running(left)}</> : <>asked to stop {length(Math.abs(left))} ago</>
   }
   if (state === 'retryable' && job.next_retry_at !== null) {
     const left = untilMs(instantAt(job.next_retry_at))

@@ -100,5 +100,5 @@ export const untilMs = (at: Instant): Millis => timeBetween(now.value, at)
 export function relative(at: Instant, from: Instant): string {
   const ms = timeBetween(from, at)
   if (Math.abs(ms) < 1_000) return 'now'
-  return ms > 0 ? `in ${length(ms)}` : `${length(-ms)} ago`
+  return ms > 0 ? `in ${length(ms)}` : `${length(Math.abs(ms))} ago`
 }

@@ -86,10 +86,11 @@ export interface QueueStats {
 
 export interface WorkerView {
   readonly worker_id: string
-  readonly hostname: string
-  readonly pid: number
+  /** Null of a worker that has not registered. */
+  readonly hostname: string | null
+  readonly pid: number | null
   readonly queues: readonly string[]
-  readonly concurrency: number
+  readonly concurrency: number | null
   readonly labels: readonly string[]
   readonly state: string
   readonly directive: string

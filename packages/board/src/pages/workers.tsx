@@ -55,10 +55,11 @@ export function Workers(): JSX.Element {
                 <WorkerState worker={worker} />
               </td>
               <td class="num">{count(worker.active_jobs)}</td>
-              <td class="num">{count(worker.concurrency)}</td>
+              <td class="num">{worker.concurrency === null ? '–' : count(worker.concurrency)}</td>
               <td>{worker.queues.join(', ')}</td>
               <td>
-                {worker.hostname} <span class="soft">{String(worker.pid)}</span>
+                {worker.hostname ?? <span class="soft">not registered</span>}{' '}
+                <span class="soft">{worker.pid === null ? '' : String(worker.pid)}</span>
               </td>
               <td>
                 <Ago at={worker.last_seen_at} />
@@ -144,10 +145,12 @@ export function WorkerPage({ at: [id = ''] }: { readonly at: readonly string[] }
       <Trouble error={error} />
       <Facts
         of={[
-          ['Host', worker.hostname],
-          ['Process', String(worker.pid)],
+          worker.hostname === null ? null : ['Host', worker.hostname],
+          worker.pid === null ? null : ['Process', String(worker.pid)],
           ['Queues', worker.queues.join(', ')],
-          ['Slots', `${count(worker.active_jobs)} of ${count(worker.concurrency)} in use`],
+          worker.concurrency === null
+            ? ['Holds', count(worker.active_jobs)]
+            : ['Slots', `${count(worker.active_jobs)} of ${count(worker.concurrency)} in use`],
           ['Last sign', <Ago at={worker.last_seen_at} />],
           worker.labels.length === 0 ? null : ['Labels', worker.labels.join(', ')],
         ]}
