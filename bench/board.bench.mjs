@@ -1,22 +1,26 @@
-// npm run bench -- board [number of jobs]
+// npm run bench -- board [number of jobs] [--data DIR] [--root DIR]
 //
 // Is the board quick when there are many jobs? Puts jobs straight into a SQLite file (a million, if no number is given), with
 // ninety days of series, and asks a real server for everything each page of the board asks for, while one reader listens to
 // the pulse. Limits: 95 of 100 answers of each call within 150 ms, and the server's event loop is never held for longer
-// than 50 ms. Ends with exit code 1 when a limit is missed. Some minutes, nearly all of it to fill the store.
-import { mkdtempSync } from 'node:fs'
+// than 50 ms. Ends with exit code 1 when a limit is missed. Some minutes, nearly all of it to fill the store: with --data
+// the store is kept there, and the next run with the same folder begins with it. --root asks a server of another checkout
+// that was built. What this checkout is measured at is recorded in bench/results.
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import * as core from '../packages/core/dist/index.js'
 import { NOTHING } from '../packages/server/dist/store/store.js'
 import { openSqliteStore } from '../packages/server/dist/store/sqlite/store.js'
 import { Connection, requestBytes } from './lib/http-client.mjs'
 import { fill, GAP_MS } from './lib/many-jobs.mjs'
-import { startServer } from './lib/processes.mjs'
+import { HERE, startServer } from './lib/processes.mjs'
 import { machine, quantile } from './lib/report.mjs'
 
 const SAMPLES = 40
+const RECORD = fileURLToPath(new URL('results/board-latest.md', import.meta.url))
 const MAX_P95_MS = 150
 const MAX_HELD_MS = 50
 /** So many of the newest jobs are under way: their deadlines lie in the next half hour. */
@@ -25,40 +29,43 @@ const PAIRS = 20
 
 export async function run(args) {
   const jobs = Number(args.find((arg) => /^\d+$/.test(arg)) ?? 1_000_000)
-  const data = mkdtempSync(join(tmpdir(), 'curfew-bench-board-'))
-  const { cpu, cores, node, load } = machine()
+  const place = args.indexOf('--data')
+  const data = place < 0 ? mkdtempSync(join(tmpdir(), 'curfew-bench-board-')) : (args[place + 1] ?? '')
   const filling = performance.now()
   const ids = await filled(join(data, 'curfew.db'), jobs)
-  console.log(`${jobs} jobs in ${((performance.now() - filling) / 1000).toFixed(0)} s. ${cores} × ${cpu}, Node ${node}`)
+  console.log(`${jobs} jobs in ${((performance.now() - filling) / 1000).toFixed(0)} s`)
   const preload = new URL('lib/loop-delay.mjs', import.meta.url).href
-  const server = await startServer({ data, node: ['--import', preload], channel: true })
+  const root = args.includes('--root') ? args[args.indexOf('--root') + 1] : HERE
+  const server = await startServer({ root, data, node: ['--import', preload], channel: true })
   try {
     await furnish(server.port)
     const pulse = await listen(server.port)
     const rows = []
     for (const [page, paths] of pagesOf(ids)) for (const path of paths) rows.push(await measured(server, page, path))
     pulse.close()
-    const first = row('pulse, first frame', pulse.firstMs, 0, 0)
-    print([...rows, first], load)
+    rows.push(row('pulse, first frame', pulse.firstMs, 0, 0))
     const missed = rows.filter(({ p95, held }) => p95 > MAX_P95_MS || held > MAX_HELD_MS)
-    console.log(
-      missed.length === 0
-        ? `Held: every call p95 ≤ ${MAX_P95_MS} ms, event loop held ≤ ${MAX_HELD_MS} ms.`
-        : `MISSED by ${missed.map(({ name }) => name).join(', ')}.`,
-    )
+    const text = report(rows, missed, jobs)
+    console.log(text)
+    if (root === HERE) writeFileSync(RECORD, text)
     process.exitCode = missed.length === 0 ? 0 : 1
   } finally {
-    await server.stop()
+    // What was asked to be kept is not removed.
+    await (place < 0 ? server.stop() : server.end())
   }
 }
 
 /** Answers the ids that pages are opened with. */
 async function filled(file, jobs) {
   const events = { maxAgeMs: 60_000, maxCount: 1_000 }
+  const isNew = !existsSync(file)
+  mkdirSync(dirname(file), { recursive: true })
   const store = await openSqliteStore({ file, durability: 'normal', events })
-  const began = Date.now() - jobs * GAP_MS
-  await fill(store, jobs, { began, live: Math.min(LIVE, Math.floor(jobs / 4)) })
-  await fillSeries(store)
+  if (isNew) {
+    const began = Date.now() - jobs * GAP_MS
+    await fill(store, jobs, { began, live: Math.min(LIVE, Math.floor(jobs / 4)) })
+    await fillSeries(store)
+  }
   const only = { limit: 1, offset: 0 }
   const newest = async (filter) => (await store.jobs({ ...core.ANY_JOB, ...filter }, null, only)).jobs[0]?.id ?? ''
   const ids = { job: await newest({ states: ['completed'] }), held: await newest({ states: ['active'] }) }
@@ -137,7 +144,10 @@ function pagesOf({ job, held }) {
     ['journeys', ['/api/v1/journeys']],
     ['cron', ['/ojs/v1/cron?limit=200']],
     ['types', ['/api/v1/job-types', series('metric=durations&by=type&type=t3&from=-24h')]],
-    ['incident', ['/ojs/v1/events?types=worker.died,job.timeout,job.stalled&limit=1000']],
+    [
+      'incident',
+      ['', '&order=desc'].map((order) => `/ojs/v1/events?types=worker.died,job.timeout,job.stalled&limit=1000${order}`),
+    ],
     ['settings', ['/api/v1/audit?limit=20', '/api/v1/session']],
   ]
 }
@@ -164,13 +174,28 @@ function row(name, took, held, cpu) {
   return { name, p50: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), cpu, held }
 }
 
-function print(rows, load) {
-  console.log(`${SAMPLES} calls each, one after the other; load before: ${load.toFixed(1)}. Milliseconds.\n`)
-  console.log('|   p50 |   p95 |   CPU | loop held | call |\n|--:|--:|--:|--:|---|')
-  const cell = (value, width) => value.toFixed(1).padStart(width)
-  for (const { name, p50, p95, cpu, held } of rows)
-    console.log(`| ${cell(p50, 5)} | ${cell(p95, 5)} | ${cell(cpu, 5)} | ${cell(held, 9)} | ${name} |`)
-  console.log('')
+function report(rows, missed, jobs) {
+  const { cpu, cores, node, load, date } = machine()
+  const cell = (value) => value.toFixed(1)
+  return [
+    `# Calls of the board beside ${jobs} jobs`,
+    '',
+    `Taken ${date.slice(0, 16).replace('T', ' ')} UTC on ${cores} × ${cpu}, Node ${node}; load ${load.toFixed(1)}. ${SAMPLES} calls each, one after the`,
+    'other, in milliseconds. "CPU" is processor time of the server for one call; "loop held", the longest time for which its event',
+    'loop stood still, without the time for which other programs had the processor.',
+    '',
+    missed.length === 0
+      ? `Held: every call p95 ≤ ${MAX_P95_MS} ms, event loop held ≤ ${MAX_HELD_MS} ms.`
+      : `MISSED by ${missed.map(({ name }) => name).join(', ')}.`,
+    '',
+    '| p50 | p95 | CPU | loop held | call |',
+    '|--:|--:|--:|--:|---|',
+    ...rows.map(
+      ({ name, p50, p95, cpu: each, held }) =>
+        `| ${cell(p50)} | ${cell(p95)} | ${cell(each)} | ${cell(held)} | ${name} |`,
+    ),
+    '',
+  ].join('\n')
 }
 
 /** Queues and a worker are made known; what was due when the server started is done when the counts stand still. */
