@@ -2,7 +2,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { runCurfew, temporaryDirectory, until, within, type Running } from './server-process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -15,8 +15,21 @@ function workshop(): string {
   return folder
 }
 
-const said = (dev: Running, pattern: RegExp): Promise<RegExpExecArray> =>
-  until(String(pattern), () => pattern.exec(dev.output.stdout))
+const started: Running[] = []
+// A test that failed leaves a worker, which is in a group of its own.
+afterEach(() => {
+  for (const { output } of started.splice(0))
+    for (const [, pid] of output.stdout.matchAll(/worker started, pid (\d+)/g)) kill(Number(pid), 'SIGKILL')
+})
+
+function dev(...args: string[]): Running {
+  const running = runCurfew(['dev', ...args])
+  started.push(running)
+  return running
+}
+
+const said = ({ output }: Running, pattern: RegExp): Promise<RegExpExecArray> =>
+  until(String(pattern), () => pattern.exec(output.stdout))
 
 async function resultOf(url: string): Promise<unknown> {
   const call = async (
@@ -35,10 +48,10 @@ async function resultOf(url: string): Promise<unknown> {
   return done.result
 }
 
-const isAlive = (pid: number): boolean => {
+/** Whether there was such a process. */
+function kill(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(pid, 0)
-    return true
+    return process.kill(pid, signal)
   } catch {
     return false
   }
@@ -58,26 +71,26 @@ test('changed code runs the next job, broken code is reported and not started in
      worker.handle('greet', () => greeting)
      await worker.run()`,
   )
-  const dev = runCurfew(['dev', join(folder, 'worker.mjs'), '--port', '0'])
-  const url = (await said(dev, /^(http:\/\/127\.0\.0\.1:\d+) {2}server and board/m))[1] ?? ''
+  const running = dev(join(folder, 'worker.mjs'), '--port', '0')
+  const url = (await said(running, /^(http:\/\/127\.0\.0\.1:\d+) {2}server and board/m))[1] ?? ''
   expect((await fetch(`${url}/`)).headers.get('content-type')).toContain('text/html')
   expect(await resultOf(url)).toBe('one')
   greeting("'two'")
-  await said(dev, /greeting\.mjs changed\n(.*\n)*curfew dev: worker started/)
+  await said(running, /greeting\.mjs changed\n(.*\n)*curfew dev: worker started/)
   expect(await resultOf(url)).toBe('two')
   // It cannot be loaded: the process ends at once, and stays ended.
   greeting('(')
-  await said(dev, /the worker ended by itself \(code 1\); it starts again when its code changes\n/)
-  expect(dev.output.stdout.match(/worker started/g)).toHaveLength(3)
+  await said(running, /the worker ended by itself \(code 1\); it starts again when its code changes\n/)
+  expect(running.output.stdout.match(/worker started/g)).toHaveLength(3)
   greeting("'three'")
   expect(await resultOf(url)).toBe('three')
-  expect(dev.output.stdout.match(/worker started/g)).toHaveLength(4)
-  const pid = Number(/(?:.*\n)*.*worker started, pid (\d+)/.exec(dev.output.stdout)?.[1])
-  expect(isAlive(pid)).toBe(true)
-  dev.signal('SIGINT')
-  expect(await within('curfew dev ends', dev.exited)).toEqual({ code: 0, signal: null })
-  expect(isAlive(pid)).toBe(false)
-  expect(dev.output.stdout).not.toContain('is killed')
+  expect(running.output.stdout.match(/worker started/g)).toHaveLength(4)
+  const pid = Number(/(?:.*\n)*.*worker started, pid (\d+)/.exec(running.output.stdout)?.[1])
+  expect(kill(pid, 0)).toBe(true)
+  running.signal('SIGINT')
+  expect(await within('curfew dev ends', running.exited)).toEqual({ code: 0, signal: null })
+  expect(kill(pid, 0)).toBe(false)
+  expect(running.output.stdout).not.toContain('is killed')
 })
 
 test('a worker that does not end in time is killed, and new code starts', async () => {
@@ -87,10 +100,10 @@ test('a worker that does not end in time is killed, and new code starts', async 
     writeFileSync(file, `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000); console.log('I am ${name}')\n`)
   }
   stubborn('first')
-  const dev = runCurfew(['dev', file, '--port', '0', '--drain', '50ms'])
-  await said(dev, /I am first/)
+  const running = dev(file, '--port', '0', '--drain', '50ms')
+  await said(running, /I am first/)
   stubborn('second')
-  await said(dev, /did not end within 50 ms and is killed\n(.*\n)*I am second/)
-  dev.signal('SIGTERM')
-  expect(await within('curfew dev ends', dev.exited)).toEqual({ code: 0, signal: null })
+  await said(running, /did not end within 50 ms and is killed\n(.*\n)*I am second/)
+  running.signal('SIGHUP')
+  expect(await within('curfew dev ends', running.exited)).toEqual({ code: 0, signal: null })
 })

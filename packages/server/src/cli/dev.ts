@@ -40,7 +40,7 @@ async function runDev({ flags, terminal }: Call): Promise<number> {
           })
     if (watching?.isPart === true) say(`only ${String(watching.folders)} folders are watched`)
     worker?.start()
-    await aborted(signal)
+    await ended(signal)
     watching?.close()
     if (worker !== null) say(`ending; the worker has ${lengthInWords(drainMs)} to finish its jobs`)
     await worker?.close()
@@ -50,13 +50,15 @@ async function runDev({ flags, terminal }: Call): Promise<number> {
   }
 }
 
-const aborted = (signal: AbortSignal | undefined): Promise<void> =>
+/** By Ctrl-C, or by the end of the terminal: the worker is not in its session, so it would stay. */
+const ended = (signal: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve) => {
-    if (signal?.aborted === true) resolve()
-    else
-      signal?.addEventListener('abort', () => {
-        resolve()
-      })
+    const end = (): void => {
+      resolve()
+    }
+    if (signal?.aborted === true) end()
+    signal?.addEventListener('abort', end)
+    process.once('SIGHUP', end)
   })
 
 export const DEV: Command = {
