@@ -352,7 +352,9 @@ describe('hindsight', () => {
     const early = await curfew('incident --from 2026-01-01T12:00:00Z --to 2026-01-01T12:00:30Z --utc')
     expect(early.out).toContain('job.timeout')
     expect(early.out).not.toContain('queue.paused')
-    expect((await curfew('incident --limit 1')).out).toMatch(/^The newest 1 of \d+\. More: --limit$/m)
+    const one = (await curfew('incident --limit 1')).out.split('WHEN ')[1] ?? ''
+    expect(lines(one)).toHaveLength(3)
+    expect(lines(one)[2]).toMatch(/^The newest 1 of \d+\. More: --limit$/)
     expect((await curfew('incident -o markdown')).out).toMatch(/^\| 2026-01-01T12:01:05\.\d+Z \| note \| operator \|/m)
     const told = JSON.parse((await curfew('incident --json')).out) as Record<string, unknown>
     expect(told).toMatchObject({ from: '2026-01-01T11:01:05.000Z', to: '2026-01-01T12:01:05.000Z', complete: true })
