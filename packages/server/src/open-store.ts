@@ -3,8 +3,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { millis } from '@curfew/core'
 import { nodeHost, systemRandom } from './host.ts'
-import { IN_MEMORY } from './store/sqlite/connection.ts'
-import { openSqliteStore } from './store/sqlite/store.ts'
+import { IN_MEMORY } from './store/sqlite/in-memory.ts'
 import type { EventRetention, Store } from './store/store.ts'
 import { hidePassword, SettingsError, type Settings } from './settings.ts'
 
@@ -49,13 +48,14 @@ export async function openStore(
   }
   if (place.kind === 'database') {
     const clock = hasClock ? 'engine' : 'database'
-    // Loaded only where it is used: most servers keep their data in a file.
+    // A store is loaded only where it is used: PostgreSQL needs no native module, and a file needs no driver for a network.
     const { openPostgresStore } = await import('./store/postgres/store.ts')
     return openPostgresStore({ url: place.url, events, host: nodeHost, random: systemRandom(), clock })
   }
   if (mustExist && !(place.kind === 'file' && existsSync(place.file)))
     throw new Error(`There is no data: ${nameOf(place)} does not exist.`)
   if (place.kind === 'file') makeDirectory(dirname(place.file))
+  const { openSqliteStore } = await import('./store/sqlite/store.ts')
   return openSqliteStore({
     file: place.kind === 'file' ? place.file : IN_MEMORY,
     durability: settings['durability'] === 'normal' ? 'normal' : 'full',

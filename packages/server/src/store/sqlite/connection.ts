@@ -9,10 +9,11 @@ import { accessSync, closeSync, constants, existsSync, openSync, realpathSync, s
 import { basename, dirname, join } from 'node:path'
 import { StoreDamaged, StoreUnavailable } from '../store.ts'
 import { Database, type Connection } from './driver.ts'
+import { IN_MEMORY } from './in-memory.ts'
 import { migrate, refuseNewer, schemaVersion } from './migrations/migrate.ts'
 import { CHECKPOINT_PAGES } from './session.ts'
 
-export const IN_MEMORY = ':memory:'
+export { IN_MEMORY }
 
 /**
  * `full`: what was answered survives a power cut. `normal`: faster where commits are not shared; a power cut may lose

@@ -250,11 +250,23 @@ function attempt<T>(work: () => T): T {
   }
 }
 
+/** npm leaves it out without a word where it cannot be compiled, because it is optional. */
+function loadBetterSqlite3(): typeof BetterSqlite3 {
+  try {
+    return createRequire(import.meta.url)('better-sqlite3') as typeof BetterSqlite3
+  } catch (error) {
+    throw new Error(
+      `SQLite is missing: Node ${process.versions.node} has none that is complete, and better-sqlite3 is not installed or does not load. ` +
+        'Use Node 22.16, 24 or newer; or run npm install better-sqlite3, which needs Python 3, make and a C++ compiler where ' +
+        'there is no ready-made binary; or keep the data in PostgreSQL (--database).',
+      { cause: error },
+    )
+  }
+}
+
 /** Which driver this process uses, for the log. */
 export const DRIVER = builtIn === null ? 'better-sqlite3' : 'node:sqlite'
 
 export const Database: typeof BetterSqlite3 =
-  builtIn === null
-    ? (createRequire(import.meta.url)('better-sqlite3') as typeof BetterSqlite3)
-    : (BuiltInDatabase as unknown as typeof BetterSqlite3)
+  builtIn === null ? loadBetterSqlite3() : (BuiltInDatabase as unknown as typeof BetterSqlite3)
 export type Connection = BetterSqlite3.Database
