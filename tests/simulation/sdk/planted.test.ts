@@ -5,8 +5,38 @@ import { runSeed } from './run.ts'
 /** A simulation that does not find these would not find their like. */
 const MAX_RUNS = Number(process.env['PLANTED_RUNS'] ?? 300)
 
+/**
+ * The first run that found the fault when this was written down; it is tried first. A change of the code or of the simulation may
+ * make it another one: then the runs are searched from the first, and the output says which to write here.
+ */
+const FOUND_IN: Readonly<Record<string, number>> = {
+  'attempts are known by their job, not by their lease': 5,
+  'a quiet worker goes on asking': 1,
+  'what arrives while the worker is quiet is started': 3,
+  'beats go on after the deregistration': 3,
+  'jobs are handed back while a call asks for jobs': 1,
+  'a newer lease is started beside the older': 1,
+  'a hand-back uses a try': 1,
+  'a lost answer is never recovered': 32,
+  'orders are obeyed by job, not by lease': 136,
+  'an answer to an older state is obeyed': 3,
+  'a report is dropped when its call failed': 33,
+  'a stop hands back what still runs': 13,
+  'beats come at the usual interval whatever the clocks': 2,
+  'beats leave out jobs that wait for a slot': 6,
+  'a job begins although it waited for a slot for too long': 6,
+  'a quiet worker keeps jobs that wait for a slot': 165,
+  'a job that waited for a slot for too long is not handed back': 6,
+  'a job that waits for a slot is not cancelled': 1,
+  'a heartbeat that failed counts as answered': 2,
+  'an order to resume is ignored': 5,
+  'an order to cancel is ignored': 1,
+}
+
 describe.skipIf(process.env['SEED'] !== undefined)('a planted fault is found', () => {
   test.each(Object.entries(PLANTED))('%s', { timeout: 3_600_000 }, async (name, plant) => {
+    const known = FOUND_IN[name]
+    if (known !== undefined && (await runSeed(known, { plant })).broken !== null) return
     let [found, runs] = [null as Error | null, 0]
     while (found === null && runs < MAX_RUNS) found = (await runSeed(++runs, { plant })).broken
     console.log(`${name}: ${found === null ? 'not found' : 'found'} in run ${String(runs)}: ${String(found?.message)}`)
