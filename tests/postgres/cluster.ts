@@ -8,12 +8,13 @@
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
-import { rmSync, statSync, symlinkSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { basename, delimiter, join } from 'node:path'
+import { basename, delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 
@@ -48,6 +49,8 @@ exit $code`
 
 const USER = 'curfew'
 const START_MS = 30_000
+/** Empty data directories, as `initdb` makes them. */
+const KEPT = fileURLToPath(new URL('../../node_modules/.cache/curfew-postgres', import.meta.url))
 
 /** A server that was started here. */
 export class Cluster {
@@ -143,8 +146,7 @@ export class Cluster {
   }
 
   #create(fsync: boolean, settings: Readonly<Record<string, string>>): void {
-    const args = ['-D', this.#data, '-U', USER, '--auth=trust', '--encoding=UTF8', '--no-locale', '--no-sync']
-    execFileSync(join(this.#bin, 'initdb'), args, { ...this.#identity(), stdio: 'pipe' })
+    this.#initialise()
     const lines = {
       listen_addresses: '127.0.0.1',
       port: String(this.port),
@@ -160,6 +162,32 @@ export class Cluster {
       ...this.#identity(),
       input: text.join(''),
     })
+  }
+
+  /** `initdb` takes seconds, so what it made is kept for the next cluster, and copied. */
+  #initialise(): void {
+    const kept = this.#keptAt()
+    if (existsSync(kept)) {
+      execFileSync('cp', ['-a', kept, this.#data])
+      return
+    }
+    const args = ['-D', this.#data, '-U', USER, '--auth=trust', '--encoding=UTF8', '--no-locale', '--no-sync']
+    execFileSync(join(this.#bin, 'initdb'), args, { ...this.#identity(), stdio: 'pipe' })
+    const copy = `${kept}-${String(process.pid)}`
+    try {
+      mkdirSync(dirname(kept), { recursive: true })
+      execFileSync('cp', ['-a', this.#data, copy], { stdio: 'ignore' })
+      renameSync(copy, kept)
+    } catch {
+      rmSync(copy, { recursive: true, force: true }) // another process was first, or nothing can be kept here
+    }
+  }
+
+  /** One for each version and user. */
+  #keptAt(): string {
+    const version = execFileSync(join(this.#bin, 'postgres'), ['--version'], { ...this.#identity(), encoding: 'utf8' })
+    const user = this.#as?.uid ?? process.getuid?.() ?? 0
+    return join(KEPT, `${version.trim().replaceAll(/[^\w.]+/g, '-')}-${String(user)}`)
   }
 
   #admit(lines: readonly string[]): void {
