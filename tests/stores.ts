@@ -21,6 +21,9 @@ declare module 'vitest' {
 
 export const KEPT: EventRetention = { maxAgeMs: days(7), maxCount: 1_000_000 }
 
+/** Whether stories run on PostgreSQL, where each takes about three times as long. */
+export const onPostgres = (): boolean => inject('database') !== undefined
+
 export function openTestStore(events: EventRetention = KEPT): Promise<Store> {
   const database = inject('database')
   if (database === undefined) return openSqliteStore({ file: ':memory:', durability: 'full', events })

@@ -5,9 +5,9 @@
 import { expect, test } from 'vitest'
 import { FakeClock, seededRandom } from '@curfew/core'
 import { TestServer } from '../harness.ts'
-import { openTestStore } from '../stores.ts'
+import { onPostgres, openTestStore } from '../stores.ts'
 
-const SEEDS = 120
+const SEEDS = onPostgres() ? 40 : 120
 const START = new FakeClock().now()
 
 interface Due {
