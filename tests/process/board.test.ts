@@ -260,7 +260,11 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       retry,
     })) as { id: string }
     await server.fetch({ queues: ['evil'], worker_id: 'evil' })
-    await server.post('/ojs/v1/workers/nack', { job_id: job.id, error: { type: evil, message: evil } })
+    await server.post('/ojs/v1/workers/nack', {
+      job_id: job.id,
+      error: { type: evil, message: evil },
+      x_log: { lines: [{ message: `log ${evil}`, fields: { [evil]: evil } }] },
+    })
     await server.post('/ojs/v1/cron', {
       name: 'evil',
       expression: '0 0 1 1 *',
@@ -293,7 +297,9 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       await watched.page.goto(server.url + path)
       await settled(watched.page)
       await watched.page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-      if ((await watched.page.locator('body').innerText()).includes('<script>alert(2)</script>')) shown += 1
+      const text = await watched.page.locator('body').innerText()
+      if (text.includes('<script>alert(2)</script>')) shown += 1
+      if (path === `/jobs/${job.id}`) expect(text).toContain(`log ${evil}`)
       expect([path, await watched.page.locator('img, main script').count()]).toEqual([path, 0])
     }
     // The first page and the incident with the note, the job, the worker, the workflow and its list, the run, the dead letters.

@@ -51,6 +51,18 @@ describe.each(BOTH)('in a %s', (isolation) => {
     expect(first.pid === process.pid).toBe(isolation === 'thread')
   })
 
+  test('what it logs is there although it blocks in the next moment and is killed', async () => {
+    const stage = new Stage()
+    const attempt = stage.run('logAndSpin', { isolation })
+    await until('its lines are there', () => attempt.calls.length === 2)
+    stage.isolates.stop(attempt.key, { why: 'cancelled' }, 0)
+    expect((await attempt.ended).kind).toBe('killed')
+    expect(attempt.calls).toMatchObject([
+      { op: 'log', dropped: 0, lines: [{ message: 'begins', fields: { n: 1 } }] },
+      { op: 'log', dropped: 0, lines: [{ message: 'spins' }] },
+    ])
+  })
+
   test('a call after the end is refused where it is made', async () => {
     const stage = new Stage()
     const first = stage.run('speakLate', { isolation })

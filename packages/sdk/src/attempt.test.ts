@@ -38,6 +38,7 @@ function stage(more: Partial<AttemptPorts> = {}): Stage {
     host: clock,
     saveCheckpoint: async (_hold, state) => void saved.push(state),
     saveProgress: async () => {},
+    log: () => {},
     enqueue: async () => null,
     onSign: (isBare) => void heard.push(isBare ? 'sign for the next beat' : 'sign'),
     onLost: () => void heard.push('lost'),

@@ -2,7 +2,7 @@
  * The handler's side of one attempt: its context and its signal, and what it asks of the server. It decides nothing:
  * the session (`worker/session.ts`) says when to stop, and when nothing of it counts any more.
  */
-import { earliest, instant, type Host, type Instant, type Random } from '@curfew/core'
+import { earliest, instant, type Host, type Instant, type LogLine, type Random } from '@curfew/core'
 import { createContext, type Context, type ContextPorts } from './context.ts'
 import { LostLeaseError, RequestError } from './errors.ts'
 import type { AttemptFacts, Call, Stop } from './isolate/protocol.ts'
@@ -21,6 +21,8 @@ export interface AttemptPorts {
   /** Rejects with a RequestError 409 once the attempt no longer counts. With the signal it is not tried again. */
   readonly saveCheckpoint: (hold: Hold, state: unknown, signal: AbortSignal) => Promise<void>
   readonly saveProgress: (hold: Hold, progress: ProgressCall, signal: AbortSignal) => Promise<void>
+  /** `dropped`: how many lines were left out before these. */
+  readonly log: (hold: Hold, lines: readonly LogLine[], dropped: number) => void
   readonly enqueue: (hold: Hold, call: Call & { op: 'enqueue' }) => Promise<unknown>
   /** The handler gave a sign of life. `isBare`: the next beat has to carry it. */
   readonly onSign: (isBare: boolean, hold: Hold) => void
@@ -152,6 +154,9 @@ export class Attempt implements ContextPorts {
       case 'sleep':
         this.#refuseIfLost()
         this.#fallAsleep(call.name, instant(call.until))
+        return null
+      case 'log':
+        this.#ports.log(this.hold, call.lines, call.dropped)
         return null
       case 'enqueue':
         return this.#ports.enqueue(this.hold, call)

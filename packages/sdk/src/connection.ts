@@ -77,7 +77,7 @@ export interface Answer extends TransportResponse {
 
 /** What a server may announce besides the Open Job Spec. */
 export type Feature =
-  'exchange' | 'orders' | 'long-poll' | 'limits' | 'bulk-enqueue' | 'job-filters' | 'workflows' | 'inbox'
+  'exchange' | 'orders' | 'long-poll' | 'limits' | 'bulk-enqueue' | 'job-filters' | 'workflows' | 'inbox' | 'job-logs'
 
 const EXTENSION = 'urn:curfew:ext:'
 const OJS_MEDIA = 'application/openjobspec+json'

@@ -13,7 +13,9 @@ import type { EnqueueOptions } from './enqueue-options.ts'
 import { DeadlineError, InputError } from './errors.ts'
 import type { AttemptFacts, Call } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
+import { logLine, type LogFields } from './job-log.ts'
 import type { LazyAbort } from './lazy-abort.ts'
+import { serverNow } from './server-clock.ts'
 import { Steps, type StepRunOptions, type StepProbe, type StepRun } from './steps.ts'
 import { stopError } from './stop-error.ts'
 import type { JobView } from './wire.ts'
@@ -77,6 +79,11 @@ export interface Context {
   progress(value: number, message?: string, data?: unknown): Promise<void>
   /** Saves where the next attempt should go on. Resolves when it is stored. */
   checkpoint(state: unknown): Promise<void>
+  /**
+   * Writes a line into the log of the job, where operators and `client.get` see it: the newest 100 lines of all attempts,
+   * 1 000 characters each, 16 384 in total. It makes no call, never fails, and goes along with what is sent anyway.
+   */
+  log(message: string, fields?: LogFields): void
   /** A sign of life, for handlers with a heartbeat timeout. */
   heartbeat(): Promise<void>
   enqueue<J extends AnyJob>(job: J, input: SentBy<J>, options?: ContextEnqueueOptions): Promise<JobView>
@@ -170,6 +177,12 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
       return mayBeLeftAlone(async () => {
         await ports.call({ op: 'checkpoint', state: jsonCopy(state, 'A checkpoint') ?? null })
       })
+    },
+
+    log(message, fields) {
+      const lines = [logLine(serverNow(host, facts.steps), message, fields)]
+      // A line that is written after the end of the attempt is lost.
+      ports.call({ op: 'log', lines, dropped: 0 }).catch(() => {})
     },
 
     heartbeat() {

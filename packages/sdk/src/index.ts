@@ -15,19 +15,24 @@ export type { KeyedRateLimit, QueueLimit, QueueRateLimit, Rate, RateLimit } from
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
 export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './context.ts'
+export type { LogFields } from './job-log.ts'
 export type { StepRetry, StepRun, StepRunOptions } from './steps.ts'
 export type {
+  AnnotationView,
   AtRiskView,
+  AuditEntryView,
   BulkAction,
   BulkItem,
   BulkOutcome,
   BulkPlan,
   BulkReport,
+  CheckpointView,
   CronView,
   DeadLetterStats,
   DeliveryView,
   DirectiveView,
   HealthView,
+  IssuedTokenView,
   JobAtRisk,
   JobErrorView,
   JobState,
@@ -44,6 +49,9 @@ export type {
   SchemaView,
   StatsView,
   SubscriptionView,
+  TenantStats,
+  TokenRole,
+  TokenView,
   TypePolicyView,
   WebhookTestView,
   WorkerHealthView,
@@ -124,10 +132,13 @@ export {
 export type { AnyDefinition, JourneyFilter, RequestParts, RunRef, StartArguments, StartOptions } from './journeys.ts'
 export type {
   DefinitionFinding,
+  DefinitionHead,
   DeployedDefinition,
   JourneyOutcome,
   JourneyStatus,
+  RunHistory,
   RunningJourney,
+  ScheduleView,
   StartedJourney,
   StoredDefinition,
   ValidatedDefinition,
@@ -138,4 +149,4 @@ export type { CurfewEvent, EventFilter } from './events.ts'
 export { verifyWebhook, WebhookError, type VerifyOptions, type WebhookEvent, type WebhookHeaders } from './webhook.ts'
 export type { WaitOptions } from './result.ts'
 export type { DeadLetterFilter, DeadLettersMeant, RetryChanges, Signalled, TypePolicy } from './operators.ts'
-export type { Explanation, LimitsView, Plan, RunExplanation } from '@curfew/core'
+export type { Explanation, LimitsView, LineView as LogLineView, LogView, Plan, RunExplanation } from '@curfew/core'

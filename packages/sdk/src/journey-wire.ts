@@ -88,6 +88,41 @@ export interface StoredDefinition extends DeployedDefinition {
   readonly versions: readonly string[]
 }
 
+/** A definition in a list. */
+export interface DefinitionHead {
+  readonly name: string
+  readonly version: string
+  readonly kind: string
+  readonly [field: string]: unknown
+}
+
+/** What a run did, step by step. */
+export interface RunHistory {
+  readonly journeyId: string
+  readonly phase: string
+  readonly context: Readonly<Record<string, unknown>>
+  readonly steps: readonly Readonly<Record<string, unknown>>[]
+  /** How many older steps are not kept. */
+  readonly omitted: number
+  readonly [field: string]: unknown
+}
+
+/** A schedule that a journey made: it starts runs of another. */
+export interface ScheduleView {
+  readonly scheduleId: string
+  readonly journeyName: string
+  readonly journeyVersion: string
+  readonly startAt: string
+  readonly intervalMs: number
+  readonly maxRuns: number
+  readonly runsEnded: number
+  /** Absent while a run is under way. */
+  readonly nextAt?: string
+  readonly runId?: string
+  readonly createdAt: string
+  readonly [field: string]: unknown
+}
+
 export interface ValidatedDefinition {
   readonly errors: readonly DefinitionFinding[]
   readonly warnings: readonly DefinitionFinding[]

@@ -4,6 +4,7 @@ import type { Client } from './client.ts'
 import type { Connection } from './connection.ts'
 import type { AnyJob } from './define-job.ts'
 import type { EnqueueOptions } from './enqueue-options.ts'
+import type { JobLogs } from './job-log.ts'
 import type { Hold } from './report.ts'
 
 export function serverCalls(
@@ -11,20 +12,24 @@ export function serverCalls(
   client: Client,
   workerId: string,
   fences: () => boolean,
-): Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue'> {
+  logs: JobLogs,
+): Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue' | 'log'> {
   const proof = ({ attempt, lease }: Hold): Record<string, unknown> =>
     fences() && lease !== null ? { worker_id: workerId, attempt, x_lease: lease } : {}
   return {
     async saveCheckpoint(hold, state, signal) {
+      const log = logs.takeAlong(hold)
       await connection.call({
         method: 'PUT',
         path: `/ojs/v1/jobs/${hold.jobId}/checkpoint`,
         idempotent: true,
         signal,
-        body: { state, ...proof(hold) },
+        body: { state, ...log, ...proof(hold) },
       })
+      logs.arrived(hold, log.x_log)
     },
     async saveProgress(hold, { value, message, data }, signal) {
+      const log = logs.takeAlong(hold)
       await connection.call({
         method: 'PUT',
         path: `/ojs/v1/jobs/${hold.jobId}/progress`,
@@ -34,9 +39,14 @@ export function serverCalls(
           progress: value,
           ...(message === undefined ? {} : { message }),
           ...(data === undefined ? {} : { data }),
+          ...log,
           ...proof(hold),
         },
       })
+      logs.arrived(hold, log.x_log)
+    },
+    log(hold, lines, dropped) {
+      logs.add(hold, lines, dropped)
     },
     enqueue({ jobId }, { type, input, options, defaults }) {
       const job = { type, options: (defaults ?? {}) as AnyJob['options'] } satisfies AnyJob

@@ -11,7 +11,6 @@ import {
   backoffMs,
   DEFAULT_RETRY,
   endsAfter,
-  instant,
   isNonRetryable,
   leftUntil,
   MAX_STEP_NAME,
@@ -38,6 +37,7 @@ import type { AttemptFacts, StepFacts } from './isolate/protocol.ts'
 import { jsonCopy } from './json-data.ts'
 import type { LazyAbort } from './lazy-abort.ts'
 import type { RetryPolicy } from './retry.ts'
+import { serverNow } from './server-clock.ts'
 
 export type StepRun<T> = (signal: AbortSignal) => T | Promise<T>
 
@@ -293,8 +293,7 @@ export class Steps {
 
   /** On the server's clock, as far as it is known. */
   #now(): Instant {
-    const { serverOffsetMs } = this.#known
-    return instant(serverOffsetMs === null ? this.#host.wallMs() : this.#host.monotonicMs() + serverOffsetMs)
+    return serverNow(this.#host, this.#known)
   }
 }
 

@@ -1,5 +1,5 @@
 /** The JSON the SDK reads, field by field as the server writes it. */
-import type { LimitsView } from '@curfew/core'
+import type { LimitsView, LogView, Role } from '@curfew/core'
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 
@@ -44,6 +44,8 @@ export interface JobView {
   readonly timeout_ms?: number
   readonly x_limits?: LimitsView
   readonly x_interruptions?: number
+  /** What its handlers logged; only in the answer to `get`. */
+  readonly x_log?: LogView
   readonly x_warnings?: readonly string[]
   /** Only in the answer to an enqueue: the job was there already, and nothing was enqueued (`unique`). */
   readonly deduplicated?: boolean
@@ -361,6 +363,74 @@ export interface HealthView {
   readonly server_time?: string
   readonly uptime_seconds?: number
   readonly backend?: Readonly<Record<string, unknown>>
+  readonly [field: string]: unknown
+}
+
+export type TokenRole = Role
+
+/** A token by its name; never its text. */
+export interface TokenView {
+  readonly name: string
+  readonly roles: readonly TokenRole[]
+  readonly state: 'valid' | 'revoked'
+  /** How its newest text begins. */
+  readonly prefix: string | null
+  /** Two while a rotation overlaps. */
+  readonly valid_secrets: number
+  readonly old_secret_until: string | null
+  readonly created_at: string
+  readonly created_by: string | null
+  readonly rotated_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+  readonly [field: string]: unknown
+}
+
+export interface IssuedTokenView extends TokenView {
+  /** The token itself, which is shown once. */
+  readonly token: string
+}
+
+/** A change that an operator or administrator made. */
+export interface AuditEntryView {
+  readonly id: string
+  readonly time: string
+  /** The name of the token. */
+  readonly token: string
+  readonly via: 'bearer' | 'session'
+  readonly action: string
+  readonly method: string
+  readonly path: string
+  readonly object: Readonly<Record<string, string>>
+  readonly request_id: string
+  readonly [field: string]: unknown
+}
+
+/** A note of an operator, such as a deploy. */
+export interface AnnotationView {
+  readonly id: string
+  /** When it happened. */
+  readonly time: string
+  readonly text: string
+  /** The name of the token that noted it. */
+  readonly by: string | null
+  readonly [field: string]: unknown
+}
+
+/** How many jobs a tenant has, by state. */
+export interface TenantStats {
+  readonly tenant_id: string
+  readonly total_jobs: number
+  readonly jobs: Readonly<Record<JobState, number>>
+  readonly [field: string]: unknown
+}
+
+export interface CheckpointView {
+  readonly job_id: string
+  /** What the next attempt goes on from. Steps are stored in it, too: see docs/steps.md. */
+  readonly state: unknown
+  readonly sequence: number
+  readonly created_at: string
   readonly [field: string]: unknown
 }
 

@@ -22,6 +22,12 @@ export function spin() {
   spinForever()
 }
 
+export function logAndSpin(ctx) {
+  ctx.log('begins', { n: 1 })
+  ctx.log('spins')
+  spinForever()
+}
+
 /** An endless loop out of which some versions of V8 optimise the check for interrupts. */
 export async function reportAndFill(ctx) {
   await ctx.progress(0, 'here', here)

@@ -74,6 +74,26 @@ describe.each(WAYS)('%s', (way) => {
       },
     ))
 
+  test('what a handler logs is stored with its job, of all attempts', () =>
+    withWorker(
+      (worker) =>
+        worker.handle('talks', (ctx) => {
+          ctx.log(`attempt ${String(ctx.attempt)}`, { queue: ctx.queue })
+          if (ctx.attempt === 1) throw new Error('not yet')
+        }),
+      async (enqueue) => {
+        const job = await enqueue('talks', { retry: { initialInterval: '1ms' } })
+        await client.waitForResult(job)
+        expect((await client.get(job.id)).x_log).toMatchObject({
+          lines: [
+            { attempt: 1, message: 'attempt 1' },
+            { attempt: 2, message: 'attempt 2', fields: { queue: expect.stringMatching(/^story-/) } },
+          ],
+          dropped: 0,
+        })
+      },
+    ))
+
   test('a failure is tried again, and its errors are kept', () =>
     withWorker(
       (worker) =>

@@ -8,6 +8,7 @@ import { instantOf, length, monotonicMs, now, timeOfDay } from '../time.ts'
 import { Timeline } from '../timeline.tsx'
 import {
   act,
+  count,
   Dialog,
   Facts,
   Json,
@@ -86,6 +87,7 @@ export function JobPage({ at: [id = ''] }: { readonly at: readonly string[] }): 
       )}
       <Limits job={job} />
       <Endings job={job} />
+      <Log job={job} />
       {explained.data === null ? null : (
         <>
           <h2>What happened</h2>
@@ -249,6 +251,32 @@ function Endings({ job }: { job: Job }): JSX.Element | null {
             <td>
               <Time at={error.occurred_at} />
             </td>
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}
+
+/** What the handlers wrote, as text. */
+function Log({ job: { x_log: log } }: { job: Job }): JSX.Element | null {
+  if (log === undefined) return null
+  return (
+    <>
+      <h2>Log</h2>
+      {log.dropped === 0 ? null : <p class="soft">{count(log.dropped)} older lines were dropped.</p>}
+      <Table label="Log" head={['When', '#Attempt', 'Message', 'Fields']}>
+        {log.lines.map(({ at, attempt, message, fields, cut }, index) => (
+          <tr key={index}>
+            <td>
+              <Time at={at} />
+            </td>
+            <td class="num">{attempt}</td>
+            <td class="wrap">
+              {message}
+              {cut === true ? <span class="soft"> (cut)</span> : null}
+            </td>
+            <td class="wrap">{fields === undefined ? '' : JSON.stringify(fields)}</td>
           </tr>
         ))}
       </Table>

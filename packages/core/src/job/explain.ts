@@ -10,6 +10,7 @@ import { limitOf } from '../wire/job/failure.ts'
 import { heldInWords, type HeldBy } from '../wire/job/held-by.ts'
 import { isTerminal, type Job } from './job.ts'
 import type { LifeEntry } from './life.ts'
+import { logView, type JobLog, type LogView, type StoredLine } from './log.ts'
 import { readLife } from '../wire/job/life.ts'
 import type { CancelReason } from './lifecycle/change.ts'
 import type { Liveness } from './liveness.ts'
@@ -37,6 +38,8 @@ export interface Explanation {
   readonly clocks: readonly ClockView[]
   /** What keeps an available job from being handed out; null where a worker that asks gets it when its turn comes. */
   readonly held_by: HeldBy | null
+  /** What its handlers logged; absent where they did not. */
+  readonly log?: LogView
   readonly text: string
 }
 
@@ -63,6 +66,7 @@ export function explain(
     next_steps: foreseen.map(foreseenView),
     clocks: clocksOf(job, life, now).map(clockView),
     held_by: heldBy,
+    ...(job.log === undefined ? {} : { log: logView(job.log) }),
     text: inWords(job, entries, endings, steps, () => nowInWords(job, next, heldBy, now)),
   }
 }
@@ -77,21 +81,24 @@ function inWords(
   nowTold: () => string,
 ): string {
   const lines: string[] = []
-  const inOrder = [...steps].sort((a, b) => toldAt(a) - toldAt(b))
+  const details = [...steps.map(stepDetail), ...logDetails(job.log)].sort((a, b) => a.at - b.at)
+  const started = new Set<number>()
   let told = 0
-  /** The steps that came before the entry. An attempt that ends in the same millisecond ends after its steps. */
-  const tellSteps = (until: LifeEntry | null): void => {
-    for (let step = inOrder[told]; step !== undefined; step = inOrder[(told += 1)]) {
-      const at = toldAt(step)
-      if (until !== null && (at > until.at || (at === until.at && until.to === 'active'))) return
-      lines.push(`${iso(at)}  ${stepSentence(step)}`)
+  /** What came before the entry. An attempt that ends in the same millisecond ends after its steps and its log. */
+  const tellDetails = (until: LifeEntry | null): void => {
+    for (let detail = details[told]; detail !== undefined; detail = details[(told += 1)]) {
+      const { at, attempt, text } = detail
+      const isLater = until !== null && (at > until.at || (at === until.at && until.to === 'active'))
+      if (isLater || (until !== null && attempt !== undefined && !started.has(attempt))) return
+      lines.push(`${iso(at)}  ${text}`)
     }
   }
   for (const [index, entry] of entries.entries()) {
-    tellSteps(entry)
+    tellDetails(entry)
+    if (entry.attempt !== undefined) started.add(entry.attempt)
     lines.push(`${iso(entry.at)}  ${sentence(entry, entries[index - 1])}`)
   }
-  tellSteps(null)
+  tellDetails(null)
   lines.push(isTerminal(job.state) ? endInWords(job, endings.at(-1), entries) : nowTold())
   return lines.join('\n')
 }
@@ -176,7 +183,29 @@ function graceInWords(job: Job, now: Instant): string {
   return `: attempt ${String(job.attempt)} is in its grace, since ${iso(soft)}, until ${iso(hard)}${cut}`
 }
 
-const toldAt = ({ from, to, isSleep }: StepSpan): Instant => (isSleep ? from : to)
+/** What happened within an attempt. */
+interface Detail {
+  readonly at: Instant
+  /** As the server counts them. Nothing of an attempt is told before its start, which may be in the same millisecond. */
+  readonly attempt?: number
+  readonly text: string
+}
+
+const stepDetail = (step: StepSpan): Detail => ({ at: step.isSleep ? step.from : step.to, text: stepSentence(step) })
+
+function logDetails(log: JobLog | undefined): Detail[] {
+  if (log === undefined) return []
+  const { lines, dropped } = log
+  const details = lines.map((line) => ({ at: line.at, attempt: line.attempt, text: lineSentence(line) }))
+  const [first] = details
+  if (dropped === 0 || first === undefined) return details
+  const text = `${String(dropped)} older log ${dropped === 1 ? 'line was' : 'lines were'} dropped`
+  return [{ ...first, text }, ...details]
+}
+
+const lineSentence = ({ attempt, message, fields, isCut }: StoredLine): string =>
+  `attempt ${String(attempt)} logged ${JSON.stringify(message)}` +
+  `${fields === undefined ? '' : ` ${JSON.stringify(fields)}`}${isCut === true ? ' (cut)' : ''}`
 
 const stepSentence = ({ name, attempt, from, to, isSleep }: StepSpan): string =>
   isSleep

@@ -11,6 +11,7 @@
  */
 import type { Instant, Millis } from '../time/clock.ts'
 import type { Limit, Limits, OnTimeout } from './limits.ts'
+import type { JobLog } from './log.ts'
 import type { RetryPolicy } from './retry.ts'
 
 export const JOB_STATES = [
@@ -147,6 +148,8 @@ export interface Job {
   readonly errorCount: number
   readonly result: Json | null
   readonly progress: Progress | null
+  /** Only of a job that logged something. */
+  readonly log?: JobLog
   /** Sequence of the stored checkpoint; 0 when there is none. */
   readonly checkpointSeq: number
   readonly deadLetter: boolean

@@ -1,11 +1,12 @@
 /** The body of a BEAT: who lives, in which state, with which jobs. */
-import type { Instant } from '@curfew/core'
+import { writeLog, type Instant } from '@curfew/core'
 import type { Connection } from '../connection.ts'
+import type { LogLines } from '../job-log.ts'
 import type { BeatAnswer, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
 /**
  * `fences`: the server understands leases, and signs apart from the list. Elsewhere a handler that must prove its life
- * by itself and did not is left out of the list. `stacks`: where the handlers of these attempts are stuck, by key.
+ * by itself and did not is left out of the list. `stacks`: where the handlers of these attempts are stuck, by key. `logs`: what attempts have logged, by key.
  */
 export function beatBody(
   facts: WorkerFacts,
@@ -15,6 +16,7 @@ export function beatBody(
   now: Instant,
   fences: boolean,
   stacks: ReadonlyMap<string, readonly string[]> = new Map(),
+  logs: ReadonlyMap<string, LogLines> = new Map(),
 ): Record<string, unknown> {
   const isProven = ({ manual, key }: Watched): boolean => !manual || signs.has(key)
   const listed = fences ? watched : watched.filter(isProven)
@@ -27,12 +29,17 @@ export function beatBody(
     const stack = stacks.get(key)
     return stack === undefined ? [] : [[jobId, stack] as const]
   })
+  const logged = listed.flatMap(({ key, jobId }) => {
+    const log = logs.get(key)
+    return log === undefined ? [] : [[jobId, writeLog(log.from, log.lines)] as const]
+  })
   return {
     ...common,
     // Beats come from two threads; both read the same clock.
     seq: Math.floor(now),
     x_leases: leases,
     ...(stuck.length > 0 ? { x_stacks: Object.fromEntries(stuck) } : {}),
+    ...(logged.length > 0 ? { x_logs: Object.fromEntries(logged) } : {}),
     ...(listed.some(({ manual }) => manual) ? { x_beats: listed.filter(isProven).map(({ jobId }) => jobId) } : {}),
   }
 }

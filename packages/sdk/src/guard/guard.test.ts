@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { FakeClock } from '@curfew/core'
+import { FakeClock, instant } from '@curfew/core'
 import type { Isolate, IsolateKind, IsolateSetting } from '../isolate/isolate.ts'
 import { Guard } from './guard.ts'
 import type { BeatAnswer, GuardNews, Watched } from './protocol.ts'
@@ -410,5 +410,63 @@ describe('the guard of a worker', () => {
     expect(stage.beats).toEqual([])
     expect(stage.clock.nextTimerAt()).toBeNull()
     expect(stage.news).toEqual([{ op: 'closed' }])
+  })
+})
+
+describe('what attempts log', () => {
+  const line = (message: string) => ({ at: instant(0), message })
+  const logsOf = (stage: Stage): unknown[] => stage.beats.map(({ x_logs: logs }) => logs)
+
+  test('goes with the beats until one of them is answered, and the worker is told so', async () => {
+    const stage = new Stage()
+    stage.begin('a')
+    stage.guard.obey({ op: 'log', key: 'a', lines: { from: 0, lines: [line('one')] } })
+    stage.isAway = true
+    await stage.advance(5_000)
+    stage.isAway = false
+    stage.guard.obey({ op: 'log', key: 'a', lines: { from: 1, lines: [line('two')] } })
+    await stage.advance(10_000)
+    const at = '1970-01-01T00:00:00.000Z'
+    expect(logsOf(stage)).toEqual([
+      { a: { from: 0, lines: [{ at, message: 'one' }] } },
+      {
+        a: {
+          from: 0,
+          lines: [
+            { at, message: 'one' },
+            { at, message: 'two' },
+          ],
+        },
+      },
+      undefined,
+    ])
+    expect(stage.news.filter(({ op }) => op === 'log-stored')).toEqual([{ op: 'log-stored', key: 'a', before: 2 }])
+  })
+
+  test('is left out when another call has carried it, and when the attempt is over', async () => {
+    const stage = new Stage()
+    for (const key of ['a', 'b']) {
+      stage.begin(key)
+      stage.guard.obey({ op: 'log', key, lines: { from: 0, lines: [line(key)] } })
+    }
+    stage.guard.obey({ op: 'log-stored', key: 'a', before: 1 })
+    stage.guard.obey({ op: 'end', key: 'b' })
+    stage.guard.obey({ op: 'log', key: 'b', lines: { from: 1, lines: [line('late')] } })
+    await stage.advance(5_000)
+    expect(logsOf(stage)).toEqual([undefined])
+  })
+
+  test('never makes a beat too large: the rest goes with the next one', async () => {
+    const stage = new Stage()
+    const lines = Array.from({ length: 15 }, () => line('x'.repeat(1_000)))
+    for (let n = 0; n < 30; n += 1) {
+      stage.begin(String(n))
+      stage.guard.obey({ op: 'log', key: String(n), lines: { from: 0, lines } })
+    }
+    await stage.advance(10_000)
+    const [first, second] = logsOf(stage).map((logs) => Object.keys(logs as object))
+    expect(JSON.stringify(stage.beats[0]?.['x_logs']).length).toBeLessThan(300_000)
+    expect([first?.length, (first?.length ?? 0) + (second?.length ?? 0)]).toEqual([expect.any(Number), 30])
+    expect(second?.length).toBeGreaterThan(0)
   })
 })

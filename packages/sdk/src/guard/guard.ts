@@ -11,6 +11,7 @@ import { RequestError } from '../errors.ts'
 import type { StartIsolate } from '../isolate/isolate.ts'
 import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
 import type { Stop } from '../isolate/protocol.ts'
+import { AttemptLog, MAX_CALL_CHARACTERS, type LogLines } from '../job-log.ts'
 import type { Log } from '../log.ts'
 import { beatenClockMs, fenceAt, lapseAt, monotonicNow } from '../terms.ts'
 import { beatBody } from './beat.ts'
@@ -56,6 +57,8 @@ export class Guard {
   readonly #shortClocks = new Map<string, number>()
   /** Where handlers are stuck, for the next beat. Sent once: their attempts are over before another one. */
   readonly #stacks = new Map<string, readonly string[]>()
+  /** What attempts have logged, until a beat or another call has carried it. */
+  readonly #logs = new Map<string, AttemptLog>()
   #state: WorkerState = 'running'
   #epoch = 0
   #intervalMs: Millis | null = null
@@ -115,6 +118,7 @@ export class Guard {
         this.#watched.delete(order.key)
         this.#signs.delete(order.key)
         this.#stacks.delete(order.key)
+        this.#logs.delete(order.key)
         this.#vouchedAt.delete(order.key)
         this.#shortClocks.delete(order.key)
         return
@@ -131,6 +135,12 @@ export class Guard {
       case 'sign':
         this.#signs.add(order.key)
         this.#armBeat()
+        return
+      case 'log':
+        this.#log(order.key, order.lines)
+        return
+      case 'log-stored':
+        this.#logs.get(order.key)?.stored(order.before)
         return
       case 'contact':
         this.#heard(instant(order.askedAt))
@@ -209,6 +219,34 @@ export class Guard {
     this.#beatNow()
   }
 
+  #log(key: string, lines: LogLines): void {
+    if (!this.#watched.has(key)) return
+    const log = this.#logs.get(key) ?? new AttemptLog()
+    this.#logs.set(key, log)
+    log.add(lines)
+  }
+
+  /** As much as one beat may carry: it must not be refused for its logs. The rest goes with the next one. */
+  #unsentLogs(): Map<string, LogLines> {
+    const logs = new Map<string, LogLines>()
+    let room = MAX_CALL_CHARACTERS
+    for (const [key, log] of this.#logs) {
+      const unsent = log.unsent()
+      if (unsent === null || log.length > room) continue
+      room -= log.length
+      logs.set(key, unsent)
+    }
+    return logs
+  }
+
+  #storedLogs(logs: ReadonlyMap<string, LogLines>): void {
+    for (const [key, { from, lines }] of logs) {
+      const before = from + lines.length
+      this.#logs.get(key)?.stored(before)
+      this.#ports.tell({ op: 'log-stored', key, before })
+    }
+  }
+
   #beatNow(): void {
     if (this.#closed || this.#isSilent || this.#intervalMs === null) return
     void this.#beat()
@@ -227,19 +265,21 @@ export class Guard {
     const signs = new Set(this.#signs)
     const stacks = new Map(this.#stacks)
     const watched = [...this.#watched.values()]
+    const logs = this.#unsentLogs()
     this.#stacks.clear()
     this.#signs.clear()
     for (const key of signs) this.#vouchedAt.set(key, askedAt)
     this.#armBeat()
     try {
       const answer = await this.#ports.beat(
-        beatBody(this.#ports.facts, this.#state, watched, signs, askedAt, this.#ports.fences, stacks),
+        beatBody(this.#ports.facts, this.#state, watched, signs, askedAt, this.#ports.fences, stacks, logs),
         Math.max(MIN_PATIENCE_MS, this.#intervalMs ?? 0),
       )
       if (this.#closed) return
       this.#heard(askedAt)
       this.#listed(watched, askedAt)
       this.#stopIsolates(answer)
+      this.#storedLogs(logs)
       this.#ports.tell({ op: 'beat', askedAt, epoch, begun, answer })
     } catch (error) {
       // Signs that did not arrive are given again.

@@ -5,6 +5,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { IsolateKind } from '../isolate/isolate.ts'
 import type { Call, Ending, ErrorData, IsolateTask, Stop } from '../isolate/protocol.ts'
+import type { LogLines } from '../job-log.ts'
 
 export type WorkerState = 'running' | 'quiet' | 'terminate'
 
@@ -57,6 +58,10 @@ export type GuardOrder =
   | { readonly op: 'begin'; readonly attempt: Watched }
   | { readonly op: 'end'; readonly key: string }
   | { readonly op: 'sign'; readonly key: string }
+  /** An attempt has logged this; the next beats carry it. */
+  | { readonly op: 'log'; readonly key: string; readonly lines: LogLines }
+  /** Another call has carried all lines before this number. */
+  | { readonly op: 'log-stored'; readonly key: string; readonly before: number }
   /** Another call of this worker was answered; it was sent at `askedAt`. */
   | { readonly op: 'contact'; readonly askedAt: number }
   /** Send a beat within so long. */
@@ -102,6 +107,8 @@ export type GuardNews =
       readonly answer: BeatAnswer
     }
   | { readonly op: 'beat-failed'; readonly message: string }
+  /** A beat has carried all lines of this attempt before this number. */
+  | { readonly op: 'log-stored'; readonly key: string; readonly before: number }
   /** No beat follows, and none is on its way. */
   | { readonly op: 'silenced' }
   /** No good call for so long that the server may count on nothing here any more. */

@@ -15,6 +15,7 @@ import { jsonText } from '../json-data.ts'
 import { LazyAbort } from '../lazy-abort.ts'
 import { stopError } from '../stop-error.ts'
 import { timerAt } from '../timer-at.ts'
+import { IsolateLog } from './isolate-log.ts'
 import type { Loaded } from './load-handler.ts'
 import type { Answer, FromIsolate, Outcome, ToIsolate } from './messages.ts'
 import type { AttemptFacts, Call, Stop } from './protocol.ts'
@@ -64,6 +65,7 @@ class HostedAttempt {
   readonly #aborter = new LazyAbort()
   readonly #softly: Timer
   readonly #waiting = new Map<number, Waiting>()
+  readonly #log = new IsolateLog((lines, dropped) => this.#ask({ op: 'log', lines, dropped }))
   #calls = 0
   #endsAt: number
   #isOver = false
@@ -100,6 +102,7 @@ class HostedAttempt {
     } catch (error) {
       outcome = { ok: false, error: errorData(error) }
     }
+    this.#log.flush()
     this.#finish()
     const { host, isClean, send } = this.#home
     send({ t: 'done', key: this.key, at: host.monotonicMs(), outcome, clean: isClean() })
@@ -123,6 +126,12 @@ class HostedAttempt {
   }
 
   #call(call: Call): Promise<unknown> {
+    if (call.op !== 'log') return this.#ask(call)
+    this.#log.add(call.lines)
+    return TAKEN
+  }
+
+  #ask(call: Call): Promise<unknown> {
     if (this.#isOver) return Promise.reject(tooLate(this.#facts))
     const id = ++this.#calls
     return new Promise((resolve, reject) => {
@@ -138,6 +147,8 @@ class HostedAttempt {
     this.#waiting.clear()
   }
 }
+
+const TAKEN = Promise.resolve(null)
 
 /** The server no longer counts on the attempt: the job may be running elsewhere. */
 function isLost(stop: Stop): boolean {

@@ -6,7 +6,7 @@
  *          ── abort, at the soft deadline or when told to ──→
  *          ── terminate or SIGKILL, at the hard deadline
  */
-import type { StoredStep } from '@curfew/core'
+import type { LogLine, StoredStep } from '@curfew/core'
 
 export type Isolation = 'thread' | 'process'
 
@@ -79,6 +79,8 @@ export type Call =
   /** The attempt ends, and the job goes on at this instant of the server's clock. */
   | { readonly op: 'sleep'; readonly name: string; readonly until: number }
   | { readonly op: 'heartbeat' }
+  /** `dropped`: how many lines were left out before these, because there were too many. */
+  | { readonly op: 'log'; readonly lines: readonly LogLine[]; readonly dropped: number }
   | {
       readonly op: 'enqueue'
       readonly type: string

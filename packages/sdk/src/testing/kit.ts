@@ -20,6 +20,7 @@ import { turnOfTheLoop } from '../host.ts'
 import { silentLog, type Log } from '../log.ts'
 import type { InProcessServer } from '../transport.ts'
 import type { JobView } from '../wire.ts'
+import type { LineView } from '@curfew/core'
 import { Worker, type WorkerSettings } from '../worker/worker.ts'
 import { Party } from './party.ts'
 import { StepScript, storedSteps, type StepRef, type StepView } from './steps.ts'
@@ -320,6 +321,13 @@ export class TestKit {
   async steps(job: string | { readonly id: string }): Promise<StepView[]> {
     await this.settle()
     return storedSteps(this.client, typeof job === 'string' ? job : job.id)
+  }
+
+  /** What the handlers of a job have logged, oldest first. What the attempt that runs has not sent yet is left out. */
+  async logs(job: string | { readonly id: string }): Promise<readonly LineView[]> {
+    await this.settle()
+    const { x_log: log } = await this.client.get(typeof job === 'string' ? job : job.id)
+    return log?.lines ?? []
   }
 
   /** The next runs of this step throw the error instead of running; `times` of them, one unless told. */

@@ -25,6 +25,27 @@ async function shop(): Promise<TestKit> {
   return kit
 }
 
+test('the log of a job is shown in the test kit, with times and attempts', async () => {
+  const kit = await openTestKit()
+  onTestFinished(() => kit.close())
+  const worker = kit.worker()
+  worker.handle(pay, async (ctx) => {
+    ctx.log('charging', { order: 7 })
+    await kit.sleep('2s', ctx.signal)
+    if (ctx.attempt === 1) throw new Error('declined')
+    ctx.log('charged')
+  })
+  await worker.start()
+  const at = kit.now().getTime()
+  const job = await kit.client.enqueue(pay, [], { retry: { initialInterval: '1s', jitter: false } })
+  await kit.drain()
+  expect(await kit.logs(job)).toEqual([
+    { at: new Date(at).toISOString(), attempt: 1, message: 'charging', fields: { order: 7 } },
+    { at: new Date(at + 3_000).toISOString(), attempt: 2, message: 'charging', fields: { order: 7 } },
+    { at: new Date(at + 5_000).toISOString(), attempt: 2, message: 'charged' },
+  ])
+})
+
 describe('steps in the test kit', () => {
   test('are shown with their times and results, and a sleep passes with the clock', async () => {
     const kit = await shop()

@@ -12,6 +12,7 @@ import type { Registered } from '../handlers.ts'
 import { entryUrl } from '../isolate/entry.ts'
 import type { IsolateKind } from '../isolate/isolate.ts'
 import type { ErrorData } from '../isolate/protocol.ts'
+import type { JobLogs } from '../job-log.ts'
 import type { Log } from '../log.ts'
 import { sleep } from '../waiting.ts'
 import type { Input } from './inputs.ts'
@@ -33,6 +34,7 @@ export interface GuardLinkPorts {
   readonly connection: Connection
   readonly host: Host
   readonly log: Log
+  readonly logs: Pick<JobLogs, 'beaten'>
   readonly facts: WorkerFacts
   readonly handlers: ReadonlyMap<string, Registered>
   readonly runner: Pick<Runner, 'hear' | 'loseIsolates'>
@@ -134,7 +136,7 @@ export class GuardLink {
   }
 
   #hear(news: GuardNews): void {
-    const { hear, runner } = this.#ports
+    const { hear, runner, logs } = this.#ports
     switch (news.op) {
       case 'beat': {
         const { askedAt, epoch, begun, answer } = news
@@ -157,6 +159,9 @@ export class GuardLink {
         return
       case 'checked':
         this.#checked(news.id, news.error)
+        return
+      case 'log-stored':
+        logs.beaten(news.key, news.before)
         return
       case 'call':
       case 'ended':

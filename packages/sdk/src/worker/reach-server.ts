@@ -2,6 +2,7 @@
 import type { Host } from '@curfew/core'
 import type { Connection } from '../connection.ts'
 import { RequestError } from '../errors.ts'
+import type { JobLogs } from '../job-log.ts'
 import type { Log } from '../log.ts'
 import { backoffMs, sleep, unlessAborted } from '../waiting.ts'
 import { exchangeTransport, singleTransport, type WorkerTransport } from './transport.ts'
@@ -13,6 +14,7 @@ export interface ReachPorts {
   readonly connection: Connection
   readonly host: Host
   readonly log: Log
+  readonly logs: JobLogs
   readonly workerId: string
   readonly queues: readonly string[]
   /** False: one call for each report. */
@@ -46,12 +48,14 @@ export async function reachServer(ports: ReachPorts): Promise<Reached | null> {
   return null
 }
 
-async function findTransport({ connection, host, workerId, queues, exchange }: ReachPorts): Promise<Reached> {
+async function findTransport(ports: ReachPorts): Promise<Reached> {
+  const { connection, host, logs, workerId, queues, exchange } = ports
   const canExchange = await connection.supports('exchange')
   const longPoll = await connection.supports('long-poll')
   const fences = await connection.supports('limits')
   const orders = await connection.supports('orders')
-  const route = { connection, host, workerId, queues }
+  logs.isKept = await connection.supports('job-logs')
+  const route = { connection, host, workerId, queues, logs }
   const transport =
     canExchange && exchange ? exchangeTransport(route, orders) : singleTransport(route, longPoll, fences)
   return { transport, fences }

@@ -26,7 +26,7 @@ export interface RunnerPorts {
   readonly middleware: readonly AttemptMiddleware[]
   readonly order: (order: GuardOrder) => void
   readonly hear: (input: Input & { in: 'settled' | 'sign' | 'lost' }) => void
-  readonly calls: Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue'>
+  readonly calls: Pick<AttemptPorts, 'saveCheckpoint' | 'saveProgress' | 'enqueue' | 'log'>
 }
 
 interface Running {

@@ -7,6 +7,7 @@ import { instant, iso, millis, type Host, type Instant, type Millis } from '@cur
 import type { Connection } from '../connection.ts'
 import { RequestError } from '../errors.ts'
 import type { LastCall, StopOrder, WorkerState } from '../guard/protocol.ts'
+import { MAX_CALL_CHARACTERS, type JobLogs } from '../job-log.ts'
 import type { Hold, Report } from '../report.ts'
 import { monotonicNow } from '../terms.ts'
 import type { HandedJob } from '../wire.ts'
@@ -25,6 +26,8 @@ interface Route {
   readonly host: Host
   readonly workerId: string
   readonly queues: readonly string[]
+  /** What the attempts have logged goes along with their reports. */
+  readonly logs?: JobLogs
 }
 
 /** A poll may take its wait, and this much longer. */
@@ -56,12 +59,14 @@ interface OrdersView {
 }
 
 /** `orders`: the server answers an open call with orders, too. */
-export function exchangeTransport({ connection, host, workerId, queues }: Route, orders: boolean): WorkerTransport {
+export function exchangeTransport(
+  { connection, host, workerId, queues, logs }: Route,
+  orders: boolean,
+): WorkerTransport {
   return {
     features: { orders, waits: true },
     async carry({ seq, reports, count, waitMs, listen }, signal) {
-      const acks = reports.filter(({ kind }) => kind === 'ack')
-      const nacks = reports.filter(({ kind }) => kind === 'nack')
+      const { acks, nacks } = bodiesOf(reports, logs)
       const askedAt = monotonicNow(host)
       const answer = await connection.call<ExchangeAnswer>({
         method: 'POST',
@@ -72,8 +77,8 @@ export function exchangeTransport({ connection, host, workerId, queues }: Route,
         body: {
           worker_id: workerId,
           ...(orders ? { seq } : {}),
-          ...(acks.length === 0 ? {} : { acks: acks.map(bodyOf) }),
-          ...(nacks.length === 0 ? {} : { nacks: nacks.map(bodyOf) }),
+          ...(acks.length === 0 ? {} : { acks }),
+          ...(nacks.length === 0 ? {} : { nacks }),
           ...(count === 0 && listen === null ? {} : { fetch: { queues, count, wait_ms: waitMs } }),
           ...(listen === null
             ? {}
@@ -100,12 +105,8 @@ export function exchangeTransport({ connection, host, workerId, queues }: Route,
       }
     },
     lastCalls(reports) {
-      const [acks, nacks] = [
-        reports.filter(({ kind }) => kind === 'ack'),
-        reports.filter(({ kind }) => kind === 'nack'),
-      ]
       if (reports.length === 0) return []
-      const body = { worker_id: workerId, acks: acks.map(bodyOf), nacks: nacks.map(bodyOf) }
+      const body = { worker_id: workerId, ...bodiesOf(reports, logs) }
       return [{ path: '/ojs/v1/workers/exchange', body }]
     },
   }
@@ -131,7 +132,7 @@ function entryDelivery(hold: Hold, workerId: string, entry: EntryAnswer | undefi
 
 /** `waits`: the server holds an empty fetch open for a while. `fences`: it takes `worker_id` and `attempt` as fences. */
 export function singleTransport(
-  { connection, host, workerId, queues }: Route,
+  { connection, host, workerId, queues, logs }: Route,
   waits: boolean,
   fences: boolean,
 ): WorkerTransport {
@@ -142,7 +143,7 @@ export function singleTransport(
         path: `/ojs/v1/workers/${report.kind}`,
         idempotent: true,
         signal,
-        body: { ...bodyOf(report), ...(fences ? { worker_id: workerId } : {}) },
+        body: { ...bodyOf(report), ...logs?.takeAlong(report.hold), ...(fences ? { worker_id: workerId } : {}) },
       })
       return { kind: 'done' }
     } catch (error) {
@@ -182,7 +183,7 @@ export function singleTransport(
     lastCalls: (reports) =>
       reports.map((report) => ({
         path: `/ojs/v1/workers/${report.kind}`,
-        body: { ...bodyOf(report), ...(fences ? { worker_id: workerId } : {}) },
+        body: { ...bodyOf(report), ...logs?.takeAlong(report.hold), ...(fences ? { worker_id: workerId } : {}) },
       })),
   }
 }
@@ -195,6 +196,21 @@ function comingBack(
   asked: { at: Instant; waitedMs: Millis }
 } {
   return { jobs, asked: { at: instant(askedAt), waitedMs: millis(Math.max(0, waited)) } }
+}
+
+type Bodies = Record<'acks' | 'nacks', Record<string, unknown>[]>
+
+/** Each with what its attempt has logged, as long as there is room for that in one call. */
+function bodiesOf(reports: readonly Report[], logs: JobLogs | undefined): Bodies {
+  const bodies: Bodies = { acks: [], nacks: [] }
+  let room = MAX_CALL_CHARACTERS
+  for (const report of reports) {
+    const { x_log: log } = logs?.takeAlong(report.hold, room) ?? {}
+    if (log !== undefined) room -= JSON.stringify(log).length
+    const body = bodyOf(report)
+    bodies[report.kind === 'ack' ? 'acks' : 'nacks'].push(log === undefined ? body : { ...body, x_log: log })
+  }
+  return bodies
 }
 
 export function bodyOf(report: Report): Record<string, unknown> {

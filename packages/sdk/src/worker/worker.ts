@@ -16,6 +16,7 @@ import { InputError } from '../errors.ts'
 import type { WorkerState } from '../guard/protocol.ts'
 import { makeHandler, type HandlerOptions, type Registered } from '../handlers.ts'
 import { afterEverySleep } from '../host.ts'
+import { JobLogs } from '../job-log.ts'
 import { stderrLog, type Log } from '../log.ts'
 import { serverCalls } from '../server-calls.ts'
 import { onSignals } from '../signals.ts'
@@ -56,6 +57,7 @@ export class Worker {
   readonly #driver: SessionDriver
   readonly #runner: Runner
   readonly #news: WorkerNews
+  readonly #logs: JobLogs
   readonly #server: ServerLink
   readonly #guard: GuardLink
   #endWatch: (() => void) | null = null
@@ -93,6 +95,16 @@ export class Worker {
     const fences = (): boolean => this.#server.fences
     const handlers = this.#handlers
     this.#news = new WorkerNews(host, log)
+    const logs = (this.#logs = new JobLogs({
+      logged: (key, lines) => {
+        this.#guard.order({ op: 'log', key, lines })
+        // A handler may block this thread next: the line must be with the guard by then.
+        this.#guard.flush()
+      },
+      stored: (key, before) => {
+        this.#guard.order({ op: 'log-stored', key, before })
+      },
+    }))
     this.#server = new ServerLink({
       ...{ connection, host, log, facts, handlers, hear },
       onDelivered: (report, delivery) => {
@@ -115,10 +127,11 @@ export class Worker {
         if (input.in === 'settled') this.#news.settled(input.key)
         hear(input)
       },
-      calls: serverCalls(connection, this.client, this.id, fences),
+      calls: serverCalls(connection, this.client, this.id, fences, logs),
     }))
     const leaving = this.#leaving.signal
-    this.#guard = new GuardLink({ options, connection, host, log, facts, handlers, runner, hear, fences, leaving })
+    const ports = { options, connection, host, log, logs, facts, handlers, runner, hear, fences, leaving }
+    this.#guard = new GuardLink(ports)
     this.#started.promise.catch(() => {})
   }
 
@@ -260,6 +273,7 @@ export class Worker {
       connection: this.#connection,
       host: this.#host,
       log: this.#log,
+      logs: this.#logs,
       workerId: this.id,
       queues: this.#settings.queues,
       exchange: this.#options.exchange !== false,
@@ -292,7 +306,9 @@ export class Worker {
       case 'unwatch':
         this.#guard.order({ op: 'end', key: effect.key })
         // A lost attempt is unwatched while its handler runs, and once more when it is over.
-        if (!this.#runner.has(effect.key)) this.#news.forgotten(effect.key)
+        if (this.#runner.has(effect.key)) return
+        this.#news.forgotten(effect.key)
+        this.#logs.forget(effect.key)
         return
       case 'flush-guard':
         this.#guard.flush()

@@ -16,9 +16,10 @@ import type {
   Outage,
   RetryPolicy,
 } from '@curfew/core'
-import type { AskedLimits, Caps, KeptFor, TypePolicy, Worker } from '@curfew/core'
+import type { AskedLimits, Caps, JobLog, KeptFor, StoredLine, TypePolicy, Worker } from '@curfew/core'
 import type { InboxEntry, Life, Queue, Refusal, Sizes, StoredEvent } from '../store/store.ts'
 import {
+  anyValue,
   at,
   count,
   fields,
@@ -215,6 +216,22 @@ export const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
         visibleFrom: at,
         visibleMs: ms,
         stack: orAbsent(listOf(string)),
+      }),
+    ),
+    log: orAbsent(
+      fields<JobLog>({
+        lines: listOf(
+          fields<StoredLine>({
+            at,
+            attempt: count,
+            message: string,
+            fields: orAbsent(mapOf(anyValue)),
+            isCut: orAbsent(flag as Check<true>),
+          }),
+        ),
+        dropped: count,
+        lease: count,
+        next: count,
       }),
     ),
     closedBy: orNull(fields<NonNullable<Job['closedBy']>>({ workerId: orNull(string), attempt: count, lease: count })),

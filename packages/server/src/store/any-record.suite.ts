@@ -25,9 +25,37 @@ const anyLimit = fc.record({ ms: anyMillis, source: anySource })
 const anyOnTimeout = fc.record({ mode: fc.constantFrom('retry', 'discard'), source: anySource })
 
 /** All that may differ between jobs, but their ids and versions. */
-export const FIELDS = (Object.keys(admitted().job) as (keyof Job)[]).filter((name) => !['id', 'version'].includes(name))
+export const FIELDS = ([...Object.keys(admitted().job), 'log'] as (keyof Job)[]).filter(
+  (name) => !['id', 'version'].includes(name),
+)
 
+const anyLog = fc.record({
+  lines: fc.array(
+    fc.record(
+      {
+        at: anyInstant,
+        attempt: anyNumber,
+        message: anyText,
+        fields: fc.dictionary(anyText, anyText, { noNullPrototype: true }),
+        isCut: fc.constant(true as const),
+      },
+      { requiredKeys: ['at', 'attempt', 'message'] },
+    ),
+  ),
+  dropped: anyNumber,
+  lease: anyNumber,
+  next: anyNumber,
+})
+
+/** Few jobs log. */
 export function anyJob(): fc.Arbitrary<Job> {
+  return fc.oneof(
+    quietJob(),
+    fc.tuple(quietJob(), anyLog).map(([job, log]) => ({ ...job, log })),
+  )
+}
+
+function quietJob(): fc.Arbitrary<Job> {
   return fc.record({
     id: fc.uuid({ version: 7 }),
     type: fc.constantFrom('a', 'b.c'),

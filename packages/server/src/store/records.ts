@@ -1,5 +1,14 @@
 /** What every store of rows does with records, whatever its SQL. */
-import { JOB_STATES, type Beat, type Job, type JobState, type Owner } from '@curfew/core'
+import {
+  instant,
+  JOB_STATES,
+  type Beat,
+  type Job,
+  type JobLog,
+  type JobState,
+  type Owner,
+  type Progress,
+} from '@curfew/core'
 
 // ---- JSON ----
 
@@ -30,6 +39,7 @@ export function onlyBegins(job: Job): boolean {
     job.errorCount === 0 &&
     job.result === null &&
     job.progress === null &&
+    job.log === undefined &&
     job.checkpointSeq === 0 &&
     !job.deadLetter &&
     job.cancelReason === null
@@ -68,6 +78,25 @@ export function onlyMoves(before: Job, after: Job): boolean {
     before.given === after.given
   )
 }
+
+/** Its log lies beside its progress, if it has one: in the same column, where an older server leaves it. */
+type ProgressColumn = Progress & { readonly log?: JobLog; readonly isLogOnly?: true }
+
+const NO_PROGRESS: Progress = { value: null, message: null, data: null, updatedAt: instant(0), toldAt: instant(0) }
+
+export function progressText({ progress, log }: Job): string | null {
+  if (log === undefined) return json(progress)
+  const column: ProgressColumn = progress === null ? { ...NO_PROGRESS, log, isLogOnly: true } : { ...progress, log }
+  return JSON.stringify(column)
+}
+
+export function progressOf(text: string | null): Pick<Job, 'progress' | 'log'> {
+  if (text === null) return NOTHING_REPORTED
+  const { log, isLogOnly, ...progress } = JSON.parse(text) as ProgressColumn
+  return { progress: isLogOnly === true ? null : progress, ...(log === undefined ? {} : { log }) }
+}
+
+const NOTHING_REPORTED: Pick<Job, 'progress' | 'log'> = { progress: null }
 
 /** What a job keeps for life. */
 export function isStillItself(before: Job, after: Job): boolean {

@@ -1,5 +1,5 @@
 /** Rows that a store remembers between transactions. Both stores bound them alike; each has its own reason to trust them. */
-import type { Job } from '@curfew/core'
+import { lengthOfLine, type Job } from '@curfew/core'
 
 /** Rows by name, at most so many; `null`: there is none. */
 export class Rows<Row> {
@@ -56,11 +56,12 @@ export class ActiveJobs {
   }
 }
 
-const lengthOf = ({ body, errors, error, progress, life, given }: Job): number =>
+const lengthOf = ({ body, errors, error, progress, log, life, given }: Job): number =>
   body.length +
   errors.length +
   (error?.length ?? 0) +
   (progress?.data?.length ?? 0) +
   (progress?.message?.length ?? 0) +
+  (log?.lines.reduce((length, line) => length + lengthOfLine(line), 0) ?? 0) +
   life.length +
   given.length

@@ -5,7 +5,7 @@
  */
 import type { Hold, Instant, Job, Worker } from '@curfew/core'
 import { cell, JOB_COLUMNS, placesOf, WORKER_COLUMNS } from './columns.ts'
-import { ownerOf, parsed, toBeat } from './records.ts'
+import { ownerOf, parsed, progressOf, toBeat } from './records.ts'
 
 /** A place in the table of shared texts, or the text itself. */
 export type TextRef = number | string
@@ -34,7 +34,8 @@ export function jobReader<Flag, Ref>(
   return (row, body, texts) => {
     const hold = cell(row, JOB.hold)
     const owner = cell(row, JOB.owner)
-    return {
+    const { progress, log } = progressOf(cell(row, JOB.progress))
+    const job: Job = {
       body,
       id: name(cell(row, JOB.id)),
       version: cell(row, JOB.version),
@@ -72,7 +73,7 @@ export function jobReader<Flag, Ref>(
       parent: parsed(cell(row, JOB.parent)),
       hold: hold === null ? null : toHold(hold, cell(row, JOB.workerId), texts, workerName),
       closedBy: parsed(cell(row, JOB.closedBy)),
-      progress: parsed(cell(row, JOB.progress)),
+      progress,
       traceId: parsed(cell(row, JOB.traceId)),
       cancelReason: parsed(cell(row, JOB.cancelReason)),
       error: cell(row, JOB.error),
@@ -85,6 +86,7 @@ export function jobReader<Flag, Ref>(
       limitKey: nameOrNull(cell(row, JOB.limitKey)),
       tenant: nameOrNull(cell(row, JOB.tenant)),
     }
+    return log === undefined ? job : { ...job, log }
   }
 }
 

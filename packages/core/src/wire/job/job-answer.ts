@@ -35,6 +35,18 @@ export interface JobAnswer {
   readonly errors?: readonly FailureAnswer[]
   readonly x_limits: LimitsView
   readonly progress?: number
+  readonly x_log?: LogAnswer
+}
+
+export interface LogAnswer {
+  readonly lines: readonly {
+    readonly at: string
+    readonly attempt: number
+    readonly message: string
+    readonly fields?: unknown
+    readonly cut?: boolean
+  }[]
+  readonly dropped: number
 }
 
 /** The field of each limit in `x_limits`; its source stands in `sources` under its own name. */

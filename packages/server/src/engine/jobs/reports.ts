@@ -11,10 +11,12 @@ import {
   snooze,
   staleReason,
   utf8Length,
+  withLog,
   withSchedule,
   type Fence,
   type Job,
   type Json,
+  type LogBatch,
   type Moment,
   type ReportedError,
   type Step,
@@ -51,6 +53,8 @@ export function needsOf({ jobId, workerId }: Fence & { readonly jobId: string })
 
 export interface Ack extends Fence {
   readonly jobId: string
+  /** What the attempt has logged since it was last heard of. */
+  readonly log?: LogBatch | null
   readonly result: Json | null
 }
 
@@ -62,7 +66,7 @@ export function ack(context: Context, report: Ack): Command<Reported> {
     run: async (unit) => {
       const repeat = repeated(unit, report, 'ack')
       if (repeat !== null) return repeat
-      const job = heldJob(context, unit, report.jobId, report)
+      const job = withLog(heldJob(context, unit, report.jobId, report), report.log, unit.now)
       const most = context.settings.largestResultBytes
       if (report.result !== null && (report.result.length > most || utf8Length(report.result) > most)) {
         throw new OjsError(
@@ -84,6 +88,7 @@ export function ack(context: Context, report: Ack): Command<Reported> {
 
 export interface Nack extends Fence {
   readonly jobId: string
+  readonly log?: LogBatch | null
   readonly error: ReportedError | null
   readonly requeue: boolean
   /** Of a hand-back: the job is not handed out before. An instant, or a length from now, as it was written. */
@@ -98,7 +103,7 @@ export function nack(context: Context, report: Nack): Command<Reported> {
     run: async (unit) => {
       const repeat = repeated(unit, report, 'nack')
       if (repeat !== null) return repeat
-      const job = heldJob(context, unit, report.jobId, report)
+      const job = withLog(heldJob(context, unit, report.jobId, report), report.log, unit.now)
       const step = stepFor(job, report, unit.moment)
       unit.apply(step)
       await touch(unit, job.hold?.workerId)

@@ -8,10 +8,12 @@ import {
   staleError,
   staleReason,
   utf8Length,
+  withLog,
   type Checkpoint,
   type Fence,
   type Job,
   type Json,
+  type LogBatch,
   type ProgressReport,
 } from '@curfew/core'
 import type { Command } from '../kernel/command.ts'
@@ -23,6 +25,7 @@ import { touch } from '../workers/workers.ts'
 export interface ProgressCall extends Fence, ProgressReport {
   readonly jobId: string
   readonly checkpoint: Json | null
+  readonly log?: LogBatch | null
 }
 
 /** Best effort: a report for a job that is not active, or by another worker, is answered and ignored. */
@@ -38,7 +41,7 @@ export function progress(context: Context, call: ProgressCall): Command<Job> {
       const wrongLease = job.hold !== null && call.lease !== undefined && call.lease !== job.lease
       if (reason !== null && wrongLease) throw staleError(job, reason, call)
       if (reason !== null) return job
-      const step = reportProgress(job, call, unit.now)
+      const step = reportProgress(withLog(job, call.log, unit.now), call, unit.now)
       unit.apply(step)
       await touch(unit, job.hold?.workerId)
       if (call.checkpoint === null) return step.job
@@ -49,6 +52,7 @@ export function progress(context: Context, call: ProgressCall): Command<Job> {
 
 export interface CheckpointCall extends Fence {
   readonly jobId: string
+  readonly log?: LogBatch | null
   readonly state: Json
   readonly stepIndex: number | null
   readonly metadata: Json | null
@@ -72,7 +76,8 @@ export function saveCheckpoint(context: Context, call: CheckpointCall): Command<
       const reason = staleReason(job, call)
       if (reason !== null && !neverStarted) throw staleError(job, reason, call)
       await touch(unit, job.hold?.workerId)
-      return store(context, unit, signOfLife(job, unit.now), call)
+      const logged = reason === null ? withLog(job, call.log, unit.now) : job
+      return store(context, unit, signOfLife(logged, unit.now), call)
     },
   }
 }

@@ -20,11 +20,13 @@ import {
   signOfLife,
   wokenInTime,
   softDeadlineAt,
+  withLog,
   workerEvent,
   WORKER_STATES,
   type Beat,
   type Instant,
   type Job,
+  type LogBatch,
   type Millis,
   type Notice,
   type Worker,
@@ -49,6 +51,8 @@ export interface BeatReport {
   readonly visibilityMs: Millis | null
   /** Where handlers are stuck, by job. */
   readonly stacks: Readonly<Record<string, readonly string[]>>
+  /** What attempts have logged since they were last heard of, by job. */
+  readonly logs: Readonly<Record<string, LogBatch>>
   readonly seq: number | null
   /** What else the beat says of the worker, to update its record. */
   readonly facts: Partial<Pick<Worker, 'hostname' | 'pid' | 'queues' | 'concurrency' | 'labels' | 'startedAt'>>
@@ -118,6 +122,7 @@ export function beat(context: JobsContext, report: BeatReport): Command<BeatAnsw
             context.recentSigns.beat(heard)
           })
       }
+      keepLogs(unit, worker, report)
       if (worker.state === 'quiet' && before.state === 'running')
         unit.emit(workerEvent('worker.quiet', worker.id, unit.now))
       if (context.hasListeners)
@@ -230,6 +235,16 @@ function keepStacks(unit: Unit, worker: Worker, { jobIds, leases, stacks }: Beat
       continue
     const isSame = job.hold.stack?.length === stack.length && job.hold.stack.every((line, at) => line === stack[at])
     if (!isSame) unit.keep({ ...job, hold: { ...job.hold, stack } })
+  }
+}
+
+/** Of attempts that it holds, and that the beat names by their lease. A beat that was overtaken may bring lines as well. */
+function keepLogs(unit: Unit, worker: Worker, { jobIds, leases, logs }: BeatReport): void {
+  const told = jobIds.filter((id) => Object.hasOwn(logs, id))
+  for (const job of unit.jobs(told)) {
+    if (job.hold?.workerId !== worker.id || leases[job.id] !== job.lease) continue
+    const logged = withLog(job, logs[job.id], unit.now)
+    if (logged !== job) unit.keep(logged)
   }
 }
 

@@ -92,6 +92,11 @@ export const CLOCK = resource(
   { limit_ms: COUNT, asked_by: TEXT, credited_ms: COUNT, cut_by: TEXT },
 )
 
+export const LOG = resource('JobLog', {
+  lines: listOf(members({ at: TIME, attempt: COUNT, message: TEXT }, { fields: OBJECT, cut: TRUE })),
+  dropped: COUNT,
+})
+
 export const JOB = resource(
   'Job',
   {
@@ -121,6 +126,7 @@ export const JOB = resource(
     result: ANY,
     x_lease: COUNT,
     x_purge_at: TIME,
+    x_log: LOG,
   },
 )
 

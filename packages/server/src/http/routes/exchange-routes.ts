@@ -5,6 +5,7 @@ import {
   elementsOf,
   iso,
   list,
+  logBatchOf,
   textOfMember,
   object,
   oneOf,
@@ -17,6 +18,7 @@ import {
   type Instant,
   type Job,
   type Json,
+  type LogBatch,
 } from '@curfew/core'
 import type { Outcome } from '../../engine/kernel/command.ts'
 import { exchange, type Exchange } from '../../engine/jobs/exchange.ts'
@@ -50,6 +52,7 @@ interface ReportRead {
   readonly job_id: string
   readonly attempt?: number
   readonly x_lease?: number
+  readonly x_log?: Parameters<typeof logBatchOf>[0]
 }
 
 const EXCHANGE_SHAPE = object(
@@ -122,11 +125,12 @@ function exchangeOf(call: Call): Exchange {
     key: 'checkpoints' | 'acks' | 'nacks',
     entries: readonly Read[] = [],
     rest: (entry: Read, source: string, at: string) => Report,
-  ): (Report & Fence & { readonly jobId: string })[] => {
+  ): (Report & Fence & { readonly jobId: string; readonly log: LogBatch | null })[] => {
     const sources = entries.length === 0 ? [] : elementsOf(textOfMember(call.text, key) ?? '[]')
     return entries.map((entry, index) => ({
       jobId: entry.job_id,
       ...fenceOf({ ...entry, worker_id: workerId }),
+      log: logBatchOf(entry.x_log),
       ...rest(entry, sources[index] ?? '{}', `${key}[${String(index)}].`),
     }))
   }

@@ -8,6 +8,7 @@ import {
   isTerminal,
   JOB_QUERY_SHAPES,
   list,
+  logView,
   MAX_VALUES_OF_MANY,
   MAX_IN_BATCH,
   nearMissWarnings,
@@ -170,7 +171,8 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: 'A job as it is now',
     handle: async (call) => {
       const { job, life } = await findJob(call)
-      return { body: jobAnswer(renderJob(job, life)) }
+      const log = job.log === undefined ? '' : `"x_log":${JSON.stringify(logView(job.log))}`
+      return { body: jobAnswer(renderJob(job, life, log)) }
     },
   },
   {

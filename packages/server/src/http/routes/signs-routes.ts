@@ -3,6 +3,7 @@ import {
   anything,
   badField,
   iso,
+  logBatchOf,
   notFound,
   number,
   object,
@@ -16,17 +17,38 @@ import {
 import { deleteCheckpoint, progress, saveCheckpoint } from '../../engine/jobs/signs.ts'
 import { objectOf, type Answer } from '../api/message.ts'
 import { bodyOf, param, type Call, type Route } from '../api/route.ts'
-import { CHECKPOINT_FIELDS, checkpointOf, FENCE_SHAPES, fenceOf, memberText } from '../shapes/report-shapes.ts'
+import {
+  CHECKPOINT_FIELDS,
+  checkpointOf,
+  FENCE_SHAPES,
+  fenceOf,
+  LOG_FIELDS,
+  memberText,
+} from '../shapes/report-shapes.ts'
 import { findJob } from './job-routes.ts'
 
 const MESSAGE = text({ maxLength: 65_536 })
 const PROGRESS_SHAPE = ruled(
-  object({ progress: number(), message: MESSAGE, data: anything(), checkpoint: anything(), ...FENCE_SHAPES }),
+  object({
+    progress: number(),
+    message: MESSAGE,
+    data: anything(),
+    checkpoint: anything(),
+    ...LOG_FIELDS,
+    ...FENCE_SHAPES,
+  }),
   oneNotNull('progress', 'message', 'data', 'checkpoint'),
 )
 const SDK_PROGRESS_SHAPE = ruled(
   object(
-    { job_id: text({ min: 1 }), percentage: number(), message: MESSAGE, data: anything(), ...FENCE_SHAPES },
+    {
+      job_id: text({ min: 1 }),
+      percentage: number(),
+      message: MESSAGE,
+      data: anything(),
+      ...LOG_FIELDS,
+      ...FENCE_SHAPES,
+    },
     { required: ['job_id'] },
   ),
   oneNotNull('percentage', 'message', 'data', 'checkpoint'),
@@ -81,6 +103,7 @@ export const SIGN_ROUTES: readonly Route[] = [
         saveCheckpoint(call.engine, {
           jobId: param(call, 'id'),
           ...fenceOf(read),
+          log: logBatchOf(read.x_log),
           ...checkpointOf(read, call.text),
         }),
       )
@@ -151,6 +174,7 @@ interface ProgressFields {
   readonly worker_id?: string
   readonly attempt?: number
   readonly x_lease?: number
+  readonly x_log?: Parameters<typeof logBatchOf>[0]
 }
 
 async function report(call: Call, jobId: string, value: number | null, read: ProgressFields): Promise<Answer> {
@@ -159,7 +183,15 @@ async function report(call: Call, jobId: string, value: number | null, read: Pro
     throw badField('progress', 'Send at least one of progress, data, checkpoint or message.')
   }
   const job = await call.engine.run(
-    progress(call.engine, { jobId, ...fenceOf(read), value, message: read.message ?? null, data, checkpoint }),
+    progress(call.engine, {
+      jobId,
+      ...fenceOf(read),
+      value,
+      message: read.message ?? null,
+      data,
+      checkpoint,
+      log: logBatchOf(read.x_log),
+    }),
   )
   return { headers: progressHeaders(job.progress?.value ?? null), body: renderProgress(job) }
 }

@@ -37,7 +37,7 @@ const EXTENSIONS = [
 /** What is ours beside the specification, for clients that ask before they rely on it. */
 const OURS = [
   ...['exchange', 'orders', 'long-poll', 'limits', 'bulk-enqueue', 'job-filters', 'workflows', 'journeys'],
-  ...['worker-registry', 'prometheus'],
+  ...['worker-registry', 'prometheus', 'job-logs'],
 ]
 
 function manifest({ engine, info }: Call): Answer {

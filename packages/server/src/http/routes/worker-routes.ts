@@ -3,6 +3,7 @@ import {
   badField,
   elapsed,
   iso,
+  logBatchOf,
   object,
   renderJob,
   retryComesAt,
@@ -119,6 +120,7 @@ async function acknowledge(call: Call): Promise<Answer> {
     ack(call.engine, {
       jobId: jobIdOf(call, read.job_id),
       ...fenceOf(read),
+      log: logBatchOf(read.x_log),
       result: memberText(call.text, 'result') ?? null,
     }),
   )
@@ -129,7 +131,12 @@ async function fail(call: Call): Promise<Answer> {
   const read = bodyOf(call, NACK_SHAPE)
   const failure = failureOf(read, call.text)
   const job = await call.engine.run(
-    nack(call.engine, { jobId: jobIdOf(call, read.job_id), ...fenceOf(read), ...failure }),
+    nack(call.engine, {
+      jobId: jobIdOf(call, read.job_id),
+      ...fenceOf(read),
+      log: logBatchOf(read.x_log),
+      ...failure,
+    }),
   )
   const at = (moment: Instant | null): Json | undefined => (moment === null ? undefined : JSON.stringify(iso(moment)))
   return {

@@ -3,6 +3,8 @@ import {
   either,
   iso,
   list,
+  LOG_SHAPE,
+  logBatchOf,
   mapOf,
   object,
   oneOf,
@@ -11,6 +13,7 @@ import {
   text,
   whole,
   WORKER_ID_SHAPE,
+  type LogBatch,
 } from '@curfew/core'
 import type { BeatAnswer, BeatReport, StopOrder } from '../../engine/workers/heartbeat.ts'
 import { VISIBILITY, visibilityOf } from './fetch-shape.ts'
@@ -32,6 +35,7 @@ const BEAT_FIELDS = {
   x_beats: IDS,
   x_leases: mapOf(whole(0), MAX_HELD),
   x_stacks: mapOf(list(text(), 0, 1000), MAX_HELD),
+  x_logs: mapOf(LOG_SHAPE, MAX_HELD),
   hostname: text({ maxLength: 1024 }),
   pid: whole(0),
   queues: list(QUEUE_SHAPE, 0, 1000),
@@ -64,6 +68,7 @@ export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BE
     isComplete: read.x_leases !== undefined,
     visibilityMs: visibilityOf(read.visibility_timeout_ms),
     stacks: shortened(read.x_stacks ?? {}),
+    logs: logsOf(read.x_logs),
     seq: read.seq ?? null,
     facts: {
       ...(read.hostname === undefined ? {} : { hostname: read.hostname }),
@@ -74,6 +79,18 @@ export function beatReport(workerId: string, read: ReturnType<typeof NAMELESS_BE
       ...(read.started_at === undefined ? {} : { startedAt: read.started_at }),
     },
   }
+}
+
+const NO_LOGS: Readonly<Record<string, LogBatch>> = {}
+
+function logsOf(read: ReturnType<typeof NAMELESS_BEAT_SHAPE.read>['x_logs']): Readonly<Record<string, LogBatch>> {
+  if (read === undefined) return NO_LOGS
+  return Object.fromEntries(
+    Object.entries(read).flatMap(([id, each]) => {
+      const batch = logBatchOf(each)
+      return batch === null ? [] : [[id, batch] as const]
+    }),
+  )
 }
 
 const MAX_FRAMES = 50

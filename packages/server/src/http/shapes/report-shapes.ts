@@ -9,6 +9,7 @@ import {
   either,
   flag,
   list,
+  LOG_SHAPE,
   MOMENT_SHAPE,
   textOfMember,
   number,
@@ -24,6 +25,9 @@ import type { Nack } from '../../engine/jobs/reports.ts'
 import type { CheckpointCall } from '../../engine/jobs/signs.ts'
 
 export const JOB_ID = text({ min: 1, maxLength: 255 })
+
+/** What the attempt has logged since it was last heard of. */
+export const LOG_FIELDS = { x_log: LOG_SHAPE } as const
 
 /** The lease, which proves which attempt a report is about. */
 export const FENCE_SHAPES = { worker_id: WORKER_ID_SHAPE, attempt: whole(0), x_lease: whole(0) } as const
@@ -48,7 +52,7 @@ const ERROR_SHAPE = object(
   { required: [] },
 )
 
-export const ACK_FIELDS = { result: anything() } as const
+export const ACK_FIELDS = { result: anything(), ...LOG_FIELDS } as const
 /** A report of a failure says what failed; one that only hands the job back need not, and may say until when. */
 export const ERROR_OR_REQUEUE = {
   anyOf: [
@@ -57,8 +61,18 @@ export const ERROR_OR_REQUEUE = {
   ],
 }
 /** `x_not_before`: of a hand-back, when the job may be handed out again. */
-export const NACK_FIELDS = { error: ERROR_SHAPE, requeue: flag(), x_not_before: MOMENT_SHAPE } as const
-export const CHECKPOINT_FIELDS = { state: anything(), step_index: whole(0), metadata: anyObject() } as const
+export const NACK_FIELDS = {
+  error: ERROR_SHAPE,
+  requeue: flag(),
+  x_not_before: MOMENT_SHAPE,
+  ...LOG_FIELDS,
+} as const
+export const CHECKPOINT_FIELDS = {
+  state: anything(),
+  step_index: whole(0),
+  metadata: anyObject(),
+  ...LOG_FIELDS,
+} as const
 
 /** A member as it was written; `null` is not sent. */
 export function memberText(source: string, key: string): Json | undefined {

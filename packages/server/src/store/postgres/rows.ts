@@ -7,7 +7,7 @@
 import type { Checkpoint, Doc, DocName, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfew/core'
 import { cell, JOB_COLUMNS, placesOf, WORKER_COLUMNS, type Place } from '../columns.ts'
-import { above, json, ownerText } from '../records.ts'
+import { above, json, ownerText, progressText } from '../records.ts'
 import { jobReader, workerReader, type Dialect, type FlatHold, type HoldTerms, type TextRef } from '../row-reader.ts'
 import { otherValuesWith, workerValuesWith, type WriteDialect } from '../row-values.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
@@ -169,7 +169,7 @@ export function livedValues(job: Job, texts: Texts): unknown[] {
     job.checkpointSeq,
     hold === null ? null : holdText(hold, texts),
     json(job.closedBy),
-    json(job.progress),
+    progressText(job),
     json(job.cancelReason),
     job.error,
     job.errors,
@@ -194,7 +194,7 @@ export function movingValues(job: Job, seq: number | null, texts: Texts): unknow
     job.purgeAt,
     hold === null ? null : holdText(hold, texts),
     json(job.closedBy),
-    json(job.progress),
+    progressText(job),
     job.result,
     job.life,
   ]

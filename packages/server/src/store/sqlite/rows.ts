@@ -7,7 +7,7 @@
 import { broken } from '@curfew/core'
 import type { Checkpoint, Doc, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { cell, JOB_COLUMNS, type Place } from '../columns.ts'
-import { json, ownerText } from '../records.ts'
+import { json, ownerText, progressText } from '../records.ts'
 import { jobReader, workerReader, type Dialect, type FlatHold, type TextRef } from '../row-reader.ts'
 import { otherValuesWith, workerValuesWith, type WriteDialect } from '../row-values.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
@@ -121,7 +121,7 @@ export function movingValues(job: Job, seq: number, texts: Texts, worker = holde
     job.purgeAt,
     hold === null ? null : holdText(hold, texts),
     json(job.closedBy),
-    json(job.progress),
+    progressText(job),
     job.result,
     job.life,
   ]
