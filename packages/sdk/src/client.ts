@@ -7,6 +7,7 @@
 import { setMaxListeners } from 'node:events'
 import { MAX_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
 import { atIndex, postBatch, prepareAlike, sendTogether, type EnqueueEntry } from './batch.ts'
+import { Annotations, auditLog, Tokens } from './access.ts'
 import { Apis } from './apis.ts'
 import { Bulk } from './bulk.ts'
 import { Connection, type ConnectOptions } from './connection.ts'
@@ -48,11 +49,23 @@ import {
 import { Pools } from './pools.ts'
 import { isFine } from './refusal.ts'
 import { waitForEnd, type WaitOptions } from './result.ts'
+import { Schedules } from './schedules.ts'
 import { Schemas } from './schemas.ts'
 import { unlessAborted } from './waiting.ts'
 import { Webhooks } from './webhooks.ts'
 import { Workflows } from './workflows.ts'
-import type { AtRiskView, HealthView, JobView, Manifest, ProgressView, RetriesView, StatsView } from './wire.ts'
+import type {
+  AtRiskView,
+  AuditEntryView,
+  CheckpointView,
+  HealthView,
+  JobView,
+  Manifest,
+  ProgressView,
+  RetriesView,
+  StatsView,
+  TenantStats,
+} from './wire.ts'
 
 export type ClientOptions = ConnectOptions & {
   /** Around each enqueue, the first one outermost. */
@@ -89,6 +102,11 @@ export class Client {
   readonly pools: Pools
   readonly schemas: Schemas
   readonly webhooks: Webhooks
+  readonly tokens: Tokens
+  /** Notes of operators, such as deploys. */
+  readonly annotations: Annotations
+  /** Schedules that journeys have made. */
+  readonly schedules: Schedules
   readonly #caller: Caller
   readonly #lane: EnqueueLane
   readonly #lastOptions = new LastOptions()
@@ -107,6 +125,9 @@ export class Client {
     this.pools = new Pools(caller)
     this.schemas = new Schemas(caller)
     this.webhooks = new Webhooks(caller)
+    this.tokens = new Tokens(caller)
+    this.annotations = new Annotations(caller)
+    this.schedules = new Schedules(caller)
     this.crons = new Crons(caller, ({ options, ...request }) =>
       this.#prepared({ ...request, options: { ...options, id: this.connection.newId() } }),
     )
@@ -135,8 +156,8 @@ export class Client {
   // ---- Enqueue ----
 
   /**
-   * Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. The result is the job, with
-   * methods to wait for its result and to change it.
+   * Enqueues a job. Calls of the same turn travel in one request; each has its own outcome. The promise resolves with the job as
+   * the server stored it; the job has methods to wait for its result and to change it.
    */
   enqueue<Sent, Result>(
     job: Job<Sent, unknown, unknown, Result>,
@@ -272,6 +293,16 @@ export class Client {
     return get<ProgressView>(this.#caller, `${pathOf(job)}/progress`, options)
   }
 
+  /** What the latest attempt saved, steps included. Rejects with `not_found` where nothing is saved. */
+  checkpoint(job: JobRef, options: Signalled = {}): Promise<CheckpointView> {
+    return get<CheckpointView>(this.#caller, `${pathOf(job)}/checkpoint`, options)
+  }
+
+  /** The next attempt begins from the start: its steps run again, too. */
+  async deleteCheckpoint(job: JobRef, { signal }: Signalled = {}): Promise<void> {
+    await this.#caller.call({ method: 'DELETE', path: `${pathOf(job)}/checkpoint`, idempotent: true, signal })
+  }
+
   /** Why the job went as it did. */
   explain(job: JobRef, options: Signalled = {}): Promise<Explanation> {
     return this.#opened(() => get<Explanation>(this.connection, `${pathOf(job)}/explain`, options))
@@ -314,6 +345,16 @@ export class Client {
   /** Totals of queues, jobs and workers. */
   stats(options: Signalled = {}): Promise<StatsView> {
     return get<StatsView>(this.#caller, '/ojs/v1/admin/stats', options)
+  }
+
+  /** How many jobs a tenant has, by state. */
+  tenantStats(tenant: string, options: Signalled = {}): Promise<TenantStats> {
+    return get<TenantStats>(this.#caller, `/ojs/v1/admin/tenants/${part(tenant)}/stats`, options)
+  }
+
+  /** What operators and administrators changed, newest first, fetched by and by; kept for 90 days. */
+  audit(options: Signalled = {}): AsyncGenerator<AuditEntryView, void, undefined> {
+    return auditLog(this.#caller, options)
   }
 
   /** What happens, as it happens. Ends with the signal, by `return()` (leaving the loop), or with the client. */

@@ -6,9 +6,11 @@ import { parentOnWire, type ParentRef } from './enqueue-options.ts'
 import { InputError, InvalidDefinitionError, JourneyFailedError } from './errors.ts'
 import type { DefinitionJson, JourneyDefinition, JourneyRef } from './journey.ts'
 import type {
+  DefinitionHead,
   DeployedDefinition,
   JourneyOutcome,
   JourneyStatus,
+  RunHistory,
   RunningJourney,
   StartedJourney,
   StoredDefinition,
@@ -113,6 +115,11 @@ export class Journeys {
     return opened(() => get<StoredDefinition>(connection, `${DEFINITIONS}/${part(name)}`, options))
   }
 
+  /** What is in force, by name, fetched by and by. */
+  definitions(options: Signalled = {}): AsyncGenerator<DefinitionHead, void, undefined> {
+    return this.#pages<DefinitionHead>(DEFINITIONS, options, {})
+  }
+
   // ---- Runs ----
 
   /**
@@ -215,14 +222,27 @@ export class Journeys {
     return this.#ports.opened(() => get<RunExplanation>(this.#ports.connection, `${pathOf(run)}/explain`, options))
   }
 
+  /** What the run did, step by step. */
+  history(run: RunRef, options: Signalled = {}): Promise<RunHistory> {
+    return this.#ports.opened(() => get<RunHistory>(this.#ports.connection, `${pathOf(run)}/history`, options))
+  }
+
   /** Newest first, fetched by and by. */
-  async *list(filter: JourneyFilter = {}): AsyncGenerator<JourneyStatus, void, undefined> {
-    const { connection, opened } = this.#ports
+  list(filter: JourneyFilter = {}): AsyncGenerator<JourneyStatus, void, undefined> {
     const { signal: _, ...wanted } = filter
+    return this.#pages<JourneyStatus>(RUNS, filter, wanted)
+  }
+
+  async *#pages<T>(
+    path: string,
+    options: Signalled,
+    wanted: NonNullable<Call['query']>,
+  ): AsyncGenerator<T, void, undefined> {
+    const { connection, opened } = this.#ports
     for (let pageToken: string | undefined; ;) {
       const query = { ...wanted, pageToken }
       const { items, nextPageToken } = await opened(() =>
-        get<{ items: JourneyStatus[]; nextPageToken?: string | null }>(connection, RUNS, filter, query),
+        get<{ items: T[]; nextPageToken?: string | null }>(connection, path, options, query),
       )
       yield* items
       pageToken = nextPageToken ?? undefined
