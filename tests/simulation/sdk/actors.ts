@@ -4,6 +4,7 @@ import type { Moods } from '../actors/weather.ts'
 import { messageOf, type Call, type Fields } from '../calls.ts'
 import type { Scene } from './scene.ts'
 import type { Plan, SimulatedWorker } from './simulated-worker.ts'
+import { stepsFor } from './step-handlers.ts'
 
 /** Says something to the server. False: it is down. */
 export function ask(scene: Scene, call: Call): boolean {
@@ -69,7 +70,9 @@ function jobFor(chance: Chance, plan: Plan): Fields {
 }
 
 function planFor(chance: Chance): Plan {
+  const own = chance.fork()
   return {
+    steps: [],
     ms: chance.weighted([
       [3, chance.length(0, 300, 10)],
       [3, chance.length(300, 4_000, 50)],
@@ -85,11 +88,15 @@ function planFor(chance: Chance): Plan {
     throws: chance.happens(0.15),
     checkpoints: chance.happens(0.2),
     signMs: chance.pick([0, 300, 1_000]),
+    // A chance of its own: plans without steps stay what they are.
+    ...(own.happens(0.4) ? { ms: own.length(0, 1_000, 50), steps: stepsFor(own) } : {}),
   }
 }
 
 function shortPlanFor(chance: Chance): Plan {
-  return chance.happens(0.04) ? planFor(chance) : { ...planFor(chance), ms: chance.between(0, 15), checkpoints: false }
+  return chance.happens(0.04)
+    ? planFor(chance)
+    : { ...planFor(chance), ms: chance.between(0, 15), checkpoints: false, steps: [] }
 }
 
 // ---- An operator ----

@@ -2,7 +2,16 @@
  * The truth about every attempt: what the server committed, and what the handlers saw. Promises that need both are
  * checked here, at the commit that would break them.
  */
-import type { Directive, Job, Worker } from '@curfew/core'
+import {
+  effectiveTotal,
+  readStepDocument,
+  softDeadlineAt,
+  type Checkpoint,
+  type Directive,
+  type Job,
+  type StoredStep,
+  type Worker,
+} from '@curfew/core'
 import type { Change } from '../../../packages/server/src/store/store.ts'
 import type { Commit } from '../disk.ts'
 import type { Scene } from './scene.ts'
@@ -21,11 +30,16 @@ export interface AttemptRecord {
   bufferMs: number
   begunAt: number | null
   /** How its handler ended; null: it did not, or never began. */
-  ending: 'returned' | 'threw' | null
+  ending: 'returned' | 'threw' | 'slept' | null
   /** Why its signal was aborted; null: it was not. */
   stop: string | null
   /** How the server ended it: a state, `interrupted`, or the type of the failure. */
   overBy: string | null
+  /** On the server's clock: when it is asked to stop, and when the job is out of time. */
+  readonly softAt: number
+  readonly totalAt: number
+  /** Steps that were stored when it was handed out. */
+  readonly storedBefore: ReadonlySet<string>
 }
 
 export const isRunning = ({ begunAt, ending }: AttemptRecord): boolean => begunAt !== null && ending === null
@@ -43,6 +57,8 @@ export class Ledger {
   readonly jobs = new Map<string, Job>()
   readonly attempts = new Map<string, AttemptRecord>()
   readonly workers = new Map<string, SimulatedWorker>()
+  /** What is stored of the steps of each job. */
+  readonly steps = new Map<string, ReadonlyMap<string, StoredStep>>()
   readonly #directives = new Map<string, { readonly at: number; readonly directive: Directive }[]>()
   readonly #left = new Set<string>()
 
@@ -78,11 +94,35 @@ export class Ledger {
   }
 
   look(commits: readonly Commit[]): void {
-    for (const { jobs, workers, events } of commits) {
+    for (const { jobs, workers, checkpoints, events } of commits) {
+      for (const { jobId, checkpoint } of checkpoints) this.#lookAtCheckpoint(jobId, checkpoint)
       for (const change of workers) this.#lookAtWorker(change)
       for (const change of jobs) this.#lookAtJob(change)
       for (const { type, subject } of events) this.#lookAtEvent(type, subject)
     }
+  }
+
+  // ---- Steps ----
+
+  #lookAtCheckpoint(jobId: string, checkpoint: Checkpoint | null): void {
+    const { steps } = readStepDocument(checkpoint === null ? null : (JSON.parse(checkpoint.state) as unknown))
+    const stored = new Map(steps.map((step) => [step.name, step]))
+    const { blame, tally } = this.#scene()
+    const before = this.steps.get(jobId) ?? new Map<string, StoredStep>()
+    for (const name of before.keys())
+      if (!stored.has(name)) blame('stepKept', `${name} of ${jobId} was stored, and is not any more`)
+    tally.add('steps: stored', stored.size - before.size)
+    this.steps.set(jobId, stored)
+  }
+
+  /** Handed back until later: by a sleep. */
+  #fellAsleep(before: Job, after: Job): void {
+    const { blame } = this.#scene()
+    if (after.attempt - after.interruptions !== before.attempt - before.interruptions - 1)
+      blame('sleepUsesNoTry', `${before.id}#${String(before.lease)} fell asleep, and a try was used`)
+    const totalAt = effectiveTotal(after)?.at ?? Infinity
+    if ((after.scheduledAt ?? Infinity) >= totalAt)
+      blame('sleepWithinTotal', `${before.id}#${String(before.lease)} sleeps beyond its total`)
   }
 
   // ---- Jobs ----
@@ -112,6 +152,9 @@ export class Ledger {
       ending: null,
       stop: null,
       overBy: null,
+      softAt: softDeadlineAt(job) ?? Infinity,
+      totalAt: effectiveTotal(job)?.at ?? Infinity,
+      storedBefore: new Set(this.steps.get(job.id)?.keys()),
     }
     this.attempts.set(nameOf(attempt), attempt)
     tally.add('attempts')
@@ -133,6 +176,7 @@ export class Ledger {
       () => `server: ${short(before.id)} lease ${String(before.lease)} ends: ${overBy}; the job is ${after.state}`,
     )
     this.#scene().tally.add(`ended: ${overBy}`)
+    if (overBy === 'interrupted' && after.state === 'scheduled') this.#fellAsleep(before, after)
     if (overBy === 'completed') this.#completed(attempt, after)
     else if (overBy === 'cancelled') this.#cancelled(attempt)
     else if (overBy !== 'interrupted') this.#failed(attempt, overBy)
@@ -160,6 +204,8 @@ export class Ledger {
     const { blame, world, intervalMs } = this.#scene()
     const worker = this.workers.get(attempt.workerId)
     const isLimit = LIMITS.includes(overBy)
+    if (attempt.ending === 'slept' && !isLimit)
+      blame('sleepUsesNoTry', `${nameOf(attempt)} fell asleep, and ended by ${overBy}`)
     if (attempt.begunAt === null && !isLimit)
       blame('noTryBurnt', `${nameOf(attempt)} ended by ${overBy}, and its handler never began`)
     if (worker === undefined || worker.isGone || !isLimit) return

@@ -19,6 +19,8 @@ export interface SentCall {
 
 /** A message that takes longer than this is late. */
 const PROMPT_MS = 20
+/** How long a copy of a checkpoint may be on its way. */
+const MAX_STUCK_MS = 3_000
 /** No report follows one that got no answer until the worker has given that up. */
 const GIVEN_UP_MS = 11_000
 
@@ -84,7 +86,9 @@ export class Line implements InProcessServer {
       else scene.later(this.#travelMs(call, true), () => void deliver(false))
       if (!call.path.includes('register') && chance.happens(rates.twice)) {
         scene.tally.add('fault: request twice')
-        scene.later(this.#travelMs(call, true) + 1, () => void deliver(true))
+        // A checkpoint may be overtaken by the next one.
+        const stuckMs = call.path.endsWith('/checkpoint') ? chance.between(0, MAX_STUCK_MS) : 0
+        scene.later(this.#travelMs(call, true) + 1 + stuckMs, () => void deliver(true))
       }
     })
   }

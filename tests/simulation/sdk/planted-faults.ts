@@ -2,7 +2,7 @@
  * Faults that the simulation must find. Each wraps a real session: it changes what the session hears, or what is done of
  * what it wants. Production code stays as it is.
  */
-import { millis, type Instant } from '@curfew/core'
+import { millis, STEPS_MEMBER, type Instant, type StepOnWire } from '@curfew/core'
 import type { Call, CallAnswer, Effect, Input, Orders } from '../../../packages/sdk/src/worker/inputs.ts'
 import type { Report } from '../../../packages/sdk/src/report.ts'
 import { Session } from '../../../packages/sdk/src/worker/session.ts'
@@ -306,6 +306,33 @@ const trustsSilence = planted(
     ),
 )
 
+/** The checkpoints that jobs are handed out with are changed. */
+const withSteps = (input: Input, change: (steps: readonly StepOnWire[]) => readonly StepOnWire[]): Input =>
+  withAnswer(input, ({ jobs }) => ({
+    jobs: jobs.map((job) => {
+      const saved = job.last_checkpoint as { readonly [STEPS_MEMBER]?: readonly StepOnWire[] } | undefined
+      const steps = saved?.[STEPS_MEMBER]
+      return steps === undefined ? job : { ...job, last_checkpoint: { ...saved, [STEPS_MEMBER]: change(steps) } }
+    }),
+  }))
+
+/** Hand-backs until later are changed. */
+const withSleeps = (effect: Effect, change: (report: Report & { kind: 'nack' }) => Report): Effect =>
+  withReports(effect, (report) => (report.kind === 'nack' && report.notBefore !== undefined ? change(report) : report))
+
+const unslept = ({ notBefore: _, ...report }: Report & { kind: 'nack' }): Report => report
+
+/** A job that sleeps is handed out again at once, and its sleep counts as over. */
+const sleepsNot = planted(
+  (session) => (input, now) =>
+    session
+      .step(
+        withSteps(input, (steps) => steps.map((step) => ({ ...step, to: step.from }))),
+        now,
+      )
+      .map((effect) => withSleeps(effect, unslept)),
+)
+
 export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'attempts are known by their job, not by their lease': keyedByJob,
   'a quiet worker goes on asking': asksOnWhileQuiet,
@@ -334,6 +361,11 @@ export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'a job that waited for a slot for too long is not handed back': withholds(TOO_LONG),
   'a job that waits for a slot is not cancelled': cancelsOnlyBegun,
   'a heartbeat that failed counts as answered': trustsSilence,
+  'a step that is stored is forgotten': mishears((input) => withSteps(input, (steps) => steps.slice(0, -1))),
+  'a sleep is not slept': sleepsNot,
+  'a sleep uses a try': misdoes((effect) => [
+    withSleeps(effect, (report) => ({ ...unslept(report), kind: 'nack', requeue: false, error: report.error })),
+  ]),
   'an order to resume is ignored': mishears((input) =>
     withOrders(input, (orders) => (orders.state === 'running' ? { stops: orders.stops, isForgotten: false } : orders)),
   ),

@@ -24,7 +24,7 @@ async function storyOf(seed: number): Promise<string> {
 }
 
 function summary(tally: Tally): string {
-  const rows = ['input: ', 'begun: ', 'fault: ', 'operator: ', 'own: ', 'aborted: ', 'ended: ']
+  const rows = ['input: ', 'begun: ', 'fault: ', 'operator: ', 'own: ', 'aborted: ', 'ended: ', 'steps: ']
   return [
     `runs ${String(tally.of('runs'))}, jobs ${String(tally.of('jobs'))}, attempts ${String(tally.of('attempts'))}, ` +
       `handlers begun ${String(tally.of('handlers begun'))}`,
@@ -68,6 +68,7 @@ describe.skipIf(ONE_SEED !== undefined)('workers of the SDK keep their promises'
       'begun: from the buffer',
       ...faults.map((name) => `fault: ${name}`),
       ...ends.map((name) => `ended: ${name}`),
+      ...['begun', 'stored', 'fell asleep', 'woken'].map((name) => `steps: ${name}`),
     ]
     for (const name of tried) expect(tally.of(name), name).toBeGreaterThan(0)
   })

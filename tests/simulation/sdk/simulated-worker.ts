@@ -4,6 +4,7 @@
  */
 import type { Host } from '@curfew/core'
 import type { Context } from '../../../packages/sdk/src/context.ts'
+import { SleepingError } from '../../../packages/sdk/src/errors.ts'
 import { silentLog } from '../../../packages/sdk/src/log.ts'
 import { Party } from '../../../packages/sdk/src/testing/party.ts'
 import { Session } from '../../../packages/sdk/src/worker/session.ts'
@@ -13,6 +14,7 @@ import type { Chance } from '../chance.ts'
 import { isRunning, nameOf, short, type AttemptRecord } from './ledger.ts'
 import { Line, type SentCall } from './line.ts'
 import type { FaultRates, Scene } from './scene.ts'
+import { runSteps, type StepPlan } from './step-handlers.ts'
 import { WatchedSession } from './watched-session.ts'
 
 /** What a job asks of its handler. */
@@ -25,6 +27,8 @@ export interface Plan {
   readonly checkpoints: boolean
   /** How often a handler that must prove its life does so; 0: never. */
   readonly signMs: number
+  /** What it does before the rest, each once. */
+  readonly steps: readonly StepPlan[]
 }
 
 /** More open calls than this within the time, besides those for each job that began, are a circle. */
@@ -357,7 +361,7 @@ export class SimulatedWorker {
     return attempt
   }
 
-  #end(attempt: AttemptRecord, ending: 'returned' | 'threw'): void {
+  #end(attempt: AttemptRecord, ending: 'returned' | 'threw' | 'slept'): void {
     attempt.ending = ending
     this.#running.get(attempt.jobId)?.delete(attempt)
     this.#scene.tell(() => `${this.id}: the handler of ${short(attempt.jobId)}#${String(attempt.lease)} ${ending}`)
@@ -385,16 +389,22 @@ export class SimulatedWorker {
     const signs = this.#giveSigns(context, plan)
     if (plan.checkpoints) void context.checkpoint({ by: this.id, lease: attempt.lease })
     try {
+      await this.#runSteps(context, attempt, plan)
       await this.#work(plan, signal)
       if (plan.throws) throw new Error('The handler was asked to throw.')
       this.#end(attempt, 'returned')
       return { by: this.id, lease: attempt.lease }
     } catch (error) {
-      this.#end(attempt, 'threw')
+      this.#end(attempt, error instanceof SleepingError ? 'slept' : 'threw')
       throw error
     } finally {
       signs()
     }
+  }
+
+  #runSteps(context: Context, attempt: AttemptRecord, { steps }: Plan): Promise<void> {
+    const pass = (ms: number, signal: AbortSignal): Promise<void> => this.#sleep(ms, signal)
+    return runSteps({ scene: this.#scene, attempt, context, pass, isDead: () => this.#isDead }, steps)
   }
 
   async #work({ ms, onAbort, slowMs }: Plan, signal: AbortSignal): Promise<void> {
