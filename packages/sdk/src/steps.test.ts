@@ -327,6 +327,18 @@ describe('a sleep', () => {
     expect(calls).toEqual([])
   })
 
+  test('does not count as over while the clock of the server may not have reached its end', async () => {
+    const to = instant(1_000_000 + AHEAD_MS)
+    // The question for the job was on its way for up to a second: the worker's idea of the server's clock is ahead.
+    const { clock, ctx, calls } = stage({
+      stored: [storedStep('cool-down', 0, { isSleep: true, to })],
+      leastOffsetMs: AHEAD_MS - 1_000,
+    })
+    expect(clock.monotonicMs()).toBe(1_000_000)
+    await expect(ctx.sleep('cool-down', '2h')).rejects.toBeInstanceOf(SleepingError)
+    expect(calls).toEqual([{ op: 'sleep', name: 'cool-down', until: to }])
+  })
+
   test('that an attempt comes back to too early goes on to the stored end, and is not stored again', async () => {
     const first = stage()
     await first.ctx.sleep('cool-down', '2h').catch(() => {})

@@ -108,7 +108,7 @@ export class Steps {
       throw new UnsupportedError('ctx.sleep needs a Curfew server: this one cannot hold a job back until a moment.')
     const { position, stored } = this.#enter(name, true)
     const from = this.#now()
-    if (stored !== null && stored.to <= from) return
+    if (stored !== null && stored.to <= this.#leastNow()) return
     this.#refuseWithoutBudget(name)
     const to = stored?.to ?? after(from, lengthMs)
     this.#refuseBeyondTotal(name, lengthMs, to)
@@ -289,6 +289,12 @@ export class Steps {
 
   #remainingMs(): number {
     return leftUntil(this.#facts.softAt, this.#host.monotonicMs())
+  }
+
+  /** On the server's clock, and never ahead of it: a sleep must not end early. */
+  #leastNow(): Instant {
+    const { leastOffsetMs = this.#known.serverOffsetMs } = this.#known
+    return serverNow(this.#host, { serverOffsetMs: leastOffsetMs })
   }
 
   /** On the server's clock, as far as it is known. */

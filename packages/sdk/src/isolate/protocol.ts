@@ -28,6 +28,8 @@ export interface StepFacts {
   readonly stored: readonly StoredStep[]
   /** The server's clock less the monotonic one, in milliseconds; null: the server does not tell, and no job can sleep. */
   readonly serverOffsetMs: number | null
+  /** The same at least: the offset above is too large by the time that the question for the job was on its way. */
+  readonly leastOffsetMs?: number
   /** When the job must be over, on the server's clock; null: never. */
   readonly totalAt: number | null
   readonly totalMs: number | null

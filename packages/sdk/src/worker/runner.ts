@@ -14,7 +14,7 @@ import type { AttemptFacts, Ending, StepFacts, Stop } from '../isolate/protocol.
 import { jsonCopy } from '../json-data.ts'
 import { keyOf } from '../report.ts'
 import type { StepProbe } from '../steps.ts'
-import type { Terms } from '../terms.ts'
+import { monotonicNow, type Terms } from '../terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { Input } from './inputs.ts'
 
@@ -79,7 +79,7 @@ export class Runner {
     if (handler === undefined) throw new Error(`a job of type ${job.type} was started without a handler`)
     const hold = { jobId: job.id, attempt: job.attempt, lease: job.x_lease ?? null }
     const isolate = handler.isolation === 'inline' ? null : isolateEnd()
-    const attempt = new Attempt(hold, factsOf(job, terms, handler), this.#attemptPorts)
+    const attempt = new Attempt(hold, factsOf(job, terms, handler, monotonicNow(this.#ports.host)), this.#attemptPorts)
     const running: Running = { attempt, isolate }
     this.#running.set(key, running)
     void this.#live(key, handler, running, terms)
@@ -186,7 +186,7 @@ function isolateEnd(): IsolateEnd {
 }
 
 /** What the handler sees of its job. Hand-backs are refunded, so they do not count as attempts here. */
-function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): AttemptFacts {
+function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered, now: Instant): AttemptFacts {
   const { steps, state } = readStepDocument(job.last_checkpoint ?? null)
   return {
     jobId: job.id,
@@ -199,7 +199,7 @@ function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): Attem
     input: job.args,
     meta: job.meta ?? {},
     lastCheckpoint: state,
-    steps: stepFacts(job, terms, steps),
+    steps: stepFacts(job, terms, steps, now),
     workflowId: job.workflow_id ?? null,
     parentResults: job.parent_results ?? [],
     softAt: terms.softAt,
@@ -208,13 +208,14 @@ function factsOf(job: HandedJob, terms: Terms, { isolation }: Registered): Attem
   }
 }
 
-/** The server tells its own clock by the claim: the worker counts from when it asked, which was no later. */
-function stepFacts(job: HandedJob, { startedAt }: Terms, stored: readonly StoredStep[]): StepFacts {
+/** The server tells its own clock by the claim: the worker counts from when it asked, which was no later than the claim. */
+function stepFacts(job: HandedJob, { startedAt }: Terms, stored: readonly StoredStep[], now: Instant): StepFacts {
   const { started_at: started, x_lease: lease, x_limits: limits } = job
   const isOurs = lease !== undefined && started !== undefined
   return {
     stored,
     serverOffsetMs: isOurs ? Date.parse(started) - startedAt : null,
+    ...(isOurs ? { leastOffsetMs: Date.parse(started) - now } : {}),
     totalAt: limits?.total_deadline === undefined ? null : Date.parse(limits.total_deadline),
     totalMs: limits?.total_ms ?? null,
     totalSource: limits?.sources['total'] ?? 'default',
