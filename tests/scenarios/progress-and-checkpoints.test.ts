@@ -124,6 +124,26 @@ test('a checkpoint is replaced whole, counted, and read back flat and nested', a
   expect(told.map(({ data }): unknown => data.sequence)).toEqual([1, 2])
 })
 
+test('a numbered checkpoint that was overtaken on its way does not replace the newer one of its attempt', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({ retry: { jitter: false } }, { worker_id: 'w' })
+  const stored = async (): Promise<unknown> => (await server.get(`/ojs/v1/jobs/${id}/checkpoint`)).body.state
+  await save(server, id, { state: 'first', x_lease: 1, x_seq: 1 })
+  await save(server, id, { state: 'second', x_lease: 1, x_seq: 2 })
+  for (const late of [1, 2]) {
+    const reply = await save(server, id, { state: 'late', x_lease: 1, x_seq: late })
+    expect([reply.status, reply.body.sequence, await stored()]).toEqual([200, 2, 'second'])
+  }
+  // The next attempt counts anew, and a checkpoint without a number replaces any.
+  await server.nack(id, { message: 'boom' }, { x_lease: 1 })
+  await server.advance(2_000)
+  await server.fetch({ worker_id: 'w' })
+  await save(server, id, { state: 'third', x_lease: 2, x_seq: 1 })
+  expect(await stored()).toBe('third')
+  await save(server, id, { state: 'plain', x_lease: 2 })
+  expect(await stored()).toBe('plain')
+})
+
 test('a delete can be repeated, and the next save counts from 1 again', async () => {
   const server = await TestServer.open()
   const { id } = await server.start()

@@ -18,8 +18,11 @@ export interface AttemptPorts {
   readonly host: Host
   readonly random?: Random
   readonly probe?: StepProbe
-  /** Rejects with a RequestError 409 once the attempt no longer counts. With the signal it is not tried again. */
-  readonly saveCheckpoint: (hold: Hold, state: unknown, signal: AbortSignal) => Promise<void>
+  /**
+   * Rejects with a RequestError 409 once the attempt no longer counts. With the signal it is not tried again. `number` grows with
+   * each checkpoint of the attempt: one that is delayed on its way does not replace a newer one.
+   */
+  readonly saveCheckpoint: (hold: Hold, state: unknown, signal: AbortSignal, number: number) => Promise<void>
   readonly saveProgress: (hold: Hold, progress: ProgressCall, signal: AbortSignal) => Promise<void>
   /** `dropped`: how many lines were left out before these. */
   readonly log: (hold: Hold, lines: readonly LogLine[], dropped: number) => void
@@ -53,6 +56,7 @@ export class Attempt implements ContextPorts {
   #saving: AbortController | null = null
   #checkpoints: LatestWins<unknown> | null = null
   #log: StepLog | null = null
+  #saves = 0
   #sleep: Sleep | null = null
   #progress: LatestWins<ProgressCall> | null = null
   #endsAt: number
@@ -189,7 +193,9 @@ export class Attempt implements ContextPorts {
   }
 
   #checkpointLane(): LatestWins<unknown> {
-    this.#checkpoints ??= new LatestWins((state) => this.#ports.saveCheckpoint(this.hold, state, this.#savingSignal()))
+    this.#checkpoints ??= new LatestWins((state) =>
+      this.#ports.saveCheckpoint(this.hold, state, this.#savingSignal(), ++this.#saves),
+    )
     return this.#checkpoints
   }
 

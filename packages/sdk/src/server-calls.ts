@@ -17,14 +17,14 @@ export function serverCalls(
   const proof = ({ attempt, lease }: Hold): Record<string, unknown> =>
     fences() && lease !== null ? { worker_id: workerId, attempt, x_lease: lease } : {}
   return {
-    async saveCheckpoint(hold, state, signal) {
+    async saveCheckpoint(hold, state, signal, number) {
       const log = logs.takeAlong(hold)
       await connection.call({
         method: 'PUT',
         path: `/ojs/v1/jobs/${hold.jobId}/checkpoint`,
         idempotent: true,
         signal,
-        body: { state, ...log, ...proof(hold) },
+        body: { state, ...log, ...proof(hold), ...(fences() && hold.lease !== null ? { x_seq: number } : {}) },
       })
       logs.arrived(hold, log.x_log)
     },

@@ -55,6 +55,8 @@ export interface Hold {
   readonly visibleMs: Millis
   /** Where the worker found the handler stuck, if it said so. */
   readonly stack?: readonly string[]
+  /** The number of the newest checkpoint of this attempt, if its worker numbers them. */
+  readonly saved?: number
 }
 
 /** Who ended the last attempt with an accepted ACK or FAIL; cleared by the next claim. */

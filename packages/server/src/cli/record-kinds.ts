@@ -216,6 +216,7 @@ export const CHECKS: { readonly [K in Kind]: Check<Flat[K]> } = {
         visibleFrom: at,
         visibleMs: ms,
         stack: orAbsent(listOf(string)),
+        saved: orAbsent(count),
       }),
     ),
     log: orAbsent(

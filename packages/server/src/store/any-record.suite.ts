@@ -116,6 +116,8 @@ function quietJob(): fc.Arbitrary<Job> {
           fc.oneof(
             fc.constant(hold),
             fc.array(anyText).map((stack) => ({ ...hold, stack })),
+            anyNumber.map((saved) => ({ ...hold, saved })),
+            fc.tuple(fc.array(anyText), anyNumber).map(([stack, saved]) => ({ ...hold, stack, saved })),
           ),
         ),
     ),

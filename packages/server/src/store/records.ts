@@ -3,6 +3,7 @@ import {
   instant,
   JOB_STATES,
   type Beat,
+  type Hold,
   type Job,
   type JobLog,
   type JobState,
@@ -116,6 +117,12 @@ export const ownerText = ({ kind, id }: Pick<Owner, 'kind' | 'id'>): string => `
 export function ownerOf(text: string, step: string | null): Owner {
   const slash = text.indexOf('/')
   return { kind: text.slice(0, slash) as Owner['kind'], id: text.slice(slash + 1), step }
+}
+
+/** What few reservations have, after what all have. */
+export function holdExtras({ stack, saved }: Hold): readonly unknown[] {
+  if (saved !== undefined) return [stack ?? null, saved]
+  return stack === undefined ? [] : [stack]
 }
 
 // ---- Documents ----

@@ -93,15 +93,16 @@ export function jobReader<Flag, Ref>(
 // ---- Reservations ----
 
 /** A reservation is what it was granted under, which many have in common, and three clocks of its own. */
-export type HoldTerms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack'>
+export type HoldTerms = Omit<Hold, 'workerId' | 'signAt' | 'visibleFrom' | 'visibleMs' | 'stack' | 'saved'>
 
 export type FlatHold = readonly [
   terms: TextRef,
   signAt: Instant,
   visibleFrom: Instant,
   visibleMs: Hold['visibleMs'],
-  // Only if there is one. An older server does not look at it.
-  stack?: readonly string[],
+  // Only if there is one. An older server does not look at them.
+  stack?: readonly string[] | null,
+  saved?: number,
 ]
 
 function toHold(
@@ -110,7 +111,7 @@ function toHold(
   texts: SharedTexts,
   workerName: (column: string) => string,
 ): Hold {
-  const [ref, signAt, visibleFrom, visibleMs, stack] = JSON.parse(text) as FlatHold
+  const [ref, signAt, visibleFrom, visibleMs, stack, saved] = JSON.parse(text) as FlatHold
   const { known, timeout, grace, heartbeat, visibility, onTimeout } = texts.value<HoldTerms>(ref)
   return {
     workerId: workerId === null ? null : workerName(workerId),
@@ -123,7 +124,8 @@ function toHold(
     signAt,
     visibleFrom,
     visibleMs,
-    ...(stack === undefined ? {} : { stack }),
+    ...(stack === undefined || stack === null ? {} : { stack }),
+    ...(saved === undefined ? {} : { saved }),
   }
 }
 

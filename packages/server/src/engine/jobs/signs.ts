@@ -53,6 +53,8 @@ export function progress(context: Context, call: ProgressCall): Command<Job> {
 export interface CheckpointCall extends Fence {
   readonly jobId: string
   readonly log?: LogBatch | null
+  /** Its number within the attempt: one that was overtaken by a newer one is not stored. */
+  readonly seq?: number | null
   readonly state: Json
   readonly stepIndex: number | null
   readonly metadata: Json | null
@@ -76,10 +78,17 @@ export function saveCheckpoint(context: Context, call: CheckpointCall): Command<
       const reason = staleReason(job, call)
       if (reason !== null && !neverStarted) throw staleError(job, reason, call)
       await touch(unit, job.hold?.workerId)
+      const newer = reason === null && isOvertaken(job, call) ? await unit.checkpoint(job.id) : null
+      if (newer !== null) return { job, checkpoint: newer }
       const logged = reason === null ? withLog(job, call.log, unit.now) : job
       return store(context, unit, signOfLife(logged, unit.now), call)
     },
   }
+}
+
+/** A repeat, or delayed on its way: what is stored came after it. */
+function isOvertaken({ hold }: Job, { seq }: CheckpointCall): boolean {
+  return seq !== undefined && seq !== null && hold?.saved !== undefined && seq <= hold.saved
 }
 
 export function deleteCheckpoint(jobId: string): Command<void> {
@@ -101,7 +110,7 @@ async function store(
   context: Context,
   unit: Unit,
   job: Job,
-  saved: { state: Json; stepIndex: number | null; metadata: Json | null },
+  saved: { state: Json; stepIndex: number | null; metadata: Json | null; seq?: number | null },
 ): Promise<Saved> {
   const most = context.settings.largestCheckpointBytes
   if (saved.state.length > most || utf8Length(saved.state) > most) {
@@ -111,9 +120,10 @@ async function store(
   }
   await unit.checkpoint(job.id)
   const sequence = job.checkpointSeq + 1
-  const { state, stepIndex, metadata } = saved
+  const { state, stepIndex, metadata, seq } = saved
   const checkpoint: Checkpoint = { jobId: job.id, sequence, state, stepIndex, metadata, createdAt: unit.now }
-  const kept = { ...job, checkpointSeq: sequence }
+  const isNumbered = job.hold !== null && seq !== undefined && seq !== null
+  const kept = { ...job, checkpointSeq: sequence, ...(isNumbered ? { hold: { ...job.hold, saved: seq } } : {}) }
   unit.putCheckpoint(job.id, checkpoint)
   unit.keep(kept)
   unit.emit(jobEvent('job.checkpointed', kept, unit.now, { sequence }))

@@ -71,6 +71,7 @@ export const CHECKPOINT_FIELDS = {
   state: anything(),
   step_index: whole(0),
   metadata: anyObject(),
+  x_seq: whole(0),
   ...LOG_FIELDS,
 } as const
 
@@ -99,13 +100,14 @@ export function failureOf(
 }
 
 export function checkpointOf(
-  read: { readonly step_index?: number },
+  read: { readonly step_index?: number; readonly x_seq?: number },
   source: string,
   at = '',
-): Pick<CheckpointCall, 'state' | 'stepIndex' | 'metadata'> {
+): Pick<CheckpointCall, 'state' | 'stepIndex' | 'metadata' | 'seq'> {
   const state = memberText(source, 'state')
   if (state === undefined) throw badField(`${at}state`, `${at}state is required: any JSON value.`)
-  return { state, stepIndex: read.step_index ?? null, metadata: memberText(source, 'metadata') ?? null }
+  const { step_index: stepIndex = null, x_seq: seq = null } = read
+  return { state, stepIndex, metadata: memberText(source, 'metadata') ?? null, seq }
 }
 
 const LONGEST_BACKTRACE = 10_000

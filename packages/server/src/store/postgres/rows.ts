@@ -7,7 +7,7 @@
 import type { Checkpoint, Doc, DocName, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { errorKeys, eventData, lastWorker, tagKeys, type NewEvent } from '@curfew/core'
 import { cell, JOB_COLUMNS, placesOf, WORKER_COLUMNS, type Place } from '../columns.ts'
-import { above, json, ownerText, progressText } from '../records.ts'
+import { above, holdExtras, json, ownerText, progressText } from '../records.ts'
 import { jobReader, workerReader, type Dialect, type FlatHold, type HoldTerms, type TextRef } from '../row-reader.ts'
 import { otherValuesWith, workerValuesWith, type WriteDialect } from '../row-values.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
@@ -218,10 +218,10 @@ function ownerValues({ owner }: Job): [owner: string | null, step: string | null
 }
 
 function holdText(hold: Hold, texts: Texts): string {
-  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack } = hold
+  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs } = hold
   const terms: HoldTerms = { known, timeout, grace, heartbeat, visibility, onTimeout }
   const flat: FlatHold = [texts.refOfText(JSON.stringify(terms)), signAt, visibleFrom, visibleMs]
-  return JSON.stringify(stack === undefined ? flat : [...flat, stack])
+  return JSON.stringify([...flat, ...holdExtras(hold)])
 }
 
 /** What a reservation was granted under, read off its text: only a place matters, so nothing is parsed. */

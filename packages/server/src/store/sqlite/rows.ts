@@ -7,7 +7,7 @@
 import { broken } from '@curfew/core'
 import type { Checkpoint, Doc, Hold, Instant, Job, Notice, TypePolicy, Worker } from '@curfew/core'
 import { cell, JOB_COLUMNS, type Place } from '../columns.ts'
-import { json, ownerText, progressText } from '../records.ts'
+import { holdExtras, json, ownerText, progressText } from '../records.ts'
 import { jobReader, workerReader, type Dialect, type FlatHold, type TextRef } from '../row-reader.ts'
 import { otherValuesWith, workerValuesWith, type WriteDialect } from '../row-values.ts'
 import type { Queue, Sizes, StoredEvent, WorkerNotice } from '../store.ts'
@@ -131,12 +131,12 @@ export function movingValues(job: Job, seq: number, texts: Texts, worker = holde
 export const otherValues = otherValuesWith(DIALECT)
 
 function holdText(hold: Hold, texts: Texts): string {
-  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack } = hold
+  const { known, timeout, grace, heartbeat, visibility, onTimeout, signAt, visibleFrom, visibleMs, stack, saved } = hold
   const terms = texts.termsOf({ known, timeout, grace, heartbeat, visibility, onTimeout })
-  if (stack === undefined && typeof terms === 'number')
+  if (stack === undefined && saved === undefined && typeof terms === 'number')
     return `[${String(terms)},${String(signAt)},${String(visibleFrom)},${String(visibleMs)}]`
   const flat: FlatHold = [terms, signAt, visibleFrom, visibleMs]
-  return JSON.stringify(stack === undefined ? flat : [...flat, stack])
+  return JSON.stringify([...flat, ...holdExtras(hold)])
 }
 
 export type CheckpointRow = readonly [
