@@ -1,5 +1,5 @@
 // What does an attempt cost in a warm thread and in a warm process, beside a plain call?
-import { createContext } from '../../packages/sdk/dist/context.js'
+import { createContext } from '../../packages/sdk/dist/attempt/context.js'
 import { runHandler } from '../../packages/sdk/dist/define-handler.js'
 import { nodeHost } from '../../packages/sdk/dist/host.js'
 import { row } from '../lib/report.mjs'

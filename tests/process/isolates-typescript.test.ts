@@ -1,6 +1,6 @@
 /** Handlers written in TypeScript, without a build step: on Node 20 through a loader, on later ones as Node has it. */
 import { describe, expect, test } from 'vitest'
-import { makeHandler } from '../../packages/sdk/src/handlers.ts'
+import { makeHandler } from '../../packages/sdk/src/worker/handlers.ts'
 import { BOTH, moduleUrl, now, Stage } from './isolate-stage.ts'
 
 describe.each(BOTH)('in a %s', (isolation) => {

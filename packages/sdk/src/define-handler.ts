@@ -4,7 +4,7 @@
  *
  *   export const transcode = defineHandler(transcodeJob, async (ctx, [id, size]) => { … })
  */
-import type { Context } from './context.ts'
+import type { Context } from './attempt/context.ts'
 import { checkOutput, readInput, type AnyJob, type GotBy, type Job } from './define-job.ts'
 import { InputError } from './errors.ts'
 

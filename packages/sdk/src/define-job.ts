@@ -7,8 +7,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { InputError } from './errors.ts'
 import type { Limits } from './limits.ts'
-import type { RetryPolicy } from './retry.ts'
-import type { UniquePolicy } from './unique.ts'
+import type { RetryPolicy } from './client/retry.ts'
+import type { UniquePolicy } from './client/unique.ts'
 
 export type AnySchema = StandardSchemaV1
 

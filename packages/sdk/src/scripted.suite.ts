@@ -1,8 +1,8 @@
 /** A server that answers as a test has written it down, and remembers what it was asked. */
 import { FakeClock, seededRandom } from '@curfew/core'
 import { NetworkError } from './errors.ts'
-import { isPassing } from './refusal.ts'
-import type { InProcessServer, TransportRequest, TransportResponse } from './transport.ts'
+import { isPassing } from './client/refusal.ts'
+import type { InProcessServer, TransportRequest, TransportResponse } from './client/transport.ts'
 
 export interface Asked {
   readonly method: string

@@ -3,7 +3,7 @@ import { context, createTraceState, SpanKind, SpanStatusCode, trace, TraceFlags,
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
-import { Client } from './client.ts'
+import { Client } from './client/client.ts'
 import { defineJob } from './define-job.ts'
 import { CancelledError, DeadlineError, LostLeaseError, ShutdownError, SleepingError } from './errors.ts'
 import { refused, ScriptedServer, world } from './scripted.suite.ts'

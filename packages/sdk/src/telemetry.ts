@@ -21,7 +21,7 @@ import {
 import type { Host } from '@curfew/core'
 import { CurfewError } from './errors.ts'
 import { nodeHost } from './host.ts'
-import type { EnqueueMiddleware } from './middleware.ts'
+import type { EnqueueMiddleware } from './client/middleware.ts'
 
 export interface TracingOptions {
   /** The globally registered one unless set. */

@@ -4,7 +4,11 @@
  */
 import type { Chance } from '../chance.ts'
 import { NetworkError } from '../../../packages/sdk/src/errors.ts'
-import type { InProcessServer, TransportRequest, TransportResponse } from '../../../packages/sdk/src/transport.ts'
+import type {
+  InProcessServer,
+  TransportRequest,
+  TransportResponse,
+} from '../../../packages/sdk/src/client/transport.ts'
 import type { FaultRates, Scene } from './scene.ts'
 
 /** `open`: waits for jobs and orders. `report`: everything else that changes something. */

@@ -4,7 +4,7 @@
  */
 import { millis, STEPS_MEMBER, type Instant, type StepOnWire } from '@curfew/core'
 import type { Call, CallAnswer, Effect, Input, Orders } from '../../../packages/sdk/src/worker/inputs.ts'
-import type { Report } from '../../../packages/sdk/src/report.ts'
+import type { Report } from '../../../packages/sdk/src/attempt/report.ts'
 import { Session } from '../../../packages/sdk/src/worker/session.ts'
 import type { MakeSession, SessionLike } from '../../../packages/sdk/src/worker/worker.ts'
 import type { HandedJob } from '../../../packages/sdk/src/wire.ts'

@@ -3,7 +3,7 @@
  * and remember what they saw, and everything that can happen to a process.
  */
 import type { Host } from '@curfew/core'
-import type { Context } from '../../../packages/sdk/src/context.ts'
+import type { Context } from '../../../packages/sdk/src/attempt/context.ts'
 import { SleepingError } from '../../../packages/sdk/src/errors.ts'
 import { silentLog } from '../../../packages/sdk/src/log.ts'
 import { Party } from '../../../packages/sdk/src/testing/party.ts'

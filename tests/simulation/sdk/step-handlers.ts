@@ -1,6 +1,6 @@
 /** Handlers with durable steps and sleeps: what they do, and what is promised of it. The disk says what is stored. */
 import { SleepingError } from '../../../packages/sdk/src/errors.ts'
-import type { Context } from '../../../packages/sdk/src/context.ts'
+import type { Context } from '../../../packages/sdk/src/attempt/context.ts'
 import type { Chance } from '../chance.ts'
 import { nameOf, short, type AttemptRecord } from './ledger.ts'
 import type { Scene } from './scene.ts'

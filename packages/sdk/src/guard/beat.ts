@@ -1,7 +1,7 @@
 /** The body of a BEAT: who lives, in which state, with which jobs. */
 import { writeLog, type Instant } from '@curfew/core'
-import type { Connection } from '../connection.ts'
-import type { LogLines } from '../job-log.ts'
+import type { Connection } from '../client/connection.ts'
+import type { LogLines } from '../attempt/job-log.ts'
 import type { BeatAnswer, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
 /**

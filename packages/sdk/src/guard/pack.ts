@@ -2,7 +2,7 @@
  * Orders to the guard on their way to its thread. A worker that is busy begins and ends hundreds of attempts at a time; one
  * object for each would cost more to copy than all else about them. Attempts with equal terms travel as two lists.
  */
-import { keyOf } from '../report.ts'
+import { keyOf } from '../attempt/report.ts'
 import type { GuardOrder, Watched } from './protocol.ts'
 
 type Begin = GuardOrder & { op: 'begin' }

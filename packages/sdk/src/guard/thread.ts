@@ -1,6 +1,6 @@
 /** The guard's own thread: a connection of its own, and a port to the worker. Nothing imports this but a thread. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { Connection } from '../connection.ts'
+import { Connection } from '../client/connection.ts'
 import { nodeHost } from '../host.ts'
 import { stderrLog } from '../log.ts'
 import { Guard } from './guard.ts'

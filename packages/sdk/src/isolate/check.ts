@@ -1,6 +1,6 @@
 /** The question whether handlers of a kind can run, on its way to an answer. */
 import type { Host, Timer } from '@curfew/core'
-import { timerAt } from '../timer-at.ts'
+import { timerAt } from '../attempt/timer-at.ts'
 import type { Isolate, IsolateKind } from './isolate.ts'
 import type { ErrorData } from './protocol.ts'
 import { LOOK_MS } from './run.ts'

@@ -10,7 +10,7 @@
  * that thread cannot end it: a thread with its process, a process by its watcher.
  */
 import type { Host } from '@curfew/core'
-import { errorData } from '../error-data.ts'
+import { errorData } from '../attempt/error-data.ts'
 import type { Log } from '../log.ts'
 import { Check } from './check.ts'
 import { deathOf } from './deaths.ts'

@@ -6,7 +6,7 @@
  * compiles the module, without writing anything to the disk. JSX is compiled by jiti, too: Node does not know it.
  */
 import { isHandler, type Handler, type HandlerFunction } from '../define-handler.ts'
-import { errorData } from '../error-data.ts'
+import { errorData } from '../attempt/error-data.ts'
 import type { ErrorData } from './protocol.ts'
 
 export type Loaded =

@@ -4,7 +4,7 @@
  */
 import { Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'
-import { errorData } from '../error-data.ts'
+import { errorData } from '../attempt/error-data.ts'
 import { nodeHost } from '../host.ts'
 import { hostHandler } from './host-handler.ts'
 import { readLines } from './lines.ts'

@@ -6,7 +6,7 @@
  *        has run, ended       killAt: killed, after a last look at where it is stuck
  */
 import type { Host, Timer } from '@curfew/core'
-import { timerAt } from '../timer-at.ts'
+import { timerAt } from '../attempt/timer-at.ts'
 import type { Ending, IsolateTask, Stop } from './protocol.ts'
 
 /**

@@ -30,7 +30,7 @@ test('a frame of ours between two of the handler stays', () => {
     told(
       `<anonymous>:4:1`,
       'inner (file:///app/h.js:1:1)',
-      `run (${ours('../context.js')}:1:1)`,
+      `run (${ours('../attempt/context.js')}:1:1)`,
       'h (file:///app/h.js:2:1)',
     ),
   ).toHaveLength(3)

@@ -1,7 +1,7 @@
 /** A handler's thread, as its owner holds it. */
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads'
 import type { Timer } from '@curfew/core'
-import { errorData } from '../error-data.ts'
+import { errorData } from '../attempt/error-data.ts'
 import { entryUrl } from './entry.ts'
 import { PATIENCE_MS, type Gone, type Isolate, type IsolateKind, type IsolateSetting } from './isolate.ts'
 import type { FromIsolate, ThreadData, ToIsolate } from './messages.ts'

@@ -13,12 +13,12 @@ import {
   type IsIdle,
   type Random,
 } from '@curfew/core'
-import { Client } from '../client.ts'
+import { Client } from '../client/client.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
 import { turnOfTheLoop } from '../host.ts'
 import { silentLog, type Log } from '../log.ts'
-import type { InProcessServer } from '../transport.ts'
+import type { InProcessServer } from '../client/transport.ts'
 import type { JobView } from '../wire.ts'
 import type { LineView } from '@curfew/core'
 import { Worker, type WorkerSettings } from '../worker/worker.ts'

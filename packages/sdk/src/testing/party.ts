@@ -4,7 +4,7 @@
  */
 import type { FakeClock, Host, IsIdle, Timer } from '@curfew/core'
 import { NetworkError } from '../errors.ts'
-import type { InProcessServer, TransportRequest, TransportResponse } from '../transport.ts'
+import type { InProcessServer, TransportRequest, TransportResponse } from '../client/transport.ts'
 
 /** A call that waits for work. */
 const POLL = /^\/ojs\/v1\/workers\/(exchange|fetch)$/

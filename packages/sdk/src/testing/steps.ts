@@ -1,8 +1,8 @@
 /** What a test sees of durable steps, and what it does to them. */
 import { readStepDocument } from '@curfew/core'
-import type { Client } from '../client.ts'
+import type { Client } from '../client/client.ts'
 import { RequestError } from '../errors.ts'
-import type { StepProbe } from '../steps.ts'
+import type { StepProbe } from '../attempt/steps.ts'
 
 /** A step by its name, of jobs of any type or of one. */
 export type StepRef = string | { readonly type: string; readonly name: string }

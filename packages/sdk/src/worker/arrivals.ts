@@ -7,8 +7,8 @@
  */
 import { after, earliest, elapsed, isDue, type Instant } from '@curfew/core'
 import type { AttemptLimits } from '../limits.ts'
-import { keyOf, type Hold } from '../report.ts'
-import { termsOf, type Asked } from '../terms.ts'
+import { keyOf, type Hold } from '../attempt/report.ts'
+import { termsOf, type Asked } from '../attempt/terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { AttemptTable } from './attempt-table.ts'
 import type { BeatList } from './beat-list.ts'

@@ -4,10 +4,10 @@
  * that job alone.
  */
 import type { Host, Timer } from '@curfew/core'
-import type { Context } from '../context.ts'
+import type { Context } from '../attempt/context.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
-import type { HandlerOptions } from '../handlers.ts'
+import type { HandlerOptions } from './handlers.ts'
 import { deferred, reasonOf, type Deferred } from '../waiting.ts'
 
 export interface BatchOptions extends Omit<HandlerOptions, 'isolation' | 'module' | 'exportName' | 'memory'> {

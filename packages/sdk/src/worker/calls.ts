@@ -8,7 +8,7 @@
  */
 import { after, earliest, elapsed, isDue, millis, type Instant, type Millis, type Random } from '@curfew/core'
 import type { WorkerState } from '../guard/protocol.ts'
-import type { Report } from '../report.ts'
+import type { Report } from '../attempt/report.ts'
 import type { Effects } from './effects.ts'
 import type { Call, CallAnswer, LeaseName, ServerFeatures } from './inputs.ts'
 

@@ -4,7 +4,7 @@
  * An outage is logged when it begins and when it ends. The first answer to any call ends the rest of all calls.
  */
 import { after, elapsed, millis, type Instant, type Millis, type Random } from '@curfew/core'
-import { fenceAt } from '../terms.ts'
+import { fenceAt } from '../attempt/terms.ts'
 import type { Effects } from './effects.ts'
 
 const DEFAULT_TIMEOUT_MS = millis(30_000)

@@ -6,7 +6,7 @@ import type { Host } from '@curfew/core'
 import type { DeadlineKind } from '../errors.ts'
 import type { WorkerState } from '../guard/protocol.ts'
 import type { Log } from '../log.ts'
-import { keyOf, type Report, type WireError } from '../report.ts'
+import { keyOf, type Report, type WireError } from '../attempt/report.ts'
 import type { HandedJob } from '../wire.ts'
 import type { Delivery, Effect } from './inputs.ts'
 

@@ -12,8 +12,8 @@
  */
 import { after, earliest, elapsed, instant, isDue, millis, type Instant, type Millis } from '@curfew/core'
 import type { Stop } from '../isolate/protocol.ts'
-import type { Hold } from '../report.ts'
-import { lapseAt, type Terms } from '../terms.ts'
+import type { Hold } from '../attempt/report.ts'
+import { lapseAt, type Terms } from '../attempt/terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { HandlerFacts, LeaseName } from './inputs.ts'
 import { bufferMs } from './prefetch.ts'

@@ -5,8 +5,8 @@
 import type { Instant, Millis } from '@curfew/core'
 import type { StopOrder, Watched, WorkerState } from '../guard/protocol.ts'
 import type { Stop } from '../isolate/protocol.ts'
-import type { AnyEnding, Report } from '../report.ts'
-import type { Asked, Terms } from '../terms.ts'
+import type { AnyEnding, Report } from '../attempt/report.ts'
+import type { Asked, Terms } from '../attempt/terms.ts'
 import type { HandedJob } from '../wire.ts'
 
 /** Names a lease: proof of which attempt of which job is meant. */

@@ -9,7 +9,7 @@
  *   attempt-table.ts holds them all, held-attempt.ts is one of them
  */
 import { earliest, elapsed, isDue, type Instant } from '@curfew/core'
-import type { AnyEnding, Report } from '../report.ts'
+import type { AnyEnding, Report } from '../attempt/report.ts'
 import { Arrivals, type HandlerTerms } from './arrivals.ts'
 import { AttemptTable } from './attempt-table.ts'
 import { BeatList } from './beat-list.ts'

@@ -4,7 +4,7 @@
  * after all, its job is not started.
  */
 import { after, before, millis, type Instant } from '@curfew/core'
-import { keyOf } from '../report.ts'
+import { keyOf } from '../attempt/report.ts'
 import { LATE_ANSWER_MS, type Calls } from './calls.ts'
 import type { Effects } from './effects.ts'
 import type { Unlisted } from './inputs.ts'

@@ -4,7 +4,7 @@
  * A report that the server refuses although it still counts on the attempt is replaced by a failure that says why.
  */
 import { elapsed, isDue, type Instant } from '@curfew/core'
-import { keyOf, reportOf, type AnyEnding, type Hold, type Report } from '../report.ts'
+import { keyOf, reportOf, type AnyEnding, type Hold, type Report } from '../attempt/report.ts'
 import type { HandedJob } from '../wire.ts'
 import type { AttemptTable } from './attempt-table.ts'
 import type { Effects } from './effects.ts'

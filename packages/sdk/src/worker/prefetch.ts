@@ -9,7 +9,7 @@
  * How long one job may stay in the buffer is decided for each job by its own clocks (`bufferMs`).
  */
 import { millis, type Millis } from '@curfew/core'
-import type { Terms } from '../terms.ts'
+import type { Terms } from '../attempt/terms.ts'
 
 /** The largest buffer by default is so many times the concurrency, within these bounds. */
 const BUFFERED_PER_SLOT = 10

@@ -1,8 +1,8 @@
 /** Finds the server when a worker starts: waits until it answers, and decides by what it can do how calls travel. */
 import type { Host } from '@curfew/core'
-import type { Connection } from '../connection.ts'
+import type { Connection } from '../client/connection.ts'
 import { RequestError } from '../errors.ts'
-import type { JobLogs } from '../job-log.ts'
+import type { JobLogs } from '../attempt/job-log.ts'
 import type { Log } from '../log.ts'
 import { backoffMs, sleep, unlessAborted } from '../waiting.ts'
 import { exchangeTransport, singleTransport, type WorkerTransport } from './transport.ts'

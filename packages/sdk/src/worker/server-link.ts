@@ -1,12 +1,12 @@
 /** The calls a worker makes in its own name: register, exchange jobs and reports, deregister. Each ends as an input. */
 import { millis, type Host, type Instant } from '@curfew/core'
-import type { Connection } from '../connection.ts'
+import type { Connection } from '../client/connection.ts'
 import { RequestError } from '../errors.ts'
 import type { LastCall, WorkerFacts } from '../guard/protocol.ts'
-import type { Registered } from '../handlers.ts'
+import type { Registered } from './handlers.ts'
 import type { Log } from '../log.ts'
-import type { Report } from '../report.ts'
-import { monotonicNow } from '../terms.ts'
+import type { Report } from '../attempt/report.ts'
+import { monotonicNow } from '../attempt/terms.ts'
 import type { Call, Delivery, Input, LeaseName } from './inputs.ts'
 import { isFinal, messageOf, type Reached } from './reach-server.ts'
 

@@ -3,7 +3,7 @@
  * clock: the wake-up that the session asked for, and the end of each turn of the event loop in which it wants one.
  */
 import type { Host, Instant, Timer } from '@curfew/core'
-import { monotonicNow } from '../terms.ts'
+import { monotonicNow } from '../attempt/terms.ts'
 import type { Effect, Input } from './inputs.ts'
 import type { Session } from './session.ts'
 

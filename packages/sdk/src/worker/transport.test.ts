@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { FakeClock } from '@curfew/core'
-import { Connection } from '../connection.ts'
-import type { Report } from '../report.ts'
+import { Connection } from '../client/connection.ts'
+import type { Report } from '../attempt/report.ts'
 import type { Call, CallAnswer, Listen } from './inputs.ts'
 import { exchangeTransport, singleTransport, type WorkerTransport } from './transport.ts'
 

@@ -4,12 +4,12 @@
  */
 import { setMaxListeners } from 'node:events'
 import { instant, iso, millis, type Host, type Instant, type Millis } from '@curfew/core'
-import type { Connection } from '../connection.ts'
+import type { Connection } from '../client/connection.ts'
 import { RequestError } from '../errors.ts'
 import type { LastCall, StopOrder, WorkerState } from '../guard/protocol.ts'
-import { MAX_CALL_CHARACTERS, type JobLogs } from '../job-log.ts'
-import type { Hold, Report } from '../report.ts'
-import { monotonicNow } from '../terms.ts'
+import { MAX_CALL_CHARACTERS, type JobLogs } from '../attempt/job-log.ts'
+import type { Hold, Report } from '../attempt/report.ts'
+import { monotonicNow } from '../attempt/terms.ts'
 import type { HandedJob } from '../wire.ts'
 import type { Call, CallAnswer, Delivery, Orders, ServerFeatures } from './inputs.ts'
 

@@ -1,7 +1,7 @@
 /** What an application says about its worker, checked once. */
 import { hostname } from 'node:os'
 import { iso, millis, type Instant, type Millis } from '@curfew/core'
-import type { ConnectOptions } from '../connection.ts'
+import type { ConnectOptions } from '../client/connection.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
 import type { WorkerFacts } from '../guard/protocol.ts'
