@@ -91,7 +91,7 @@ describe('top', () => {
           .replaceAll(/\u001b\[[A-Z]/g, '')
           .split('\n'),
       /** Characters, and names of keys such as return. */
-      async type(...keys: string[]): Promise<number | null> {
+      type: async (...keys: string[]): Promise<number | null> => {
         let code: number | null = null
         for (const key of keys) code = await top.press(key.length === 1 ? { name: key, sequence: key } : { name: key })
         return code

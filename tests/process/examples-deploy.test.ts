@@ -21,10 +21,10 @@ function lengthIn(path: string, name: string): number {
 
 /** How long a worker with the usual drain takes to leave, at the longest. */
 const leavesWithinMs =
-  lengthIn('worker.ts', 'DRAIN_MS') +
-  lengthIn('session.ts', 'CLEAN_UP_MS') +
-  lengthIn('session.ts', 'LAST_REPORTS_MS') +
-  2 * lengthIn('worker.ts', 'DEREGISTER_MS')
+  lengthIn('worker-settings.ts', 'DRAIN_MS') +
+  lengthIn('leaving.ts', 'CLEAN_UP_MS') +
+  lengthIn('leaving.ts', 'LAST_REPORTS_MS') +
+  2 * lengthIn('server-link.ts', 'DEREGISTER_MS')
 /** As docs/configuration.md says: it is gone within five seconds. */
 const SERVER_STOPS_WITHIN_MS = 5_000
 

@@ -200,7 +200,12 @@ describe('a server without SQLite', () => {
     rmSync(join(home, 'node_modules', 'better-sqlite3')) // as npm does where it cannot be compiled
     const serve = (...flags: string[]): string => {
       const main = join(home, 'node_modules', 'curfew', 'dist', 'cli', 'main.js')
-      const { status, stderr } = spawnSync(process.execPath, [main, 'serve', ...flags], { cwd: home, encoding: 'utf8' })
+      const env = { PATH: process.env['PATH'] }
+      const { status, stderr } = spawnSync(process.execPath, [main, 'serve', ...flags], {
+        cwd: home,
+        env,
+        encoding: 'utf8',
+      })
       expect(status).toBe(1)
       return stderr
     }

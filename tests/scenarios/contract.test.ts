@@ -48,6 +48,7 @@ const RULES: readonly RegExp[] = [
   /The schema cannot be registered/,
   /The definition has /,
   /only with --clock manual/,
+  /must not lie in the future/,
   /x_parent must (be JSON|be an object|name exactly one)/,
   /This filter is empty and means every job/,
   /is given beside job_template/,

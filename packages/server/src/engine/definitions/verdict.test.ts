@@ -52,8 +52,8 @@ const ERRORS: readonly Case[] = [
   ['a key that is there twice', 'SYNTAX-1', '/kind', `${HEAD}§kind: Journey\n`, /"kind" is there twice/],
   ['a second document', 'SYNTAX-1', '', `${HEAD}§---\na: 1\n`, /one document/],
   ['an alias without its anchor', 'SYNTAX-1', '/a', 'a: §*b\n', /no anchor/],
-  ['a value that JSON does not have', 'SYNTAX-1', '/a', 'a: §.nan\n', /no value of JSON/],
-  ['a type that JSON does not have', 'SYNTAX-1', '/a', 'a: !!binary §aGk=\n', /no type of JSON/],
+  ['a value that JSON does not have', 'SYNTAX-1', '/a', 'a: §.nan\n', /not a JSON value/],
+  ['a type that JSON does not have', 'SYNTAX-1', '/a', 'a: !!binary §aGk=\n', /not a type of JSON/],
   ['nesting without end', 'SYNTAX-1', '/0'.repeat(64), `${'['.repeat(64)}§[${']'.repeat(65)}`, /deeper than 64/],
   // SHAPE-1
   ['a definition that is none', 'SHAPE-1', '', '§hello\n', /must be a mapping/],

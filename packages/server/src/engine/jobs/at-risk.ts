@@ -12,6 +12,7 @@ import {
   queueOrder,
   riskInLine,
   riskOfMoment,
+  timeBetween,
   type DatedSpot,
   type Instant,
   type Job,
@@ -156,7 +157,7 @@ async function judged(
   limit: number,
   now: Instant,
 ): Promise<Risk[]> {
-  candidates.sort((one, other) => one.spot.wakeAt - other.spot.wakeAt)
+  candidates.sort((one, other) => timeBetween(other.spot.wakeAt, one.spot.wakeAt))
   const risks: Risk[] = []
   for (let from = 0; from < Math.min(candidates.length, MAX_JUDGED); from += JOBS_A_READ) {
     const part = candidates.slice(from, from + JOBS_A_READ)
