@@ -186,7 +186,7 @@ function graceInWords(job: Job, now: Instant): string {
 /** What happened within an attempt. */
 interface Detail {
   readonly at: Instant
-  /** As the server counts them. Nothing of an attempt is told before its start, which may be in the same millisecond. */
+  /** As the server counts them. Events of an attempt are listed after its start, which may be in the same millisecond. */
   readonly attempt?: number
   readonly text: string
 }

@@ -91,7 +91,7 @@ export class AttemptLog {
   }
 }
 
-/** What the guard is told, so that heartbeats carry the lines of attempts that run for long. */
+/** Messages to the guard, so that heartbeats carry the lines of attempts that run for long. */
 export interface LogOrders {
   logged(key: string, lines: LogLines): void
   stored(key: string, before: number): void
@@ -119,7 +119,7 @@ export class JobLogs {
     this.#orders.logged(key, added)
   }
 
-  /** What a call about this attempt carries besides. Of lines that are longer than `room` only the number is told. */
+  /** What a call about this attempt carries besides. For lines that are longer than `room` the call carries their number only. */
   takeAlong(hold: Hold, room = MAX_CALL_CHARACTERS): { readonly x_log?: LogOnWire } {
     // Most attempts log nothing.
     if (this.#logs.size === 0) return NOTHING

@@ -417,7 +417,7 @@ describe('what attempts log', () => {
   const line = (message: string) => ({ at: instant(0), message })
   const logsOf = (stage: Stage): unknown[] => stage.beats.map(({ x_logs: logs }) => logs)
 
-  test('goes with the beats until one of them is answered, and the worker is told so', async () => {
+  test('goes with the beats until one of them is answered, and the worker hears that it is stored', async () => {
     const stage = new Stage()
     stage.begin('a')
     stage.guard.obey({ op: 'log', key: 'a', lines: { from: 0, lines: [line('one')] } })

@@ -1,7 +1,7 @@
 /**
  * Which attempts the guard's heartbeats list, and when a reservation lapses because no answered heartbeat listed it.
  *
- * The guard is told of attempts in order and numbers them; the answer to a beat says how many of them it listed.
+ * The session announces attempts to the guard in order, and the guard numbers them; the answer to a beat says how many of them it listed.
  */
 import { earliest, type Instant } from '@curfew/core'
 import type { Watched } from '../guard/protocol.ts'

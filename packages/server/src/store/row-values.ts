@@ -11,7 +11,7 @@ export interface WriteDialect<Flag> {
   readonly flag: (value: boolean) => Flag
   /** Identifiers of jobs and what they are found by. */
   readonly name: (text: string) => string
-  /** What comes from outside and was never checked: types of errors. */
+  /** Names that workers send and the server does not check: types of errors. */
   readonly exact: (text: string) => string
 }
 
