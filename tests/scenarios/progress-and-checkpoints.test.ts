@@ -171,6 +171,19 @@ test('a job that never started may be given one; a job between attempts may not'
   expect((await save(server, id, { state: 1 })).status).toBe(409)
 })
 
+test('a delayed checkpoint of an attempt that was cancelled changes nothing after a retry by hand', async () => {
+  const server = await TestServer.open()
+  const { id } = await server.start({}, { worker_id: 'w' })
+  await save(server, id, { state: 'first', worker_id: 'w', attempt: 1, x_lease: 1, x_seq: 1 })
+  await save(server, id, { state: 'second', worker_id: 'w', attempt: 1, x_lease: 1, x_seq: 2 })
+  await server.call('DELETE', `/ojs/v1/jobs/${id}`)
+  await server.post(`/ojs/v1/admin/jobs/${id}/retry`)
+  expect(await server.job(id)).toMatchObject({ state: 'available', attempt: 0 })
+  const late = await save(server, id, { state: 'first', worker_id: 'w', attempt: 1, x_lease: 1, x_seq: 1 })
+  expect(late.status).toBe(409)
+  expect((await server.fetch()).body.job.last_checkpoint).toBe('second')
+})
+
 test('a first attempt gets the checkpoint that was laid down before it', async () => {
   const server = await TestServer.open()
   const id = await server.enqueue()

@@ -61,7 +61,7 @@ export function sign(model: Model, job: ModelJob, call: Extract<Call, { verb: 'p
     const wrongLease = job.hold !== null && call.body.x_lease !== undefined && call.body.x_lease !== job.lease
     if (reason !== null) return wrongLease ? refuse(model, job, reason) : OK
   } else {
-    const neverStarted = job.attempt === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
+    const neverStarted = job.lease === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
     if (reason !== null && !neverStarted) return refuse(model, job, reason)
     job.checkpoint = { sequence: (job.checkpoint?.sequence ?? 0) + 1, state: JSON.stringify(call.body.state) }
   }

@@ -74,7 +74,8 @@ export function saveCheckpoint(context: Context, call: CheckpointCall): Command<
     run: async (unit) => {
       const job = unit.job(call.jobId)
       if (job === null) throw notFound('job', call.jobId)
-      const neverStarted = job.attempt === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
+      // By the lease, not by the attempt: a retry by hand counts attempts from 0 again, and late calls are about those before it.
+      const neverStarted = job.lease === 0 && ['scheduled', 'available', 'pending'].includes(job.state)
       const reason = staleReason(job, call)
       if (reason !== null && !neverStarted) throw staleError(job, reason, call)
       await touch(unit, job.hold?.workerId)
