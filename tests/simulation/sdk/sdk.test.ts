@@ -6,7 +6,7 @@ const number = (name: string, byDefault: number): number => Number(process.env[n
 
 const ONE_SEED = process.env['SEED']
 const FIRST = number('FROM', 1)
-const RUNS = number('SDK_RUNS', 260)
+const RUNS = number('SDK_RUNS', 160)
 const BLOCKS = 4
 /** A broken rule tends to break many seeds; a few of them are enough to see which. */
 const ENOUGH = 3
