@@ -1,5 +1,6 @@
 // How much does durability, and everything else a job server does, cost beside a plain HTTP server?
 import { Buffer } from 'node:buffer'
+import { compare } from '../lib/against.mjs'
 import { hammer, Pool, requestBytes } from '../lib/http-client.mjs'
 import { startLoad, startProgram, startServer } from '../lib/processes.mjs'
 import { atLeast, row } from '../lib/report.mjs'
@@ -17,8 +18,9 @@ const JOB = {
   options: { timeout_ms: 30_000 },
 }
 
-export async function run({ quick }) {
+export async function run({ quick, against }) {
   const [rounds, forMs] = quick ? [3, 600] : [31, 600]
+  if (against !== null) return beside(against, rounds, forMs)
   const server = await startServer()
   const load = startLoad()
   const answerBytes = await answerSize(server.port)
@@ -64,6 +66,13 @@ export async function run({ quick }) {
     ],
     notes: [`Bodies: ${Buffer.byteLength(JSON.stringify(JOB))} bytes sent, ${answerBytes} bytes answered.`],
   }
+}
+
+/** The two builds in turn, on servers of their own. */
+async function beside(against, rounds, forMs) {
+  const ways = [{ label: 'one job per request, 50 connections' }]
+  const once = async ({ port, load }) => (await load.run(import.meta.url, 'enqueue', { port, forMs })).perSecond
+  return { name, question, rows: await compare({ against, rounds, ways, once }) }
 }
 
 export function enqueue({ port, forMs, connections = CONNECTIONS }) {

@@ -1,4 +1,5 @@
 // How many jobs a second can workers take and finish?
+import { compare } from '../lib/against.mjs'
 import { Pool, requestBytes } from '../lib/http-client.mjs'
 import { startLoad, startServer } from '../lib/processes.mjs'
 import { row } from '../lib/report.mjs'
@@ -10,18 +11,22 @@ const question =
 
 const CONNECTIONS = 100
 
-export async function run({ quick }) {
+const WAYS = [
+  { label: 'fetch 10, acks one by one', count: 10, workers: 10 },
+  { label: 'fetch 100, acks one by one', count: 100, workers: 5 },
+]
+
+export async function run({ quick, against }) {
   const [rounds, jobs] = quick ? [2, 2_000] : [7, 10_000]
+  if (against !== null) return beside(against, rounds, jobs)
   const server = await startServer()
   const load = startLoad()
-  const by10 = []
-  const by100 = []
+  const seen = WAYS.map(() => [])
   const call = (args) => load.run(import.meta.url, 'fetchAndAck', { port: server.port, ...args })
   try {
     await call({ jobs: 2_000, count: 10, workers: 10 }) // warm up
     for (let round = 0; round < rounds; round += 1) {
-      by10.push(await call({ jobs, count: 10, workers: 10 }))
-      by100.push(await call({ jobs, count: 100, workers: 5 }))
+      for (const [index, { count, workers }] of WAYS.entries()) seen[index].push(await call({ jobs, count, workers }))
     }
   } finally {
     await Promise.all([server, load].map((one) => one.stop()))
@@ -29,8 +34,15 @@ export async function run({ quick }) {
   return {
     name,
     question,
-    rows: [row('fetch 10, acks one by one', 'jobs/s', by10), row('fetch 100, acks one by one', 'jobs/s', by100)],
+    rows: WAYS.map(({ label }, index) => row(label, 'jobs/s', seen[index])),
   }
+}
+
+/** The two builds in turn, on servers of their own. */
+async function beside(against, rounds, jobs) {
+  const once = ({ port, load }, { count, workers }) =>
+    load.run(import.meta.url, 'fetchAndAck', { port, jobs, count, workers })
+  return { name, question, rows: await compare({ against, rounds, ways: WAYS, once }) }
 }
 
 /** Fills the queue, then empties it; answers the rate of emptying. */
