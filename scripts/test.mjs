@@ -72,7 +72,8 @@ function runsProcessTests(args) {
 async function runVitest() {
   const folder = mkdtempSync(join(tmpdir(), 'curfew-test-'))
   const report = join(folder, 'report.json')
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+  const times = join(root, 'scripts', 'test-times.mjs')
+  const reporters = ['--reporter=default', `--reporter=${times}`, '--reporter=json', `--outputFile.json=${report}`]
   try {
     const code = await vitest('run', ...reporters, ...vitestArgs)
     counted = count(report)

@@ -164,6 +164,7 @@ describe.skipIf(browserPath() === null)('on the board', () => {
   })
 
   test('jobs are walked through by keyboard alone', async () => {
+    await server.enqueue({ queue: 'locks' })
     const { id } = (await server.enqueue({ queue: 'keys', type: 'keys.job' })) as { id: string }
     const watched = await openPage(browser, `${server.url}/jobs`)
     const { page } = watched
@@ -176,6 +177,8 @@ describe.skipIf(browserPath() === null)('on the board', () => {
     await page.keyboard.type('queue:keys')
     await page.keyboard.press('Enter')
     await page.waitForURL(/queue=keys/)
+    // The list before had this job too: only the new one has no other.
+    await page.locator('tbody tr').nth(1).waitFor({ state: 'detached' })
     await page.locator(`a[title="${id}"]`).waitFor()
     await page.locator('h1').focus()
     await page.locator('h1').blur()

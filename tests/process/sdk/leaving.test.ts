@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { pause, until, within } from '../server-process.ts'
 import { Crew, fresh, QUICK_BEATS, QUICK_TIMEOUT_MS, tally, type Isolation, type Member } from './crew.ts'
 
-const DEPARTURES = 50
+const DEPARTURES = 30
 /** So many leave at a time. */
 const GROUP = 10
 /** So many processes take a while to start on a busy machine. */

@@ -38,8 +38,8 @@ async function buffers(crew: Crew, queue: string, concurrency: number): Promise<
 
 const interrupted = async (crew: Crew): Promise<number> => (await crew.events(['job.interrupted'])).length
 
-test('fifty busy workers that are replaced lose no job and use up no try', PATIENT, async () => {
-  const [DEPARTURES, GROUP, JOBS] = [50, 10, 120]
+test('thirty busy workers that are replaced lose no job and use up no try', PATIENT, async () => {
+  const [DEPARTURES, GROUP, JOBS] = [30, 10, 120]
   const crew = await Crew.open(QUICK_BEATS)
   const [queues, ids, left]: [string[], string[], Member[]] = [[], [], []]
   while (left.length < DEPARTURES) {
