@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './tests/longest-first.ts'
 
 /** Real processes whose tests wait for what happens, and never measure how long it takes: a busy machine only slows them. */
 const PATIENT = [
@@ -66,6 +67,7 @@ export default defineConfig({
     environment: 'node',
     // As many files at a time as there are cores; by default one would be left to the machine.
     maxWorkers: '100%',
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         extends: true,

@@ -27,7 +27,7 @@ export async function run(args) {
     const [clone, home] = [join(folder, 'clone'), join(folder, 'home')]
     mkdirSync(home)
     execFileSync('git', ['clone', '--quiet', '--no-hardlinks', HERE, clone])
-    const env = { PATH: [dirname(node), process.env.PATH].join(delimiter), HOME: home }
+    const env = { PATH: [dirname(node), process.env.PATH].join(delimiter), HOME: home, ...machineSettings() }
     const { installedS, answeredS } = await started(clone, env)
     const rows = [
       row('npm start to the first answered job', 's', [answeredS], atMost(30)),
@@ -82,6 +82,12 @@ async function started(clone, env) {
   await exited
   if (status !== 201) throw new Error(`the first job was answered with ${status}`)
   return { installedS: Number(/Dependencies installed in (\d+) s/.exec(said)?.[1]), answeredS }
+}
+
+/** What the machine says to every user of npm, such as the certificates of its proxy; another Node looks for it elsewhere. */
+function machineSettings() {
+  const names = ['npm_config_globalconfig', 'NODE_EXTRA_CA_CERTS', 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']
+  return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])))
 }
 
 /** Links are not followed: a package of the workspace is no part of the installation. */
