@@ -1,7 +1,7 @@
 /** Which jobs, how many, what have they in common? Filters are in the address; rows stay where they are while one reads. */
 import { before, days, floorTo, hours, iso, minutes, type Millis } from '@curfew/core'
 import type { JSX } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ask, may, queryOf } from '../api.ts'
 import { Budget, Why } from '../budget.tsx'
 import { useQuery } from '../query.ts'
@@ -238,7 +238,8 @@ function List({
     if (!next.delete(id)) next.add(id)
     setSelected(next)
   }
-  useEffect(() => {
+  // With the rows, not after them: a key that follows at once would be answered from the rows before.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (
         isTyping(event) ||
