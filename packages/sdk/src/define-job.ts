@@ -5,6 +5,7 @@
  * Jobs travel with a list of arguments. An input that is an array is that list; any other input is its only entry.
  */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { AsJson } from './as-json.ts'
 import { InputError } from './errors.ts'
 import type { Limits } from './limits.ts'
 import type { RetryPolicy } from './client/retry.ts'
@@ -40,17 +41,25 @@ export type GotBy<J> = J extends Job<infer _S, infer Got, infer _R, infer _O> ? 
 
 type Sent<S, Args> = S extends AnySchema ? StandardSchemaV1.InferInput<S> : Args
 type Got<S, Args> = S extends AnySchema ? StandardSchemaV1.InferOutput<S> : Args
-type Returned<S> = S extends AnySchema ? StandardSchemaV1.InferInput<S> : unknown
-type Result<S> = S extends AnySchema ? StandardSchemaV1.InferOutput<S> : unknown
+type Returned<S, Result> = S extends AnySchema ? StandardSchemaV1.InferInput<S> : Result
+type Read<S, Result> = S extends AnySchema ? StandardSchemaV1.InferOutput<S> : AsJson<Result>
 
 const TYPE = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
 
-/** Without an input schema the input is the list of arguments: `defineJob<[id: string]>('video.transcode')`. */
+/**
+ * With schemas the types come from them: `defineJob('video.transcode', { input, output })`. Without schemas they can be written:
+ * the list of arguments, and what the handler returns: `defineJob<[id: string], { url: string }>('video.transcode')`. Nothing is
+ * checked at run time then. An output schema with written arguments needs an input schema instead.
+ */
 export function defineJob<
   Args extends readonly unknown[] = readonly unknown[],
+  Result = unknown,
   In extends AnySchema | undefined = undefined,
   Out extends AnySchema | undefined = undefined,
->(type: string, options: JobOptions<In, Out> = {}): Job<Sent<In, Args>, Got<In, Args>, Returned<Out>, Result<Out>> {
+>(
+  type: string,
+  options: JobOptions<In, Out> = {},
+): Job<Sent<In, Args>, Got<In, Args>, Returned<Out, Result>, Read<Out, Result>> {
   if (!TYPE.test(type) || type.length > 255) {
     throw new InputError(
       `${JSON.stringify(type)} is not a valid job type: write lower-case words joined by dots, as in 'video.transcode'.`,

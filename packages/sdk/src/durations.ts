@@ -2,7 +2,15 @@
 import { formatIsoDuration, MAX_DURATION_MS, millis, parseDuration, type Millis } from '@curfew/core'
 import { InputError } from './errors.ts'
 
-export type Duration = string | { readonly ms: number }
+type Part = `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`
+
+/** A text that is written out is checked by the compiler; one that comes from elsewhere by `duration(text)`. */
+export type Duration = Part | `${Part}${Part}` | `${Part}${Part}${Part}` | `P${string}` | { readonly ms: number }
+
+/** A length from outside, such as a setting: `duration(process.env.TIMEOUT ?? '30s')`. Throws an InputError. */
+export function duration(text: string): Duration {
+  return { ms: toMillis(text as Duration, 'duration') }
+}
 
 /** `name` is what the length is for, as the caller wrote it: it stands in the refusal. */
 export function toMillis(duration: Duration, name: string): Millis {

@@ -1,4 +1,4 @@
-export type { Duration } from './durations.ts'
+export { duration, type Duration } from './durations.ts'
 export * from './errors.ts'
 export { RetryAfter } from './client/retry-after.ts'
 export {
@@ -12,6 +12,7 @@ export {
 export type { RetryPolicy } from './client/retry.ts'
 export type { UniquePolicy } from './client/unique.ts'
 export type { KeyedRateLimit, QueueLimit, QueueRateLimit, Rate, RateLimit } from './client/rate-limit.ts'
+export type { AsJson } from './as-json.ts'
 export { defineJob, type Job, type JobOptions } from './define-job.ts'
 export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './attempt/context.ts'

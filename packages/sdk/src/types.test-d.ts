@@ -12,6 +12,7 @@ import {
   chain,
   Client,
   dag,
+  duration,
   defineJob,
   enqueueInTransaction,
   entry,
@@ -24,6 +25,7 @@ import {
   RetryAfter,
   timeout,
   Worker,
+  type Context,
   type DeadlineKind,
   type JobHandle,
   type JobView,
@@ -34,6 +36,7 @@ import {
 import { handlerLimits } from './limits.ts'
 
 declare const client: Client
+declare const setting: string
 const transcode = defineJob('video.transcode', {
   input: z.tuple([z.string(), z.enum(['720p', '1080p'])]),
   output: z.object({ url: z.string(), at: z.string().transform((text) => new Date(text)) }),
@@ -84,6 +87,14 @@ void client.enqueue(mail, ['a'], { timeout: '30s', totalTimeout: { ms: 250 }, on
 void client.enqueue(mail, ['a'], { ...timeout({ seconds: 30, scope: 'total' }) })
 // @ts-expect-error a bare number has no unit
 void client.enqueue(mail, ['a'], { timeout: 30 })
+// @ts-expect-error a text without a unit
+void client.enqueue(mail, ['a'], { timeout: '30' })
+// @ts-expect-error there is no such unit
+void client.enqueue(mail, ['a'], { timeout: '30 sec' })
+// @ts-expect-error a text that is not known here
+void client.enqueue(mail, ['a'], { timeout: setting })
+void client.enqueue(mail, ['a'], { timeout: duration(setting), totalTimeout: '1h30m', enqueueTtl: 'PT5M' })
+void client.enqueue(mail, ['a'], { timeout: '1.5s', totalTimeout: '1d2h30m' })
 // @ts-expect-error there is no such mode
 void client.enqueue(mail, ['a'], { onTimeout: 'delete' })
 // @ts-expect-error there is no such option
@@ -142,6 +153,12 @@ worker.handle(transcode, { timeout: '5m' }, (ctx, [id, size]) => {
 worker.handle(transcode, (_ctx, input: { id: string }) => ({ url: input.id, at: '' }))
 // @ts-expect-error the result does not fit the output of the job
 worker.handle(transcode, () => ({ url: 5, at: '' }))
+// @ts-expect-error the result lacks a part of the output
+worker.handle(transcode, () => ({ url: 'x' }))
+// @ts-expect-error so it does beside options
+worker.handle(transcode, { timeout: '5m' }, () => ({ url: 'x' }))
+// @ts-expect-error options come before the function
+worker.handle(mail, () => {}, { timeout: '5m' })
 // @ts-expect-error misspelt
 worker.handle(mail, { timeOut: '5m' }, () => {})
 // @ts-expect-error a bare number has no unit
@@ -155,6 +172,8 @@ worker.handleBatch(transcode, { size: 10, wait: '1s' }, (items) =>
 )
 // @ts-expect-error one of the results does not fit
 worker.handleBatch(transcode, { size: 10 }, (items) => items.map(() => ({ url: 5, at: '' })))
+// @ts-expect-error one of the results lacks a part of the output
+worker.handleBatch(transcode, { size: 10 }, (items) => items.map(() => ({ url: 'x' })))
 // @ts-expect-error how many at a time?
 worker.handleBatch(mail, {}, () => {})
 // @ts-expect-error a batch runs in the worker itself
@@ -172,6 +191,60 @@ void new RetryAfter('30s')
 void new RetryAfter(new Date(0), 'later', { details: { a: 1 } })
 // @ts-expect-error a bare number has no unit
 void new RetryAfter(30)
+
+// ---- Types written by hand ----
+
+interface Charge {
+  id: string
+  at: Date
+  note?: string
+}
+const charge = defineJob<[order: string], Charge>('order.charge', { limits: { timeout: '5s' } })
+const count = defineJob<[], number>('order.count')
+expectTypeOf(client.enqueue(charge, ['o1'])).resolves.toEqualTypeOf<
+  JobHandle<{ id: string; at: string; note?: string }>
+>()
+expectTypeOf(client.waitForResult('id', { job: charge })).resolves.toExtend<{ id: string; at: string }>()
+expectTypeOf(client.waitForResult('id', { job: count })).resolves.toBeNumber()
+worker.handle(charge, (_ctx, [order]) => ({ id: order, at: new Date(0) }))
+worker.handle(count, async () => Promise.resolve(5))
+// @ts-expect-error a date where a number belongs
+worker.handle(count, () => new Date(0))
+// @ts-expect-error the handler returns no id
+worker.handle(charge, () => ({ at: new Date(0) }))
+// @ts-expect-error the handler returns nothing
+worker.handle(charge, () => {})
+// @ts-expect-error the arguments are a list
+defineJob<{ order: string }, Charge>('order.charge')
+// @ts-expect-error written types and a schema: which one holds?
+defineJob<[order: string], Charge>('order.charge', { output: v.number() })
+// @ts-expect-error a number where a text belongs
+void client.enqueue(charge, [5])
+
+// ---- What JSON makes of a result ----
+
+declare const ctx: Context
+class Cart {
+  readonly items: string[] = []
+  total(): number {
+    return this.items.length
+  }
+}
+expectTypeOf(ctx.step('a', () => ({ id: 'x' }))).resolves.toEqualTypeOf<{ id: string }>()
+expectTypeOf(ctx.step('a', () => new Date(0))).resolves.toBeString()
+expectTypeOf(ctx.step('a', () => [new Date(0), null])).resolves.toEqualTypeOf<(string | null)[]>()
+expectTypeOf(ctx.step('a', () => {})).resolves.toBeVoid()
+expectTypeOf(ctx.step('a', (): unknown => 1)).resolves.toBeUnknown()
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+expectTypeOf(ctx.step('a', (): any => 1)).resolves.toBeAny()
+expectTypeOf(ctx.step('a', { timeout: '5s' }, (): Charge | null => null)).resolves.toEqualTypeOf<{
+  id: string
+  at: string
+  note?: string
+} | null>()
+// @ts-expect-error a method does not come back
+export const cart: Promise<Cart> = ctx.step('a', () => new Cart())
+expectTypeOf(ctx.step('a', () => 5n)).resolves.toBeNever()
 
 // ---- Operators ----
 

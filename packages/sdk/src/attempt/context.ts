@@ -6,6 +6,7 @@
  * Who needs to know awaits it.
  */
 import { endsAfter, leftUntil, type Host, type Random } from '@curfew/core'
+import type { AsJson } from '../as-json.ts'
 import { Budget } from './budget.ts'
 import { encodeInput, type AnyJob, type SentBy } from '../define-job.ts'
 import { toMillis, type Duration } from '../durations.ts'
@@ -68,8 +69,8 @@ export interface Context {
    * It runs under the smaller of its `timeout` and what is left of the attempt. When that is over its signal is aborted and
    * the promise rejects with a StepDeadlineError. A step for which nothing is left does not start. See docs/steps.md.
    */
-  step<T>(name: string, run: StepRun<T>): Promise<T>
-  step<T>(name: string, options: StepRunOptions, run: StepRun<T>): Promise<T>
+  step<T>(name: string, run: StepRun<T>): Promise<AsJson<T>>
+  step<T>(name: string, options: StepRunOptions, run: StepRun<T>): Promise<AsJson<T>>
   /**
    * Gives the job back until `duration` has passed, without using an attempt; then it goes on here. The attempt that falls
    * asleep ends with a SleepingError: let it pass. See docs/steps.md.
@@ -151,7 +152,7 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
       return ownBudget().runUntil(signal, (reason) => reason, run)
     },
 
-    step<T>(name: string, ...rest: [StepRun<T>] | [StepRunOptions, StepRun<T>]): Promise<T> {
+    step<T>(name: string, ...rest: [StepRun<T>] | [StepRunOptions, StepRun<T>]): Promise<AsJson<T>> {
       const [options, run] = rest.length === 1 ? [{}, rest[0]] : rest
       return mayBeLeftAlone(() => steps().step(name, options, run))
     },

@@ -20,6 +20,7 @@ import {
   type RetryPolicy as BackoffPolicy,
   type StoredStep,
 } from '@curfew/core'
+import type { AsJson } from '../as-json.ts'
 import { Budget } from './budget.ts'
 import type { ContextPorts } from './context.ts'
 import { toMillis, type Duration } from '../durations.ts'
@@ -82,14 +83,14 @@ export class Steps {
     this.#host = ports.host
   }
 
-  async step<T>(name: string, options: StepRunOptions, run: StepRun<T>): Promise<T> {
+  async step<T>(name: string, options: StepRunOptions, run: StepRun<T>): Promise<AsJson<T>> {
     if (typeof run !== 'function')
       throw new InputError(`Step ${shown(name)} needs a function: ctx.step('name', (signal) => …).`, { field: 'run' })
     const timeoutMs = options.timeout === undefined ? Infinity : toMillis(options.timeout, 'timeout')
     const policy = policyOf(options.retry)
     const { position, stored } = this.#enter(name, false)
     // The result was JSON when it was stored, and is what the step gave then.
-    if (stored !== null) return stored.result as T
+    if (stored !== null) return stored.result as AsJson<T>
     const work = this.#perform(name, position, timeoutMs, policy, run)
     this.#running.add(work)
     try {
@@ -186,7 +187,7 @@ export class Steps {
     timeoutMs: number,
     policy: BackoffPolicy,
     run: StepRun<T>,
-  ): Promise<T> {
+  ): Promise<AsJson<T>> {
     this.#refuseWithoutBudget(name)
     const isAlone = this.#running.size === 0 && !this.#hasFailed
     const calledBefore = this.#called.size
@@ -204,7 +205,7 @@ export class Steps {
       ...(result === undefined ? {} : { result }),
     }
     await this.#ports.call({ op: 'step', step })
-    return result as T
+    return result as AsJson<T>
   }
 
   async #tries<T>(name: string, timeoutMs: number, policy: BackoffPolicy, run: StepRun<T>): Promise<T> {

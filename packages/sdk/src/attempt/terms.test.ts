@@ -57,7 +57,7 @@ describe('until when an attempt may run', () => {
   })
 
   test('is counted here where the server does not say it: publish, then handler, then 30 minutes', () => {
-    const handler = { timeout: '7s', gracePeriod: '2s' }
+    const handler = { timeout: '7s', gracePeriod: '2s' } as const
     const published = termsOf(handed({ timeout: 3 }), ASKED, handler)
     expect(published).toMatchObject({ softAt: 4_000, hardAt: 6_000, softStop: { source: 'publish', limitMs: 3_000 } })
     expect(termsOf(handed(), ASKED, handler)).toMatchObject({ softAt: 8_000, softStop: { source: 'handler' } })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Duration } from '../durations.ts'
 import { defineJob, type AnyJob } from '../define-job.ts'
 import { LastOptions, prepareOptions, toWire, type EnqueueOptions } from './enqueue-options.ts'
 import { InputError } from '../errors.ts'
@@ -283,7 +284,7 @@ describe('options of an enqueue that equal those of the one before', () => {
 
   test('are prepared anew for another job, and after the options of the job were changed', () => {
     const last = new LastOptions()
-    const limits = { timeout: '1h' as string }
+    const limits: { timeout: Duration } = { timeout: '1h' }
     const [one, two] = [defineJob('one', { queue: 'q', limits: limits }), defineJob('two', { queue: 'r' })]
     for (const job of [one, two, one]) expect(last.prepare(job, {})).toEqual(prepareOptions(job, {}))
     limits.timeout = '2h'

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../define-job.ts'
+import type { Duration } from '../durations.ts'
 import { DeadlineError, LostLeaseError } from '../errors.ts'
 import { jsonata } from '../journey/journey-expression.ts'
 import { state } from '../journey/journey-states.ts'
@@ -33,7 +34,7 @@ async function all<T>(pages: AsyncIterable<T>): Promise<T[]> {
 /** A worker whose handler sleeps for so long, and what happened to its signal. */
 async function sleeper(
   kit: TestKit,
-  length: string,
+  length: Duration,
   limits: object = {},
 ): Promise<{ worker: Worker; reasons: unknown[] }> {
   const reasons: unknown[] = []

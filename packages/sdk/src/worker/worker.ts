@@ -147,17 +147,18 @@ export class Worker {
   /** Says how jobs of a type are done: by a function, or by a module that is loaded where the handler runs. */
   handle<Sent, Got, Returned, Result>(
     job: Job<Sent, Got, Returned, Result> | string,
-    run: HandlerFunction<Got, Returned>,
+    runOrModule: HandlerFunction<Got, NoInfer<Returned>> | HandlerOptions,
   ): this
   handle<Sent, Got, Returned, Result>(
     job: Job<Sent, Got, Returned, Result> | string,
     options: HandlerOptions,
-    run?: HandlerFunction<Got, Returned>,
+    run: HandlerFunction<Got, NoInfer<Returned>>,
   ): this
+  // The overloads differ in their number of arguments, so that the compiler reports a mistake against one of them only.
   handle<Sent, Got, Returned, Result>(
     job: Job<Sent, Got, Returned, Result> | string,
-    second: HandlerOptions | HandlerFunction<Got, Returned>,
-    third?: HandlerFunction<Got, Returned>,
+    second: HandlerFunction<Got, NoInfer<Returned>> | HandlerOptions,
+    third?: HandlerFunction<Got, NoInfer<Returned>>,
   ): this {
     const [options, run] = typeof second === 'function' ? [{}, second] : [second, third ?? null]
     const { defaults = {}, isolation } = this.#options
@@ -180,7 +181,7 @@ export class Worker {
   handleBatch<Sent, Got, Returned, Result>(
     job: Job<Sent, Got, Returned, Result> | string,
     options: BatchOptions,
-    run: BatchFunction<Got, Returned>,
+    run: BatchFunction<Got, NoInfer<Returned>>,
   ): this {
     const { size, waitMs, handler } = batchOf(options, this.#settings.concurrency)
     const batches = new Batches<Got, Returned>(this.#host, size, waitMs, run)
