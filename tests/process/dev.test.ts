@@ -1,10 +1,11 @@
 /** `curfew dev` as a process: a worker file is run, and run anew when its code changes. */
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test } from 'vitest'
 import { runCurfew, temporaryDirectory, until, within, type Running } from './server-process.ts'
 
+const ADDRESS = /^(http:\/\/127\.0\.0\.1:\d+) {2}server and board/m
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** A folder in which a worker finds the SDK. */
@@ -72,7 +73,7 @@ test('changed code runs the next job, broken code is reported and not started in
      await worker.run()`,
   )
   const running = dev(join(folder, 'worker.mjs'), '--port', '0')
-  const url = (await said(running, /^(http:\/\/127\.0\.0\.1:\d+) {2}server and board/m))[1] ?? ''
+  const url = (await said(running, ADDRESS))[1] ?? ''
   expect((await fetch(`${url}/`)).headers.get('content-type')).toContain('text/html')
   expect(await resultOf(url)).toBe('one')
   greeting("'two'")
@@ -105,5 +106,44 @@ test('a worker that does not end in time is killed, and new code starts', async 
   stubborn('second')
   await said(running, /did not end within 50 ms and is killed\n(.*\n)*I am second/)
   running.signal('SIGHUP')
+  expect(await within('curfew dev ends', running.exited)).toEqual({ code: 0, signal: null })
+})
+
+/** A folder for PATH with an xdg-open of our own; null: with nothing. */
+function openers(script: string | null): string {
+  const folder = temporaryDirectory()
+  if (script !== null) writeFileSync(join(folder, 'xdg-open'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  return folder
+}
+
+test.runIf(process.platform === 'linux')('--open gives the address of the board to the browser, once', async () => {
+  const opened = join(temporaryDirectory(), 'opened')
+  const running = runCurfew(['dev', '--port', '0', '--open'], { PATH: openers(`echo "$@" >> '${opened}'`) })
+  const url = (await said(running, ADDRESS))[1] ?? ''
+  const given = (): string | undefined => {
+    try {
+      return readFileSync(opened, 'utf8') || undefined
+    } catch {
+      return undefined
+    }
+  }
+  expect(await until('the browser was opened', given)).toBe(`${url}/\n`)
+  expect((await fetch((given() ?? '').trim())).headers.get('content-type')).toContain('text/html')
+  running.signal('SIGINT')
+  expect(await within('curfew dev ends', running.exited)).toEqual({ code: 0, signal: null })
+  expect(given()).toBe(`${url}/\n`)
+  expect(running.output.stdout).not.toContain('no browser')
+})
+
+test.runIf(process.platform === 'linux').each([
+  ['there is none', null, 'xdg-open cannot be started'],
+  ['none can be opened', 'exit 3', 'xdg-open ended with 3'],
+])('--open without a browser says where the board is, and serves: %s', async (_, script, why) => {
+  const running = runCurfew(['dev', '--port', '0', '--open'], { PATH: openers(script) })
+  const url = (await said(running, ADDRESS))[1] ?? ''
+  await said(running, /no browser was opened/)
+  expect(running.output.stdout).toContain(`curfew dev: no browser was opened (${why}); the board is at ${url}/\n`)
+  expect((await fetch(`${url}/`)).status).toBe(200)
+  running.signal('SIGINT')
   expect(await within('curfew dev ends', running.exited)).toEqual({ code: 0, signal: null })
 })

@@ -251,8 +251,8 @@ export interface Running {
   signal(signal: NodeJS.Signals): void
 }
 
-export function runCurfew(args: readonly string[]): Running {
-  const { child, output } = launch(args, { input: true })
+export function runCurfew(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+  const { child, output } = launch(args, { input: true, env })
   return {
     output,
     exited: exitOf(child),

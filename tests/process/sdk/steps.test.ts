@@ -2,7 +2,8 @@
  * kill -9 on workers before, in, between and after the steps of their jobs, on both stores and in every isolation. What
  * the server has stored of a step is never done again, and the job ends with the results that were stored.
  *
- * CURFEW_STEP_KILLS says how many workers are killed on each store.
+ * CURFEW_STEP_KILLS says how many workers are killed on each store; CURFEW_STEP_SEED by which seed on the first store. Each
+ * store has a seed of its own, so that together they reach more of the places.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,6 +15,7 @@ import { runNode, ServerProcess, temporaryDirectory, until } from '../server-pro
 import { fresh, ISOLATIONS, tally, type Isolation } from './crew.ts'
 
 const KILLS = Number(process.env['CURFEW_STEP_KILLS'] ?? 6)
+const SEED = Number(process.env['CURFEW_STEP_SEED'] ?? 1)
 const STEPS = 4
 /** Each step passes four places. */
 const PLACES = 4 * STEPS
@@ -42,13 +44,14 @@ afterAll(() => database.remove())
 class Story {
   readonly server: ServerProcess
   readonly journal = join(temporaryDirectory(), 'journal')
-  readonly random = seededRandom(KILLS)
+  readonly random: () => number
   /** What the server had stored of a job when a worker was dead, and how long the journal was then. */
   readonly stored: { jobId: string; lines: number; results: Map<string, string> }[] = []
   readonly killed: string[] = []
 
-  constructor(server: ServerProcess) {
+  constructor(server: ServerProcess, seed: number) {
     this.server = server
+    this.random = seededRandom(seed)
     writeFileSync(this.journal, '')
   }
 
@@ -89,8 +92,8 @@ class Story {
   }
 }
 
-async function play(server: ServerProcess): Promise<Story> {
-  const story = new Story(server)
+async function play(server: ServerProcess, seed: number): Promise<Story> {
+  const story = new Story(server, seed)
   const results = new Map<string, readonly Result[]>()
   let lives = 0
   while (story.killed.length < KILLS) {
@@ -112,19 +115,22 @@ async function play(server: ServerProcess): Promise<Story> {
   const repeats = Object.values(begun).filter((runs) => runs > 1).length
   const killed = JSON.stringify(tally(story.killed))
   process.stdout.write(
-    `${String(story.killed.length)} workers killed, ${String(results.size)} jobs, ${String(Object.keys(begun).length)} steps, ` +
+    `Seed ${String(seed)}: ${String(story.killed.length)} workers killed, ${String(results.size)} jobs, ${String(Object.keys(begun).length)} steps, ` +
       `${String(repeats)} of them begun again because they were not stored: ${killed}\n`,
   )
   return story
 }
 
-test.each(['SQLite', 'PostgreSQL'])(
+test.each([
+  ['SQLite', SEED],
+  ['PostgreSQL', SEED + 1],
+])(
   `workers killed around their steps repeat none that is stored, on %s`,
-  async (store) => {
+  async (store, seed) => {
     const flags = store === 'SQLite' ? [] : ['--database', database.url()]
     const server = await ServerProcess.start({ flags })
     onTestFinished(() => server.kill())
-    const { killed } = await play(server)
+    const { killed } = await play(server, seed)
     expect(killed.length).toBeGreaterThanOrEqual(KILLS)
   },
   BOUND_MS + KILLS * 20_000,

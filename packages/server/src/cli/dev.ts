@@ -25,10 +25,13 @@ async function runDev({ flags, terminal }: Call): Promise<number> {
   try {
     const { address } = await server.listen({ port })
     terminal.write(`${address}  server and board; everything is in memory and lost at the end`)
-    if (flags.has('open')) openInBrowser(`${address}/`)
     const say = (text: string): void => {
       terminal.write(`curfew dev: ${text}`)
     }
+    if (flags.has('open'))
+      openInBrowser(`${address}/`, (why) => {
+        say(`no browser was opened (${why}); the board is at ${address}/`)
+      })
     const worker =
       file === null ? null : new DevWorker({ file, env: { ...terminal.env, CURFEW_URL: address }, drainMs, say })
     const watching =

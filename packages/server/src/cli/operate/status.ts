@@ -111,10 +111,17 @@ function open({ flags, terminal }: Call): number {
   return EXIT.fine
 }
 
-export function openInBrowser(address: string): void {
-  const child = spawn(OPENERS[process.platform] ?? 'xdg-open', [address], { detached: true, stdio: 'ignore' })
-  // No browser: the address was printed.
-  child.on('error', () => {})
+/** `missed` hears why no browser was opened. */
+export function openInBrowser(address: string, missed: (why: string) => void = () => {}): void {
+  const opener = OPENERS[process.platform] ?? 'xdg-open'
+  const child = spawn(opener, [address], { detached: true, stdio: 'ignore' })
+  child.on('error', () => {
+    missed(`${opener} cannot be started`)
+  })
+  // Explorer ends with 1 also when it has opened the page.
+  child.on('exit', (code) => {
+    if (code !== null && code !== 0 && process.platform !== 'win32') missed(`${opener} ended with ${String(code)}`)
+  })
   child.unref()
 }
 
