@@ -2,7 +2,7 @@
  * Faults that the simulation must find. Each wraps a real session: it changes what the session hears, or what is done of
  * what it wants. Production code stays as it is.
  */
-import { millis, STEPS_MEMBER, type Instant, type StepOnWire } from '@curfew/core'
+import { instant, millis, STEPS_MEMBER, type Instant, type StepOnWire } from '@curfew/core'
 import type { Call, CallAnswer, Effect, Input, Orders } from '../../../packages/sdk/src/worker/inputs.ts'
 import type { Report } from '../../../packages/sdk/src/attempt/report.ts'
 import { Session } from '../../../packages/sdk/src/worker/session.ts'
@@ -333,6 +333,12 @@ const sleepsNot = planted(
       .map((effect) => withSleeps(effect, unslept)),
 )
 
+/** A handler learns neither from its limits nor from its signal that its time is over. */
+const knowsNoEnd = misdoes((effect) => {
+  if (effect.do === 'start') return [{ ...effect, terms: { ...effect.terms, softAt: instant(Infinity) } }]
+  return effect.do === 'abort' && effect.stop.why === 'deadline' ? [] : [effect]
+})
+
 export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'attempts are known by their job, not by their lease': keyedByJob,
   'a quiet worker goes on asking': asksOnWhileQuiet,
@@ -366,6 +372,7 @@ export const PLANTED: Readonly<Record<string, MakeSession>> = {
   'a sleep uses a try': misdoes((effect) => [
     withSleeps(effect, (report) => ({ ...unslept(report), kind: 'nack', requeue: false, error: report.error })),
   ]),
+  'a handler does not learn that its time is over': knowsNoEnd,
   'an order to resume is ignored': mishears((input) =>
     withOrders(input, (orders) => (orders.state === 'running' ? { stops: orders.stops, isForgotten: false } : orders)),
   ),
