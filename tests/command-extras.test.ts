@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openServer } from 'curfew'
 import { Remote } from '../packages/server/src/cli/frame/remote.ts'
-import { checkServer, checkSettings, shortOfSpace } from '../packages/server/src/cli/doctor.ts'
+import { checkData, checkServer, checkSettings, shortOfSpace } from '../packages/server/src/cli/doctor.ts'
 import { backupFile } from '../packages/server/src/cli/backup.ts'
 import { loadTop } from '../packages/server/src/cli/top.ts'
 import { TopScreen } from '../packages/server/src/cli/top-screen.ts'
@@ -231,6 +231,31 @@ describe('doctor', () => {
   test('finds a disk that is nearly full', () => {
     expect(shortOfSpace(500 * 1024 ** 2, 1024 ** 4, 'f')?.what).toBe('only 0.5 GiB are free where f lies')
     expect(shortOfSpace(100 * 1024 ** 3, 1024 ** 4, 'f')).toBeNull()
+  })
+
+  test('finds a folder that cannot be made, and one that lies in a file', async () => {
+    writeFileSync(join(folder, 'file'), '')
+    const { code, out } = await curfew(['doctor', '--data', join(folder, 'file', 'data')])
+    expect(code).toBe(6)
+    expect(out).toContain('file is not a folder, so no data can be kept in')
+    // A file system that takes nothing, not even from root.
+    expect(checkData(loadSettings(['--data', '/proc/curfew'], {})).findings).toHaveLength(1)
+  })
+
+  test('says that a folder that is still to be made is fine, and nothing of the default folder', () => {
+    expect(checkData(loadSettings(['--data', join(folder, 'new', 'data')], {}))).toEqual({
+      findings: [],
+      fine: ['data folder', 'disk'],
+    })
+    expect(checkData(loadSettings([], {}))).toEqual({ findings: [], fine: [] })
+  })
+
+  test('says what is well beside what is not', async () => {
+    await server.enqueue({ queue: 'held' })
+    await server.post('/ojs/v1/queues/held/pause')
+    const { findings, fine } = await checkServer(remote(), () => server.clock.now())
+    expect(findings.map(({ what }) => what)).toContain('queue held is paused with 1 job waiting')
+    expect(fine).toEqual(['clock'])
   })
 
   test('exits with 6 on findings: a damaged file, with its remedy', async () => {

@@ -168,6 +168,19 @@ describe('jobs show, set and list', () => {
   })
 })
 
+test('ids behind the first column are shortened before a line is cut, and never in a pipe', async () => {
+  const worker = '01a1f063-b3fa-7e48-ba77-a20aaf96abf7'
+  await server.register(worker)
+  const job = await server.start({}, { worker_id: worker })
+  const [narrow, wide, piped] = [
+    await curfew('jobs list', { width: 110 }),
+    await curfew('jobs list', { width: 200 }),
+    await curfew('jobs list', { width: 110, isTerminal: false }),
+  ]
+  expect(lines(narrow.out)[1]).toMatch(new RegExp(`^${job.id} .* 01a1…abf7$`))
+  for (const { out } of [wide, piped]) expect(lines(out)[1]).toMatch(new RegExp(`${worker}$`))
+})
+
 describe('actions on many jobs', () => {
   test('exit with 0 if some were done, and name those that were not', async () => {
     const [id, over] = [await server.enqueue(), (await server.start({ queue: 'other' })).id]
@@ -206,7 +219,9 @@ describe('actions on many jobs', () => {
       await server.nack(job.id)
     }
     expect(lines((await curfew('dead list type:b')).out)).toHaveLength(2)
-    expect((await curfew('dead list type:c')).out).toBe('There are no dead letters.\n')
+    expect((await curfew('dead list type:c')).out).toMatch(
+      /^There are no dead letters\. .*\n {2}curfew jobs list state:discarded\n$/,
+    )
   })
 })
 

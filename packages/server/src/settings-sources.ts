@@ -9,6 +9,8 @@ import { envOf, flagOf, readDuration, type Setting, SETTINGS, SettingsError, typ
 export interface Takes {
   readonly names?: number
   readonly switches?: readonly string[]
+  /** The command whose help lists what it takes; `serve` if left out. */
+  readonly command?: string
 }
 
 /** No settings: which server a command asks, and one for tests of the project itself. */
@@ -84,7 +86,9 @@ export function readFlags(args: readonly string[], takes: Takes): Given {
     const arg = args[index] ?? ''
     if (!arg.startsWith('--')) {
       if (names.length >= (takes.names ?? 0))
-        throw new SettingsError(`Unexpected argument ${JSON.stringify(arg)}. See curfew serve --help.`)
+        throw new SettingsError(
+          `Unexpected argument ${JSON.stringify(arg)}. See curfew ${takes.command ?? 'serve'} --help.`,
+        )
       names.push(arg)
       continue
     }
@@ -96,7 +100,9 @@ export function readFlags(args: readonly string[], takes: Takes): Given {
     const name = equals < 0 ? arg : arg.slice(0, equals)
     const setting = known.get(name)
     if (setting === undefined && name !== '--config')
-      throw new SettingsError(`Unknown flag ${name}.${meant(name, flagOf)} See curfew serve --help.`)
+      throw new SettingsError(
+        `Unknown flag ${name}.${meant(name, flagOf)} See curfew ${takes.command ?? 'serve'} --help.`,
+      )
     if (equals >= 0) flags.set(name, arg.slice(equals + 1))
     else if (setting?.kind === 'flag') flags.set(name, 'true')
     else {

@@ -1,6 +1,6 @@
 /** `curfew check`: whether a data file holds what was written to it. Reads only; a server may have the file open. */
 import { existsSync, statSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { placeOf } from '../open-store.ts'
 import { SettingsError, type Settings } from '../settings.ts'
 import { adviceFor, isDamage, openingError, refuseEmpty } from '../store/sqlite/connection.ts'
@@ -16,6 +16,8 @@ export interface Checked {
 
 export function checkFile(settings: Settings, named: string | undefined): Checked {
   const file = named === undefined ? fileOf(settings) : resolve(named)
+  if (named === undefined && existsSync(dirname(file)) && !statSync(dirname(file)).isDirectory())
+    throw new SettingsError(`--data names a folder, and ${dirname(file)} is a file: curfew check ${dirname(file)}`)
   if (!existsSync(file)) throw new Error(`${file} does not exist.`)
   if (statSync(file).isDirectory()) throw new Error(`${file} is a directory. Name the data file in it, or use --data.`)
   const problems = problemsOf(file)

@@ -1,6 +1,6 @@
 /** `curfew doctor`: what is wrong with the settings, the data and the server, and what helps. Changes nothing. */
-import { existsSync, statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { formatDuration, lengthInWords, millis, shortHeartbeat } from '@curfew/core'
 import { checkFile } from './check.ts'
 import { clean } from './frame/clean.ts'
@@ -88,17 +88,51 @@ function impossibleLimits(values: Settings): Finding[] {
 
 // ---- Data ----
 
-export function checkData(settings: Settings): Checkup {
+export function checkData({ values: settings, sources }: Loaded): Checkup {
   const place = placeOf(settings)
-  if (place.kind !== 'file' || !existsSync(place.file)) return { findings: [], fine: [] }
+  if (place.kind !== 'file') return { findings: [], fine: [] }
+  if (!existsSync(place.file)) {
+    // A command that only asks a server elsewhere needs no folder here.
+    if (sources['data'] === 'default') return { findings: [], fine: [] }
+    const findings = folderFindings(dirname(place.file))
+    return { findings, fine: findings.length === 0 ? ['data folder', 'disk'] : [] }
+  }
   const findings: Finding[] = []
   const damage = damageFinding(settings)
   if (damage !== null) findings.push(damage)
+  const locked = [dirname(place.file), place.file].find((path) => !isAllowed(path, constants.W_OK))
+  if (locked !== undefined) findings.push(unwritable(locked))
   const exposed = openToOthers(settings)
   if (exposed !== null) findings.push({ what: exposed, fix: `chmod 700 ${dirname(place.file)}` })
   const space = spaceFinding(place.file)
   if (space !== null) findings.push(space)
   return { findings, fine: findings.length === 0 ? ['data file', 'disk'] : [] }
+}
+
+/** Of a folder in which the data file is still to be made. */
+function folderFindings(folder: string): Finding[] {
+  let there = folder
+  while (!existsSync(there)) there = dirname(there)
+  if (!statSync(there).isDirectory())
+    return [{ what: `${there} is not a folder, so no data can be kept in ${folder}`, fix: 'name another with --data' }]
+  if (!isAllowed(there, constants.W_OK | constants.X_OK)) return [unwritable(there)]
+  const space = spaceFinding(join(there, 'curfew.db'))
+  return space === null ? [] : [space]
+}
+
+const unwritable = (path: string): Finding => ({
+  what: `${path} cannot be written by this user`,
+  fix: `chown it to the user that runs the server, or name another folder with --data`,
+})
+
+/** What is mounted for reading only is refused to everyone. */
+function isAllowed(path: string, mode: number): boolean {
+  try {
+    accessSync(path, mode)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** A file that cannot even be opened is a finding too. */
@@ -159,6 +193,7 @@ interface WorkerView {
 }
 
 export async function checkServer(server: Remote, wallMs: () => number): Promise<Checkup> {
+  const fine: string[] = []
   const askedMs = wallMs()
   const health = (await server.ask('GET', '/ojs/v1/health')).body as Health
   const heardMs = wallMs()
@@ -173,6 +208,7 @@ export async function checkServer(server: Remote, wallMs: () => number): Promise
       what: `the server has version ${health.server_version}, this command ${VERSION}`,
       fix: 'use the same version of both',
     })
+  if (findings.length === 0) fine.push(`server ${health.server_version}`)
   // The server looked at its clock somewhere between the question and the answer.
   const at = Date.parse(health.server_time)
   const offMs = at < askedMs ? askedMs - at : Math.max(0, at - heardMs)
@@ -182,11 +218,10 @@ export async function checkServer(server: Remote, wallMs: () => number): Promise
       what: `the clocks differ by ${lengthInWords(Math.round(Math.max(offMs, ownMs)))}`,
       fix: 'let NTP or chrony set the clocks of both machines',
     })
-  findings.push(...(await findingsOfWork(server, at)))
-  return {
-    findings,
-    fine: findings.length === 0 ? [`server ${health.server_version}`, 'clock', 'queues', 'types'] : [],
-  }
+  else fine.push('clock')
+  const work = await findingsOfWork(server, at)
+  if (work.length === 0) fine.push('queues', 'types')
+  return { findings: [...findings, ...work], fine }
 }
 
 const SILENT_MS = 20_000
@@ -242,7 +277,7 @@ async function findingsOfType(server: Remote, type: string): Promise<Finding[]> 
 
 export async function runDoctor({ flags, terminal, settings }: Call): Promise<number> {
   const loaded = settings()
-  const parts = [checkSettings(loaded), checkData(loaded.values)]
+  const parts = [checkSettings(loaded), checkData(loaded)]
   const url = flags.text('url')
   const named = {
     ...flags,

@@ -10,6 +10,7 @@ import {
 } from '@curfew/core'
 import { HAPPENS } from './explain-text.ts'
 import { clean } from './frame/clean.ts'
+import { shortId } from './frame/rows.ts'
 import { inkOn, type Paper } from './journey-chart.ts'
 
 export interface TopModel {
@@ -75,7 +76,7 @@ export function topLines(model: TopModel, state: TopState, paper: Paper): string
       .slice(first, first + room)
       .map(({ job: { job }, clock }) => [
         clock.until <= now ? 'now' : lengthInWords(roundedTo100(clock.until - now)),
-        `${job.id.slice(0, 4)}…${job.id.slice(-4)}`,
+        shortId(job.id),
         cut(job.type, 14),
         HAPPENS[clock.kind],
         cut(

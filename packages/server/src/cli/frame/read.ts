@@ -123,6 +123,8 @@ function parseError(command: Command, error: unknown): string {
 }
 
 function unknownOption(command: Command, name: string): string {
+  const word = command.words?.find((one) => name === `--${one}`)
+  if (word !== undefined) return `Unknown option '${name}'. Write ${word}:VALUE. Usage: ${usageOf(command)}`
   const known = optionsOf(command).map(([option]) => option)
   const nearest = name.startsWith('--') ? nearestOf(name, known) : null
   const meant = nearest === null ? '' : ` ${didYouMean(`--${nearest}`)}`
@@ -148,7 +150,7 @@ function readWithSettings(command: Command, args: readonly string[], terminal: T
     }
   }
   const { most } = arity(command)
-  const loaded: Loaded = loadSettings(rest, terminal.env, { names: most })
+  const loaded: Loaded = loadSettings(rest, terminal.env, { names: most, command: command.name })
   refuseNames(command, loaded.names)
   return { flags: flagsOf(command, loaded.names, values), terminal, settings: () => loaded }
 }

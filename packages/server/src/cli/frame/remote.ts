@@ -46,10 +46,13 @@ export class Remote {
 
   /** `--url` and `--token`, or CURFEW_URL and CURFEW_TOKEN. */
   constructor(flags: Flags, { env }: Terminal) {
-    this.url = (flags.text('url') ?? env['CURFEW_URL'] ?? DEFAULT_URL).replace(/\/+$/, '')
-    this.#token = flags.text('token') ?? env['CURFEW_TOKEN']
+    // A variable that is set to nothing is as good as none.
+    const named = flags.text('url') ?? (env['CURFEW_URL'] || undefined)
+    this.url = (named ?? DEFAULT_URL).replace(/\/+$/, '')
+    this.#token = flags.text('token') ?? (env['CURFEW_TOKEN'] || undefined)
+    const source = flags.text('url') === undefined ? 'CURFEW_URL' : '--url'
     if (!/^https?:\/\/\S+$/.test(this.url))
-      throw new SettingsError(`--url must be an address such as ${DEFAULT_URL}, not ${JSON.stringify(this.url)}.`)
+      throw new SettingsError(`${source} must be an address such as ${DEFAULT_URL}, not ${JSON.stringify(this.url)}.`)
   }
 
   /** Refusals are answers too. */
@@ -120,9 +123,9 @@ export function refusal({ status, body }: Answer): Refused {
   const said = problem.error?.message ?? problem.detail ?? problem.title ?? 'It did not say why.'
   const list = [problem.mistakes, problem.errors].find((one): one is unknown[] => Array.isArray(one)) ?? []
   const told = list.map((one) => `\n  ${mistakeText(one)}`)
-  return new Refused(
-    clean(`${said} (${problem.error?.code ?? problem.code ?? `HTTP ${String(status)}`})${told.join('')}`),
-  )
+  const code = problem.error?.code ?? problem.code ?? `HTTP ${String(status)}`
+  const remedy = status === 401 ? ' Give one with --token or CURFEW_TOKEN.' : ''
+  return new Refused(clean(`${said} (${code})${remedy}${told.join('')}`))
 }
 
 /** Where, and what: `/approved: …`. */

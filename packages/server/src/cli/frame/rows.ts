@@ -5,23 +5,38 @@ import { clean } from './clean.ts'
 
 export type Row = readonly string[]
 
-/** Lines are cut at the width of a terminal; without paper, or in a pipe, none is. */
+/**
+ * Lines that are too long for a terminal get short ids behind their first column, which is for copying, and are cut if that
+ * is not enough; without paper, or in a pipe, nothing is left out.
+ */
 export function rowsText(rows: readonly Row[], paper?: Paper & { readonly isTerminal?: boolean }): string {
   const table = rows.map((row) => row.map((cell) => clean(cell).replaceAll(/\s+/g, ' ')))
+  const width = paper === undefined || paper.isTerminal === false ? Infinity : paper.width
+  const isTooWide = (lines: readonly string[]): boolean => lines.some((line) => line.length > width)
+  const whole = aligned(table)
+  const lines = isTooWide(whole) ? aligned(table.map(withShortIds)) : whole
+  const cut = lines.map((line) => (line.length > width ? `${line.slice(0, width - 1)}…` : line))
+  if (paper?.colour !== true) return cut.join('\n')
+  const ink = inkOn(paper)
+  return [ink.faint(cut[0] ?? ''), ...cut.slice(1)].join('\n')
+}
+
+function aligned(table: readonly Row[]): string[] {
   const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
-  const lines = table.map((row) => {
-    const line = row
+  return table.map((row) =>
+    row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
       .join('  ')
-      .trimEnd()
-    return paper !== undefined && paper.isTerminal !== false && line.length > paper.width
-      ? `${line.slice(0, paper.width - 1)}…`
-      : line
-  })
-  if (paper?.colour !== true) return lines.join('\n')
-  const ink = inkOn(paper)
-  return [ink.faint(lines[0] ?? ''), ...lines.slice(1)].join('\n')
+      .trimEnd(),
+  )
 }
+
+const ID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
+
+const withShortIds = (row: Row): Row => row.map((cell, column) => (column > 0 && ID.test(cell) ? shortId(cell) : cell))
+
+/** `01a1…0f25`. */
+export const shortId = (id: string): string => `${id.slice(0, 4)}…${id.slice(-4)}`
 
 /** A name and its value per line. */
 export function fieldsText(fields: readonly (readonly [string, string | null | undefined])[]): string {

@@ -30,6 +30,9 @@ const WORDS: Readonly<Record<string, string>> = {
 const SEARCH_WORDS: Readonly<Record<string, string>> = { ...WORDS, source: 'source', id: 'id_prefix' }
 const TIMES = ['created', 'ended', 'enqueued'].flatMap((what) => [`${what}_after`, `${what}_before`])
 
+/** For the message about `--state active`. */
+export const FILTER_WORDS: readonly string[] = Object.keys(WORDS)
+
 export const FILTER_HELP: readonly string[] = [
   'FILTER is a word such as state:discarded; all that are given must hold:',
   '  state:S[,S]  type:T  queue:Q  tag:T  worker:W  priority:N  error:TYPE',

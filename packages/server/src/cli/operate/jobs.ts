@@ -7,7 +7,7 @@ import { EXIT } from '../frame/exit.ts'
 import { ONE, wholeOf } from '../frame/flags.ts'
 import { countText, lengthText } from '../frame/rows.ts'
 import { actOnMany, BULK } from './bulk.ts'
-import { FILTER_HELP, queryText, readFilter } from './filter.ts'
+import { FILTER_HELP, FILTER_WORDS, queryText, readFilter } from './filter.ts'
 import { jobText, whyText, type FoundJob } from './job-text.ts'
 import { LIMITS, limitsIn, refuseNothing } from './limit-options.ts'
 import { CURSOR, LIMIT, LIST, momentsOf, nameOf, pageOf, serverOf, showList, showOne } from './show.ts'
@@ -150,7 +150,9 @@ async function deadList(call: Call): Promise<number> {
       job.queue,
       `${String(job.attempt)}/${String(job.max_attempts)}`,
     ],
-    none: 'There are no dead letters.',
+    none:
+      'There are no dead letters. Failed jobs come here if their retry policy or their handler says so; the others:\n' +
+      '  curfew jobs list state:discarded',
     foot: cursor === undefined ? null : `Further: --cursor ${cursor}`,
   })
 }
@@ -217,6 +219,7 @@ export const JOB_COMMANDS: readonly Command[] = [
       '',
       'Example: curfew jobs list state:discarded error:timeout since:-1h',
     ],
+    words: FILTER_WORDS,
     options: { ...LIMIT, ...CURSOR, ...LIST },
     run: list,
   },
@@ -285,6 +288,7 @@ export const JOB_COMMANDS: readonly Command[] = [
     args: '[FILTER...]',
     summary: 'list dead letters, newest first',
     more: FILTER_HELP,
+    words: FILTER_WORDS,
     options: { ...LIMIT, ...CURSOR, ...LIST },
     run: deadList,
   },
