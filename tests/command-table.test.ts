@@ -1,6 +1,8 @@
 /** What is made from the table of commands: help, completion, and the page of the documentation. */
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { TABLE } from '../packages/server/src/cli/commands.ts'
@@ -87,6 +89,36 @@ describe('completion', () => {
     expect(offered(script, 'curfew explain --ur')).toEqual(['--url'])
     expect(offered(script, 'curfew serve --log-l')).toEqual(['--log-level'])
     expect(offered(script, 'curfew export et')).toEqual(['etc'])
+    expect(offered(script, 'curfew completion ')).toEqual(['bash', 'zsh', 'fish'])
+  })
+
+  const hasFish = spawnSync('fish', ['--version']).status === 0
+
+  test.runIf(hasFish)('of fish offers commands, words of a group, options, settings and choices', async () => {
+    const { out } = await curfew('completion fish')
+    const file = join(mkdtempSync(join(tmpdir(), 'curfew-fish-')), 'curfew.fish')
+    writeFileSync(file, out)
+    const offers = (line: string): string[] =>
+      execFileSync('fish', ['--no-config', '-c', `source ${file}; complete -C '${line}'`], {
+        encoding: 'utf8',
+        cwd: '/',
+      })
+        .trim()
+        .split('\n')
+        .map((one) => one.split('\t')[0] ?? '')
+    expect(offers('curfew se')).toEqual(['serve'])
+    expect(offers('curfew jobs re')).toEqual(['retry'])
+    expect(offers('curfew jobs list --li')).toEqual(['--limit'])
+    expect(offers('curfew serve --log-l')).toEqual(['--log-level'])
+    expect(offers('curfew completion ')).toEqual(expect.arrayContaining(['bash', 'zsh', 'fish']))
+    expect(offers('curfew completion ')).not.toContain('etc/')
+    rmSync(dirname(file), { recursive: true })
+  })
+
+  test('of zsh offers files neither among the words of a group nor among options', async () => {
+    const { out } = await curfew('completion zsh')
+    expect(out).toContain(`if [[ -n "$isword" || "$PREFIX" == -* ]]; then compadd -- \${=words_of}; else _files; fi`)
+    expect(out).toContain(`'completion completion') choices='bash zsh fish' ;;`)
   })
 
   test.each(SHELLS)('of %s knows every command', async (shell) => {

@@ -28,6 +28,7 @@ const COMPLETION: Command = {
   args: 'SHELL',
   summary: 'print a script that completes commands and options in bash, zsh or fish',
   more: ['Example: source <(curfew completion bash)'],
+  choices: SHELLS,
   run({ flags, terminal }) {
     const shell = flags.names[0]
     if (!SHELLS.some((known) => known === shell))

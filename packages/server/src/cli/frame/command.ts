@@ -32,6 +32,8 @@ export interface Command {
   /** Further lines of help. */
   readonly more?: readonly string[]
   readonly options?: Options
+  /** The only words its argument can be, for completion. */
+  readonly choices?: readonly string[]
   /** Words that go before a colon, as in `state:active`: written as an option they are refused with this form. */
   readonly words?: readonly string[]
   /** It also takes every flag of `curfew serve`. */

@@ -26,7 +26,10 @@ function cases(table: Table): string[] {
 
 /** `jobs list -o` may be followed by few words. */
 function choiceCases(table: Table): string[] {
-  return table.commands.flatMap((command) =>
+  const ofNames = table.commands.flatMap(({ name, choices }) =>
+    choices === undefined ? [] : [`    '${name} ${name}') choices='${choices.join(' ')}' ;;`],
+  )
+  const ofOptions = table.commands.flatMap((command) =>
     optionsOf(command).flatMap(([name, { choices, short }]) => {
       if (choices === undefined) return []
       const flags = [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]
@@ -34,6 +37,7 @@ function choiceCases(table: Table): string[] {
       return [`    ${cases}) choices='${choices.join(' ')}' ;;`]
     }),
   )
+  return [...ofNames, ...ofOptions]
 }
 
 function bash(table: Table): string {
@@ -74,14 +78,14 @@ function zsh(table: Table): string {
     '#compdef curfew',
     '# curfew completion zsh > "${fpath[1]}/_curfew"',
     '_curfew() {',
-    '  local command words_of choices',
+    '  local command words_of choices isword',
     '  if (( CURRENT == 2 )); then',
     `    compadd -- ${firstWords(table).join(' ')} help --help --version`,
     '    return',
     '  fi',
     '  command="${words[2]}"',
     `  case " ${table.groups.map(({ name }) => name).join(' ')} " in`,
-    '    *" $command "*) (( CURRENT > 3 )) && command="$command ${words[3]}" ;;',
+    '    *" $command "*) if (( CURRENT == 3 )); then isword=1; else command="$command ${words[3]}"; fi ;;',
     '  esac',
     '  case "$command ${words[CURRENT-1]}" in',
     ...choiceCases(table),
@@ -90,8 +94,7 @@ function zsh(table: Table): string {
     '  case "$command" in',
     ...cases(table).map((line) => line.replace(') words=', ') words_of=')),
     '  esac',
-    '  compadd -- ${=words_of}',
-    '  _files',
+    '  if [[ -n "$isword" || "$PREFIX" == -* ]]; then compadd -- ${=words_of}; else _files; fi',
     '}',
     'if [ "$funcstack[1]" = "_curfew" ]; then _curfew "$@"; else compdef _curfew curfew; fi',
   ].join('\n')
@@ -118,6 +121,8 @@ function fish(table: Table): string {
       .split(' ')
       .map((word) => `__fish_seen_subcommand_from ${word}`)
       .join('; and ')
+    if (command.choices !== undefined)
+      lines.push(`complete -c curfew -n ${quoted(when)} -f -a ${quoted(command.choices.join(' '))}`)
     for (const [name, option] of optionsOf(command)) {
       const takes =
         option.choices !== undefined ? ` -x -a ${quoted(option.choices.join(' '))}` : option.value ? ' -r' : ''
@@ -125,5 +130,9 @@ function fish(table: Table): string {
       lines.push(`complete -c curfew -n ${quoted(when)} -l ${name}${short}${takes} -d ${quoted(option.help)}`)
     }
   }
+  const servers = table.commands.filter(({ settings }) => settings === true).map(({ name }) => name)
+  const isServer = quoted(`__fish_seen_subcommand_from ${servers.join(' ')}`)
+  for (const flag of ['--config', ...SETTINGS.map(flagOf)])
+    lines.push(`complete -c curfew -n ${isServer} -l ${flag.slice(2)}`)
   return lines.join('\n')
 }
