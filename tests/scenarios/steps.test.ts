@@ -136,6 +136,17 @@ describe('a job with steps', () => {
     ])
   })
 
+  test.each([
+    ['its timeout', {}, { type: 'timeout', timeout_kind: 'execution', limit_ms: 10_000, source: 'handler' }],
+    ['its total', { total_timeout: 8 }, { type: 'total_timeout', limit_ms: 8_000, source: 'publish', overshoot_ms: 0 }],
+  ])('that is stopped within a step by %s ends with that limit and who set it', async (_, more, ending) => {
+    const { server } = await stage((ctx) => ctx.step('charge', () => new Promise(() => {})))
+    const id = await order(server, { retry: { max_attempts: 1 }, ...more })
+    await server.advance(10_000)
+    await idle()
+    expect(await server.job(id)).toMatchObject({ state: 'discarded', error: ending })
+  })
+
   test('whose results do not fit into a checkpoint fails once, and the step does not run again', async () => {
     const { ran, does } = journal()
     const { server } = await stage((ctx) => ctx.step('read', does('read', 'x'.repeat(2_000_000))))

@@ -231,26 +231,38 @@ function Limits({ job }: { job: Job }): JSX.Element | null {
   )
 }
 
+/** How late it was decided; where a worker reported the timeout, how long after the limit the report came. */
+function latenessOf({
+  overshoot_ms: overshoot,
+  timeout_kind: kind,
+  limit_ms: limit,
+  elapsed_ms: passed,
+}: Failure): string {
+  if (overshoot !== undefined) return `+${length(overshoot)}`
+  if (kind === undefined || limit === undefined || passed === undefined) return ''
+  return `+${length(passed - limit)}, by the worker`
+}
+
 function Endings({ job }: { job: Job }): JSX.Element | null {
   const errors: readonly Failure[] = job.errors ?? (job.error === undefined ? [] : [job.error])
   if (errors.length === 0) return null
   return (
     <>
       <h2>Failed attempts</h2>
-      <Table label="Failed attempts" head={['#Attempt', 'Ended by', 'Message', 'Limit', 'Set by', 'Decided', 'When']}>
+      <Table label="Failed attempts" head={['#Attempt', 'Ended by', 'Limit', 'Set by', 'Decided', 'When', 'Message']}>
         {errors.map((error, index) => (
           <tr key={index}>
             <td class="num">{error.attempt ?? '–'}</td>
             <td>{error.timeout_kind?.replaceAll('_', ' ') ?? error.type}</td>
-            <td class="wrap">{error.message}</td>
             <td>{error.limit_ms === undefined ? '' : length(error.limit_ms)}</td>
             <td>
               {error.source === undefined ? '' : <Source source={error.source} type={job.type} queue={job.queue} />}
             </td>
-            <td>{error.overshoot_ms === undefined ? '' : `+${length(error.overshoot_ms)}`}</td>
+            <td>{latenessOf(error)}</td>
             <td>
               <Time at={error.occurred_at} />
             </td>
+            <td class="wrap">{error.message}</td>
           </tr>
         ))}
       </Table>

@@ -99,6 +99,14 @@ describe('graceRemaining', () => {
   })
 })
 
+test('withBudget runs in the last part of a millisecond: the limit of the attempt has not passed yet', async () => {
+  const { clock, ctx } = attempt()
+  clock.advance(SOFT_MS - 0.4)
+  expect(await ctx.withBudget('5s', () => 'run')).toBe('run')
+  clock.advance(0.4)
+  await expect(ctx.withBudget('5s', () => 'run')).rejects.toMatchObject({ kind: 'execution' })
+})
+
 describe('withBudget in the grace', () => {
   const reason = new DeadlineError('execution', SOFT_MS, 'handler')
 

@@ -148,7 +148,8 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
         budget.endWith(() => ports.endsAt())
         return budget.run(run)
       }
-      if (remaining() === 0) throw stopError(facts.softStop)
+      // Not by `remaining`: in the last part of a millisecond the limit has not passed yet.
+      if (leftUntil(facts.softAt, host.monotonicMs()) === 0) throw stopError(facts.softStop)
       return ownBudget().runUntil(signal, (reason) => reason, run)
     },
 

@@ -47,6 +47,7 @@ export class Leases {
     const held = this.table.get(key)
     if (held === undefined || held.step === 'over') return
     this.#prefetch.ran(elapsed(held.begunAt, now))
+    this.stops.settledAt(held, now)
     this.outcomes.ended(held, ending, now)
     this.arrivals.startWaiting(held.hold.jobId, now)
   }

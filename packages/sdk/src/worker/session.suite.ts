@@ -126,8 +126,8 @@ export class Drive {
     return this.say({ in: 'settled', key, ending: { kind: 'returned', result: 1 } })
   }
 
-  throws(key: string): this {
-    return this.say({ in: 'settled', key, ending: { kind: 'threw', error: { name: 'Error', message: 'no' } } })
+  throws(key: string, name = 'Error'): this {
+    return this.say({ in: 'settled', key, ending: { kind: 'threw', error: { name, message: 'no' } } })
   }
 
   get started(): string[] {

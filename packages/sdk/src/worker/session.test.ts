@@ -127,6 +127,24 @@ describe('deadlines', () => {
     expect(drive.last('abandon')).toMatchObject({ key: 'a#1' })
   })
 
+  test('what a handler throws at its soft deadline is a timeout, even before the session has looked at the time', () => {
+    const drive = new Drive().bring(job('a'))
+    for (let ms = 0; ms < 50_000; ms += 10_000) drive.wait(10_000).beat()
+    drive.now = after(drive.now, millis(10_000))
+    drive.throws('a#1', 'StepDeadlineError')
+    expect(drive.reporting?.reports).toMatchObject([
+      { kind: 'nack', error: { type: 'timeout', code: 'timeout', timeout_kind: 'execution', limit_seconds: 60 } },
+    ])
+  })
+
+  test('what a handler throws 1 ms before its soft deadline is an error of its own', () => {
+    const drive = new Drive().bring(job('a'))
+    for (let ms = 0; ms < 50_000; ms += 10_000) drive.wait(10_000).beat()
+    drive.now = after(drive.now, millis(9_999))
+    drive.throws('a#1', 'TypeError')
+    expect(drive.reporting?.reports).toMatchObject([{ kind: 'nack', error: { type: 'TypeError' } }])
+  })
+
   test('an isolate that does not end is waited for a while longer, and then its slot is free', () => {
     const drive = new Drive(1).bring(job('a', 1, { type: 'isolated' })).beat()
     for (let ms = 0; ms < 74_000; ms += 1_000) drive.wait(1_000).beat()

@@ -4,7 +4,7 @@
  * - The first reason to stop is the one the handler's signal gives; that the lease is lost counts for more in what is reported.
  * - A handler that runs inline can only be asked to stop. Given up, it is `abandoned`: its lease is kept until it ends.
  */
-import { after, earliest, elapsed, millis, type Instant } from '@curfew/core'
+import { after, earliest, elapsed, isDue, millis, type Instant } from '@curfew/core'
 import type { Stop } from '../isolate/protocol.ts'
 import type { AttemptTable } from './attempt-table.ts'
 import type { Effects } from './effects.ts'
@@ -48,6 +48,14 @@ export class Stops {
     if (!isFirst && !isNearer && held.isLost === wasLost) return
     const isLost = held.isLost || (held.stop?.why === 'deadline' && held.stop.kind === 'stalled')
     this.#effects.do({ do: 'abort', key: held.key, stop: held.stop ?? stop, endsAt: lastAt, isLost })
+  }
+
+  /**
+   * Its handler has ended. A timer of the handler's own, such as that of a step, may fire before the session looks at the time:
+   * what passed at the soft deadline is the limit of the attempt, whoever noticed it first.
+   */
+  settledAt(held: HeldAttempt, now: Instant): void {
+    if (held.step === 'running' && held.stop === null && isDue(held.terms.softAt, now)) held.stop = held.terms.softStop
   }
 
   /** It gave no sign of life in time: the server has given it up by now. */
