@@ -196,3 +196,22 @@ test('only jobs that may be late are read whole, and no more than there is room 
   expect((await server.get('/api/v1/board/forecast?minutes=5')).body['at_risk']).toBe(0)
   expect(spots).toBe(100)
 })
+
+test('a long queue does not hide the jobs of a queue after it, and the answer says how far each was looked at', async () => {
+  const server = await TestServer.open()
+  const many = (queue: string, fields: object): Promise<Reply> =>
+    server.post('/ojs/v1/jobs/batch', {
+      jobs: Array.from({ length: 1_000 }, () => ({ type: 'a', args: [], queue, ...fields })),
+    })
+  for (let thousands = 0; thousands < 20; thousands += 1) await many('a-long', { enqueue_ttl: 86_400 })
+  await many('b-without-deadlines', {})
+  const soon = await server.enqueue({ queue: 'c-short', enqueue_ttl: 30 })
+  const { body } = await server.get('/ojs/v1/admin/at-risk?limit=1')
+  expect(body.items).toMatchObject([{ job_id: soon, queue: 'c-short' }])
+  expect(body['complete']).toBe(false)
+  expect(body['queues']).toMatchObject([
+    { queue: 'a-long', waiting: 20_000, examined: 19_998 },
+    { queue: 'b-without-deadlines', waiting: 1_000, examined: 1_000 },
+    { queue: 'c-short', waiting: 1, examined: 1 },
+  ])
+})

@@ -295,6 +295,8 @@ export interface AtRiskView {
   readonly items: readonly JobAtRisk[]
   /** The figures the estimate is made of. */
   readonly queues: readonly Readonly<Record<string, unknown>>[]
+  /** Whether every waiting job was looked at; `examined` of a queue says how many of its jobs were. */
+  readonly complete: boolean
   readonly computed_at: string
 }
 

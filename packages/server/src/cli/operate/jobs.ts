@@ -168,6 +168,7 @@ interface Risks {
     readonly source: string
     readonly jobs_ahead: number
   }[]
+  readonly complete?: boolean
 }
 
 async function atRisk(call: Call): Promise<number> {
@@ -175,6 +176,8 @@ async function atRisk(call: Call): Promise<number> {
   const query = queryText({ queue: flags.text('queue'), limit: wholeOf(flags, 'limit', 50) })
   const risks = (await serverOf(call).call('GET', `/ojs/v1/admin/at-risk${query}`)) as Risks
   const when = momentsOf(call)
+  // An older server does not say it.
+  const part = risks.complete === false ? ' Only a part of the jobs that wait was looked at.' : ''
   showList(call, {
     answer: risks,
     items: risks.items,
@@ -189,8 +192,11 @@ async function atRisk(call: Call): Promise<number> {
       String(risk.jobs_ahead),
       `${risk.limit} (${risk.source})`,
     ],
-    none: 'No job will be late at the present pace.',
-    foot: risks.items.length === 0 ? null : `${countText(risks.items.length, 'job')} will be late at the present pace.`,
+    none: `No job will be late at the present pace.${part}`,
+    foot:
+      risks.items.length === 0
+        ? null
+        : `${countText(risks.items.length, 'job')} will be late at the present pace.${part}`,
   })
   return flags.has('fail') && risks.items.length > 0 ? EXIT.findings : EXIT.fine
 }

@@ -12,6 +12,7 @@ import {
   queueOrder,
   riskInLine,
   riskOfMoment,
+  Shares,
   timeBetween,
   type DatedSpot,
   type Instant,
@@ -25,7 +26,7 @@ import {
 import type { Queue, Reads, StoredEvent, Stretch } from '../../store/store.ts'
 import { Pace as Turns, type Turning } from '../kernel/turns.ts'
 
-/** So many events at the end of the log, and so many waiting jobs at the head of a queue, are looked at. */
+/** So many events at the end of the log, and so many waiting jobs at the heads of all queues together, are looked at. */
 const EVENTS_LOOKED_AT = 5_000
 const JOBS_LOOKED_AT = 20_000
 /** So many that are woken first are looked at for those that wait for a moment: most of them are over. */
@@ -51,6 +52,7 @@ export interface QueuePace extends Pace {
 
 export interface AtRisk {
   readonly risks: readonly Risk[]
+  /** By name. */
   readonly queues: readonly QueuePace[]
 }
 
@@ -74,17 +76,27 @@ export async function atRisk(host: Turning, reads: Reads, asked: Asked, now: Ins
   const turns = new Turns(host, ENTRIES_A_TURN)
   const past = await pastOf(turns, reads, now)
   const candidates: Candidate[] = []
-  const queues: QueuePace[] = []
-  let left = JOBS_LOOKED_AT
-  for await (const { queue, waiting } of waitingQueues(turns, reads, name)) {
-    const look = Math.min(left, waiting)
-    left -= look
-    const pace = past.paceOf(queue.name)
-    queues.push({ queue: queue.name, isPaused: queue.pausedAt !== null, waiting, lookedAt: look, ...pace })
-    if (look === 0) continue
-    for (const candidate of await inLine(turns, reads, queue, pace, past, look, now))
+  const waiting: { readonly queue: Queue; readonly waiting: number }[] = []
+  for await (const each of waitingQueues(turns, reads, name)) waiting.push(each)
+  const shares = new Shares(JOBS_LOOKED_AT, waiting)
+  const lookedAt = new Map<string, number>()
+  for (const each of shares.queues) {
+    const { queue } = each
+    const share = shares.take(each)
+    const found = share === 0 ? [] : await inLine(turns, reads, queue, past.paceOf(queue.name), past, share, now)
+    // None has a deadline: then all of them are known.
+    if (found === null) shares.giveBack(share)
+    lookedAt.set(queue.name, found === null ? each.waiting : share)
+    for (const candidate of found ?? [])
       if (until === null || candidate.spot.wakeAt <= until) candidates.push(candidate)
   }
+  const queues = waiting.map((each): QueuePace => ({
+    queue: each.queue.name,
+    isPaused: each.queue.pausedAt !== null,
+    waiting: each.waiting,
+    lookedAt: lookedAt.get(each.queue.name) ?? 0,
+    ...past.paceOf(each.queue.name),
+  }))
   const risks = await judged(turns, reads, candidates, past, limit, now)
   for (let skip = 0; skip < WAKES_LOOKED_AT; skip += WAKES_A_READ) {
     for (const job of await reads.outwaited(name, { skip, look: WAKES_A_READ })) {
@@ -116,7 +128,7 @@ async function* waitingQueues(
   }
 }
 
-/** Those of a queue that may be late. Only indexes are read. */
+/** Those of a queue that may be late; null: none of its jobs has a deadline. Only indexes are read. */
 async function inLine(
   turns: Turns,
   reads: Reads,
@@ -125,9 +137,9 @@ async function inLine(
   past: Past,
   look: number,
   now: Instant,
-): Promise<Candidate[]> {
+): Promise<Candidate[] | null> {
   const dated = await inParts(turns, look, (part) => reads.datedLine(queue.name, part))
-  if (dated.length === 0) return []
+  if (dated.length === 0) return null
   const line = await inParts(turns, look, (part) => reads.line(queue.name, part))
   const gapMs = queue.pausedAt === null ? gapOf(pace) : null
   const found: Candidate[] = []

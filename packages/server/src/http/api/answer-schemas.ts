@@ -267,7 +267,9 @@ export const ANSWERS: Readonly<Record<string, Described>> = {
   'DELETE /ojs/v1/admin/workers/:id': DELETED('worker_id'),
   'POST /ojs/v1/admin/reset': json(members({ reset: TRUE })),
   'POST /ojs/v1/admin/clock': json(members({ now: TIME })),
-  'GET /ojs/v1/admin/at-risk': json(members({ items: listOf(OBJECT), queues: listOf(OBJECT), computed_at: TIME })),
+  'GET /ojs/v1/admin/at-risk': json(
+    members({ items: listOf(OBJECT), queues: listOf(OBJECT), complete: FLAG, computed_at: TIME }),
+  ),
   'GET /api/v1/board/series': json(
     members(
       {

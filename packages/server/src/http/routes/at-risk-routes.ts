@@ -23,6 +23,7 @@ export const AT_RISK_ROUTES: readonly Route[] = [
         body: JSON.stringify({
           items: found.risks.map(riskView),
           queues: found.queues.map(paceView),
+          complete: found.queues.every(({ waiting, lookedAt }) => lookedAt >= waiting),
           computed_at: iso(now),
         }),
       }
