@@ -345,7 +345,7 @@ describe('hindsight', () => {
     expect(listed.findIndex((line) => line.includes('queue.paused'))).toBeLessThan(
       listed.findIndex((line) => line.includes(id)),
     )
-    expect(out).toMatch(new RegExp(`job\\.timeout +${id} +job type report\\.build, .*limit ms 3000, source publish`))
+    expect(out).toMatch(new RegExp(`job\\.timeout +${id} +job type report\\.build, .*limit 3 s, source publish`))
   })
 
   test('incident keeps to its window, its number of rows and its form', async () => {

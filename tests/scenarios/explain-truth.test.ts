@@ -197,7 +197,7 @@ describe('the cause of every ending', () => {
   })
 
   const FINAL: [string, Record<string, unknown>, Record<string, unknown>, string, RegExp][] = [
-    ['its attempts are used up', ONCE, { message: 'x' }, 'max_attempts', /No retry: all 1 attempts are used/],
+    ['its attempts are used up', ONCE, { message: 'x' }, 'max_attempts', /No retry: its only attempt is used/],
     [
       'its error is not retryable',
       {},
@@ -231,7 +231,7 @@ describe('the cause of every ending', () => {
     const old = await server.enqueue({ enqueue_ttl: 5, queue: 'b' })
     await server.advance(30_000)
     expect(lastLine(await explain(server, id))).toMatch(
-      /^Ended discarded: worker_death \(worker_timeout 30 s \(default\), 30 s passed.*No retry: all 1 attempts are used/,
+      /^Ended discarded: worker_death \(worker_timeout 30 s \(default\), 30 s passed.*No retry: its only attempt is used/,
     )
     expect(lastLine(await explain(server, old))).toMatch(
       /^Ended discarded: enqueue_ttl_expired \(enqueue_ttl 5 s \(job\), 5 s passed/,
@@ -464,7 +464,7 @@ describe('a timeout that a worker reports', () => {
   })
 
   const EARLY_ENDS: [string, Record<string, unknown>, RegExp][] = [
-    ['its attempts are used up', ONCE, /No retry: all 1 attempts are used \(max_attempts\)\.$/],
+    ['its attempts are used up', ONCE, /No retry: its only attempt is used \(max_attempts\)\.$/],
     ['its policy lists the error', { retry: { non_retryable_errors: ['timeout'] } }, /No retry: non_retryable_errors/],
   ]
 

@@ -137,7 +137,8 @@ function Drawing({ model, width, line }: { model: Model; width: number; line: Mo
       {model.folds.map((fold) => (
         <g key={fold.from}>
           <rect class="away" x={x(fold.from)} y={TOP - 4} width={FOLD} height={height - TOP} />
-          <text class="faint" x={x(fold.from) + FOLD / 2} y={TOP + 8} text-anchor="middle">
+          {/* Below the last lane: there is nothing that it could cover. */}
+          <text class="faint" x={x(fold.from) + FOLD / 2} y={height - 10} text-anchor="middle">
             ≈ {length(fold.to - fold.from)}
           </text>
         </g>

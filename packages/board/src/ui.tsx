@@ -3,8 +3,9 @@ import { signal } from '@preact/signals'
 import type { ComponentChildren, JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, may } from './api.ts'
-import { href } from './router.ts'
+import { href, path, search } from './router.ts'
 import { clockTime, instantAt, length, now, relative } from './time.ts'
+import type { Pagination } from './wire.ts'
 
 export function Link({
   to,
@@ -190,6 +191,35 @@ export function Table({
   )
 }
 
+/** Where in a list the address says to begin. */
+export function offsetInAddress(): number {
+  const given = Number(search.value.get('from'))
+  return Number.isSafeInteger(given) && given > 0 ? given : 0
+}
+
+/** Leads on and back in a list that is longer than a page. */
+export function Paging({ pagination, what }: { pagination: Pagination; what: string }): JSX.Element | null {
+  const { limit, offset = 0, total, has_more: hasMore } = pagination
+  if (offset === 0 && !hasMore) return null
+  const at = (from: number): string => {
+    const query = new URLSearchParams(search.value)
+    if (from <= 0) query.delete('from')
+    else query.set('from', String(from))
+    return path.value + (query.size === 0 ? '' : `?${query.toString()}`)
+  }
+  const last = hasMore || total === undefined ? offset + limit : total
+  return (
+    <nav class="buttons" aria-label={`More ${what}`}>
+      <span class="soft">
+        {count(offset + 1)} to {count(last)}
+        {total === undefined ? '' : ` of ${count(total)}`} {what}
+      </span>
+      {offset > 0 ? <Link to={at(offset - limit)}>Before</Link> : null}
+      {hasMore ? <Link to={at(offset + limit)}>Next</Link> : null}
+    </nav>
+  )
+}
+
 export function Json({ value, name, open = false }: { value: unknown; name: string; open?: boolean }): JSX.Element {
   const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2)
   const isLong = text.length > MAX_SHOWN
@@ -249,9 +279,15 @@ export async function act(what: string, action: () => Promise<unknown>): Promise
     say(what)
     return true
   } catch (error) {
-    say(error instanceof ApiError ? `${error.message} ${error.hint ?? ''}` : 'The server does not answer.', true)
+    say(refusalInWords(error), true)
     return false
   }
+}
+
+function refusalInWords(error: unknown): string {
+  if (error instanceof ApiError) return `${error.message} ${error.hint ?? ''}`
+  if (error instanceof SyntaxError) return `This is not valid JSON, and nothing was sent: ${error.message}`
+  return 'The server does not answer.'
 }
 
 /** A question before something is done; `children` show what it will hit. */

@@ -124,6 +124,7 @@ export interface AtRisk {
     readonly starts_per_second: number
     readonly window_ms: number
   }[]
+  readonly complete: boolean
   readonly computed_at: string
 }
 

@@ -4,12 +4,25 @@ import { useState } from 'preact/hooks'
 import { ask, may, queryOf } from '../api.ts'
 import { useQuery } from '../query.ts'
 import { search, setFilters } from '../router.ts'
-import { act, count, Dialog, JobLink, Loading, Needs, Page, Table, Time, Trouble } from '../ui.tsx'
+import {
+  act,
+  count,
+  Dialog,
+  JobLink,
+  Loading,
+  Needs,
+  offsetInAddress,
+  Page,
+  Paging,
+  Table,
+  Time,
+  Trouble,
+} from '../ui.tsx'
 import type { Job, JobList } from '../wire.ts'
 
 export function DeadLetters(): JSX.Element {
   const queue = search.value.get('queue')
-  const list = useQuery<JobList>(`/ojs/v1/dead-letter${queryOf({ queue, limit: 50 })}`)
+  const list = useQuery<JobList>(`/ojs/v1/dead-letter${queryOf({ queue, limit: 50, offset: offsetInAddress() })}`)
   const stats = useQuery<{ total: number; by_queue: Readonly<Record<string, number>> }>('/ojs/v1/dead-letter/stats')
   const [asked, setAsked] = useState<Job | 'all' | null>(null)
   if (list.data === null)
@@ -32,7 +45,7 @@ export function DeadLetters(): JSX.Element {
           <select
             value={queue ?? ''}
             onChange={(event) => {
-              setFilters({ queue: event.currentTarget.value })
+              setFilters({ queue: event.currentTarget.value, from: null })
             }}
           >
             <option value="">all ({count(stats.data?.total ?? 0)})</option>
@@ -63,8 +76,8 @@ export function DeadLetters(): JSX.Element {
               <td>
                 <JobLink id={job.id} />
               </td>
-              <td>{job.type}</td>
-              <td>{job.queue}</td>
+              <td class="name">{job.type}</td>
+              <td class="name">{job.queue}</td>
               <td>{job.error?.timeout_kind?.replaceAll('_', ' ') ?? job.error?.type}</td>
               <td class="wrap">{job.error?.message}</td>
               <td>
@@ -91,7 +104,7 @@ export function DeadLetters(): JSX.Element {
           ))}
         </Table>
       )}
-      {pagination.has_more ? <p class="soft">The newest 50 of {count(pagination.total ?? 0)} are shown.</p> : null}
+      <Paging pagination={pagination} what="dead letters" />
       {asked === null ? null : asked === 'all' ? (
         <Dialog
           title="Retry all of them?"

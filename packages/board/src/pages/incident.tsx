@@ -147,7 +147,7 @@ function Shown({ found: { events, kinds, isPart }, spanMs }: { found: ReadIncide
               <tr key={event.id}>
                 <td>{clockTime(event.time)}</td>
                 <td>{event.type}</td>
-                <td>
+                <td class="name">
                   <Subject event={event} />
                 </td>
                 <td class="wrap">{incidentDetails(event)}</td>

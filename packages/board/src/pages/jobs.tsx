@@ -309,7 +309,7 @@ function List({
                     }}
                   />
                 </th>
-                {['ID', 'Type', 'Queue', 'State', 'Budget', 'Why', 'Created'].map((name) => (
+                {['ID', 'State', 'Type', 'Budget', 'Why', 'Queue', 'Created'].map((name) => (
                   <th scope="col" key={name}>
                     {name}
                   </th>
@@ -336,18 +336,18 @@ function List({
                   <td>
                     <JobLink id={job.id} />
                   </td>
-                  <td>{job.type}</td>
-                  <td>{job.queue}</td>
                   <td>
                     <StateBadge state={job.state} />
                     {isGone ? <span class="soft"> no longer listed</span> : null}
                   </td>
+                  <td class="name">{job.type}</td>
                   <td>
                     <Budget job={job} />
                   </td>
                   <td>
                     <Why job={job} />
                   </td>
+                  <td class="name">{job.queue}</td>
                   <td>
                     <Time at={job.created_at} />
                   </td>

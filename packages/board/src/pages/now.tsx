@@ -27,6 +27,11 @@ import type { AtRisk, ForecastView, Health, Job, Manifest, Note, QueueView, Stat
 
 const MAX_CAUSES = 5
 
+interface QueuesShown {
+  readonly queues: readonly QueueView[]
+  readonly pagination: { readonly total: number }
+}
+
 interface Cause {
   readonly key: string
   readonly at: number
@@ -38,7 +43,7 @@ interface Cause {
 export function Now(): JSX.Element {
   const stats = useQuery<Stats>('/ojs/v1/admin/stats')
   const risk = useQuery<AtRisk>('/ojs/v1/admin/at-risk?limit=20')
-  const queues = useQuery<{ queues: readonly QueueView[] }>('/ojs/v1/queues?limit=50')
+  const queues = useQuery<QueuesShown>('/ojs/v1/queues?limit=50')
   const workers = useQuery<{ workers: readonly WorkerView[] }>('/ojs/v1/workers?limit=200')
   const manifest = useQuery<Manifest>('/ojs/manifest', null)
   const health = useQuery<Health>('/ojs/v1/health', 5_000)
@@ -65,6 +70,9 @@ export function Now(): JSX.Element {
     <Page title="Now">
       <Trouble error={stats.error} />
       <Verdict causes={causes} risk={risk.data} />
+      {risk.data.complete ? null : (
+        <p class="soft">Much waits: only the jobs at the head of each queue were looked at for their deadlines.</p>
+      )}
       {causes.length === 0 ? null : (
         <ul class="causes">
           {causes.slice(0, MAX_CAUSES).map((cause) => (
@@ -82,6 +90,12 @@ export function Now(): JSX.Element {
       <LastNotes />
       <h2>Queues</h2>
       <QueueTable queues={queues.data.queues} risk={risk.data} />
+      {queues.data.pagination.total > queues.data.queues.length ? (
+        <p class="soft">
+          The first {count(queues.data.queues.length)} of {count(queues.data.pagination.total)} queues by name.{' '}
+          <Link to="/queues">All queues</Link>
+        </p>
+      ) : null}
     </Page>
   )
 }
@@ -196,12 +210,34 @@ function stuckIn(queues: readonly QueueView[], workers: readonly WorkerView[]): 
     if (counts.available === 0) continue
     const isServed = workers.some((worker) => worker.state === 'running' && worker.queues.includes(name))
     if (paused) found.set(name, at === undefined ? status : `${status} since ${clockTime(at)}`)
-    else if (!isServed) found.set(name, 'no registered worker serves it')
+    else if (!isServed) found.set(name, NOT_SERVED)
   }
   return found
 }
 
+/** More than these are one cause: what is wrong is then no matter of single queues. */
+const MAX_STUCK_APART = 2
+const NOT_SERVED = 'no registered worker serves it'
+
 function stuckQueues(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>): Cause[] {
+  const unserved = [...stuck].filter(([, why]) => why === NOT_SERVED).map(([name]) => name)
+  if (unserved.length <= MAX_STUCK_APART) return eachStuck(queues, stuck)
+  const jobs = queues.reduce((sum, { name, counts }) => sum + (unserved.includes(name) ? counts.available : 0), 0)
+  const together: Cause = {
+    key: 'stuck, no worker',
+    at: Infinity,
+    isLate: false,
+    what: (
+      <>
+        {count(unserved.length)} queues: {count(jobs)} waiting, no registered worker serves them
+      </>
+    ),
+    more: <Link to="/queues">queues</Link>,
+  }
+  return [...eachStuck(queues, new Map([...stuck].filter(([, why]) => why !== NOT_SERVED))), together]
+}
+
+function eachStuck(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>): Cause[] {
   return [...stuck].map(([name, why]) => ({
     key: `stuck ${name}`,
     at: Infinity,

@@ -17,20 +17,22 @@ import {
   Page,
   perSecond,
   Source,
+  offsetInAddress,
+  Paging,
   Table,
   Time,
   Trouble,
 } from '../ui.tsx'
-import type { AtRisk, QueueStats, QueueView, State } from '../wire.ts'
+import type { AtRisk, Pagination, QueueStats, QueueView, State } from '../wire.ts'
 import { STATES } from '../wire.ts'
 
 interface QueueList {
   readonly queues: readonly QueueView[]
-  readonly pagination: { readonly total: number; readonly has_more: boolean }
+  readonly pagination: Pagination
 }
 
 export function Queues(): JSX.Element {
-  const { data, error } = useQuery<QueueList>('/ojs/v1/queues?limit=100')
+  const { data, error } = useQuery<QueueList>(`/ojs/v1/queues${queryOf({ limit: 100, offset: offsetInAddress() })}`)
   const risk = useQuery<AtRisk>('/ojs/v1/admin/at-risk?limit=200')
   if (data === null)
     return (
@@ -77,7 +79,7 @@ export function Queues(): JSX.Element {
           )
         })}
       </Table>
-      {data.pagination.has_more ? <p class="soft">The first 100 of {count(data.pagination.total)} are shown.</p> : null}
+      <Paging pagination={data.pagination} what="queues" />
     </Page>
   )
 }

@@ -79,14 +79,16 @@ export function Settings(): JSX.Element {
       {manifest.data === null ? null : (
         <>
           <h2>Default limits</h2>
-          <Table label="Default limits" head={['Limit', 'Length']}>
-            {Object.entries(manifest.data.x_timeout_defaults).map(([name, seconds]) => (
-              <tr key={name}>
-                <th scope="row">{name.replaceAll('_', ' ')}</th>
-                <td>{length(seconds * 1_000)}</td>
-              </tr>
-            ))}
-          </Table>
+          <div class="narrow">
+            <Table label="Default limits" head={['Limit', 'Length']}>
+              {Object.entries(manifest.data.x_timeout_defaults).map(([name, seconds]) => (
+                <tr key={name}>
+                  <th scope="row">{name.replaceAll('_', ' ')}</th>
+                  <td>{length(seconds * 1_000)}</td>
+                </tr>
+              ))}
+            </Table>
+          </div>
           <p class="soft">
             They are set when the server starts: <code>docs/configuration.md</code>.
           </p>

@@ -139,6 +139,14 @@ function Types({
   )
 }
 
+/** Lengths are known within a tenth, so where a timeout falls into a bucket there are two answers. */
+function cutInWords(least: number, most: number, total: number): string {
+  const share = (many: number): string => String(Math.round((many / total) * 100))
+  return least === most
+    ? `It would cut ${count(most)} of ${count(total)} attempts, ${share(most)} %.`
+    : `It would cut ${count(least)} to ${count(most)} of ${count(total)} attempts, ${share(least)} to ${share(most)} %.`
+}
+
 /** Durations of attempts against the limit that cut the last of them, and what another limit would have cut. */
 export function Distribution({
   type,
@@ -158,7 +166,7 @@ export function Distribution({
   const most = Math.max(...buckets.map(([end]) => end), limit ?? 0) * 1.05
   const highest = Math.max(...buckets.map(([, many]) => many))
   const at = tried ?? limit ?? most
-  const { total, most: over, isKnown } = whatIf(buckets, at, limit)
+  const { total, least, most: over, isKnown } = whatIf(buckets, at, limit)
   const x = (ms: number): number => (ms / most) * 1_000
   return (
     <section aria-label={`Durations of ${type}`}>
@@ -212,9 +220,11 @@ export function Distribution({
         />
       </label>
       <p>
-        {!isKnown
-          ? 'Attempts that were cut have no known length: what more time would have saved is unknown.'
-          : `${count(over)} of ${count(total)} attempts ran longer: ${String(Math.round((over / total) * 100))} % would be cut.`}{' '}
+        {tried === null
+          ? 'Move the slider to see how many attempts a shorter timeout would have cut.'
+          : !isKnown
+            ? 'Attempts that were cut have no known length: what more time would have saved is unknown.'
+            : cutInWords(least, over, total)}{' '}
         <Link to={`/jobs${queryOf({ type, timeout_kind: 'execution', since: since === '1h' ? '1h' : '24h' })}`}>
           Jobs that were cut
         </Link>

@@ -91,7 +91,7 @@ const EXAMPLE = '{\n  "timeout": 30,\n  "caps": { "total_timeout": 600 }\n}'
 
 function PolicyForm({ type, policy, done }: { type: string; policy: Policy | null; done: () => void }): JSX.Element {
   const { type: _type, updated_at: _at, ...rest } = policy ?? { type }
-  const [text, setText] = useState(policy === null ? EXAMPLE : JSON.stringify(rest, null, 2))
+  const [text, setText] = useState(policy === null ? '' : JSON.stringify(rest, null, 2))
   if (!may('admin')) return policy === null ? <p>None.</p> : <pre tabIndex={0}>{text}</pre>
   return (
     <form
@@ -110,13 +110,14 @@ function PolicyForm({ type, policy, done }: { type: string; policy: Policy | nul
           rows={8}
           spellcheck={false}
           value={text}
+          placeholder={EXAMPLE}
           onInput={(event) => {
             setText(event.currentTarget.value)
           }}
         />
       </label>
       <div class="buttons">
-        <button type="submit" class="main">
+        <button type="submit" class="main" disabled={text.trim() === ''}>
           Save
         </button>
       </div>

@@ -15,21 +15,32 @@ import {
   Link,
   Loading,
   Needs,
+  offsetInAddress,
   Page,
+  Paging,
   StateBadge,
   Table,
   Trouble,
 } from '../ui.tsx'
-import type { Job, JobList, WorkerView } from '../wire.ts'
+import type { Job, JobList, Pagination, WorkerView } from '../wire.ts'
 
 interface WorkerList {
   readonly items: readonly WorkerView[]
   readonly summary: Readonly<Record<string, number>>
-  readonly pagination: { readonly has_more: boolean }
+  readonly pagination: Pagination
 }
 
+const MAX_NAMED = 5
+
+const namesOf = (queues: readonly string[]): string =>
+  queues.length <= MAX_NAMED
+    ? queues.join(', ')
+    : `${queues.slice(0, MAX_NAMED).join(', ')} and ${count(queues.length - MAX_NAMED)} more`
+
 export function Workers(): JSX.Element {
-  const { data, error } = useQuery<WorkerList>('/ojs/v1/admin/workers?limit=100')
+  const { data, error } = useQuery<WorkerList>(
+    `/ojs/v1/admin/workers${queryOf({ limit: 100, offset: offsetInAddress() })}`,
+  )
   if (data === null)
     return (
       <Page title="Workers">
@@ -56,8 +67,8 @@ export function Workers(): JSX.Element {
               </td>
               <td class="num">{count(worker.active_jobs)}</td>
               <td class="num">{worker.concurrency === null ? '–' : count(worker.concurrency)}</td>
-              <td>{worker.queues.join(', ')}</td>
-              <td>
+              <td class="name">{namesOf(worker.queues)}</td>
+              <td class="name">
                 {worker.hostname ?? <span class="soft">not registered</span>}{' '}
                 <span class="soft">{worker.pid === null ? '' : String(worker.pid)}</span>
               </td>
@@ -68,7 +79,7 @@ export function Workers(): JSX.Element {
           ))}
         </Table>
       )}
-      {data.pagination.has_more ? <p class="soft">The first 100 are shown.</p> : null}
+      <Paging pagination={data.pagination} what="workers" />
     </Page>
   )
 }

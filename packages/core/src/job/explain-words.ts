@@ -35,7 +35,9 @@ export function noRetryInWords({ retry, error }: Job, because: NoRetry, source?:
     case 'x_on_timeout':
       return `No retry: x_on_timeout is discard (${sourceInWords(source ?? 'default')}).`
     case 'max_attempts':
-      return `No retry: all ${String(Math.max(1, retry.maxAttempts))} attempts are used (max_attempts).`
+      return retry.maxAttempts <= 1
+        ? 'No retry: its only attempt is used (max_attempts).'
+        : `No retry: all ${String(retry.maxAttempts)} attempts are used (max_attempts).`
     case 'not_retryable':
       return 'No retry: the error was reported as not retryable.'
     case 'non_retryable_errors':

@@ -44,7 +44,7 @@ test('both ends of the window belong to it', () => {
 
 test('details are the fields that explain an event', () => {
   const data = { job_type: 'a', limit_ms: 3_000, source: 'queue', id: 'x', args: [1], text: 'said' }
-  expect(incidentDetails(event('job.timeout', 1, 'j', data))).toBe('said, job type a, limit ms 3000, source queue')
+  expect(incidentDetails(event('job.timeout', 1, 'j', data))).toBe('said, job type a, limit 3 s, source queue')
 })
 
 test('as Markdown the oldest comes first, and text cannot end a cell', () => {

@@ -1,5 +1,7 @@
 /** A window of time as an operator looks at it afterwards: deaths, pauses, timeouts and notes, by kind and in their order. */
 
+import { lengthInWords } from '../job/timeline/timeline-words.ts'
+
 /** An event as the API answers it. */
 export interface EventAnswer {
   readonly id: string
@@ -123,7 +125,12 @@ export function incidentDetails({ data }: EventAnswer): string {
   return DETAILS.flatMap((name) => {
     const value = data[name]
     if (typeof value !== 'string' && typeof value !== 'number') return []
-    return [name === 'text' ? String(value) : `${name.replaceAll('_', ' ')} ${String(value)}`]
+    if (name === 'text') return [String(value)]
+    const [words, shown] =
+      typeof value === 'number' && name.endsWith('_ms')
+        ? [name.slice(0, -'_ms'.length), lengthInWords(value)]
+        : [name, String(value)]
+    return [`${words.replaceAll('_', ' ')} ${shown}`]
   }).join(', ')
 }
 
