@@ -64,7 +64,7 @@ export function Now(): JSX.Element {
     ...troubleIn(health.data),
     ...late,
     ...silentWorkers(workers.data.workers, deadMs),
-    ...stuckQueues(queues.data.queues, others),
+    ...stuckQueues(queues.data.queues, others, queues.data.pagination.total > queues.data.queues.length),
   ].sort((a, b) => a.at - b.at)
   return (
     <Page title="Now">
@@ -219,7 +219,7 @@ function stuckIn(queues: readonly QueueView[], workers: readonly WorkerView[]): 
 const MAX_STUCK_APART = 2
 const NOT_SERVED = 'no registered worker serves it'
 
-function stuckQueues(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>): Cause[] {
+function stuckQueues(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>, isPart: boolean): Cause[] {
   const unserved = [...stuck].filter(([, why]) => why === NOT_SERVED).map(([name]) => name)
   if (unserved.length <= MAX_STUCK_APART) return eachStuck(queues, stuck)
   const jobs = queues.reduce((sum, { name, counts }) => sum + (unserved.includes(name) ? counts.available : 0), 0)
@@ -229,6 +229,7 @@ function stuckQueues(queues: readonly QueueView[], stuck: ReadonlyMap<string, st
     isLate: false,
     what: (
       <>
+        {isPart ? 'At least ' : ''}
         {count(unserved.length)} queues: {count(jobs)} waiting, no registered worker serves them
       </>
     ),
