@@ -57,7 +57,8 @@ export class SeriesKeeper {
   #fresh: Tally = {}
   #freshPairs = 0
   #freshFrom: Instant | null = null
-  #lastKey = ''
+  #lastQueue = ''
+  #lastType = ''
   #lastCell: Cell | null = null
   /** The current slot of each resolution, and those before it that are not saved. */
   readonly #slots = new Map<Resolution, Map<Instant, Kept>>(RESOLUTIONS.map((each) => [each, new Map<Instant, Kept>()]))
@@ -123,23 +124,25 @@ export class SeriesKeeper {
     this.slots.clear()
   }
 
-  #cellOf({ before: was, job }: Transition): Cell | null {
-    const subject = job ?? was
+  #cellOf({ job }: Transition): Cell | null {
     // A row that retention removes has been counted when it ended.
-    return subject === null || job === null ? null : this.#cell(pairKey(subject.queue, subject.type))
+    if (job === null) return null
+    // Jobs that come together are mostly of a kind: for them no key is put together and hashed.
+    const { queue, type } = job
+    if (this.#lastCell !== null && this.#lastQueue === queue && this.#lastType === type) return this.#lastCell
+    this.#lastCell = this.#cell(pairKey(queue, type))
+    this.#lastQueue = queue
+    this.#lastType = type
+    return this.#lastCell
   }
 
-  /** Jobs that come together are mostly of a kind. */
   #cell(key: string): Cell {
-    if (this.#lastCell !== null && this.#lastKey === key) return this.#lastCell
     let cell = this.#fresh[key]
     if (cell === undefined && this.#freshPairs >= MAX_PAIRS) cell = this.#fresh[FOLDED] ??= emptyCell()
     if (cell === undefined) {
       cell = this.#fresh[key] = emptyCell()
       this.#freshPairs += 1
     }
-    this.#lastKey = key
-    this.#lastCell = cell
     return cell
   }
 
