@@ -68,7 +68,7 @@ async function draw(name, path, { look = {}, ready }) {
 const watched = () => client.enqueue(encode, [15_000], { ...limits, timeout: '6s', gracePeriod: '4s', queue: 'media' })
 await draw('board-now', '/', { ready: '.verdict' })
 await draw('board-now-phone', '/', { ready: '.verdict', look: { viewport: { width: 390, height: 800 } } })
-const tall = { viewport: { width: 1100, height: 900 } }
+const tall = { viewport: { width: 1100, height: 1000 } }
 await draw('board-timeouts', '/timeouts?type=report.build', { ready: '.histogram', look: tall })
 await draw('board-jobs', '/jobs?type=report.build&since=15m', { ready: 'tbody tr' })
 for (const [name, look] of [
