@@ -168,6 +168,35 @@ describe.skipIf(browserPath() === null)('a page of the board', () => {
     expectNoFaults(watched)
   })
 
+  test('leads through all queues, however many there are', async () => {
+    const jobs = Array.from({ length: 101 }, (_, n) => ({ type: 'test.job', args: [], queue: `many-${String(n)}` }))
+    await server.post('/ojs/v1/jobs/batch', { jobs })
+    const watched = await openPage(browser, `${server.url}/queues`)
+    const { page } = watched
+    const more = page.getByRole('navigation', { name: 'More queues' })
+    await more.getByText(/^1 to 100 of 1\d\d queues$/).waitFor()
+    await more.getByRole('link', { name: 'Next' }).click()
+    await page.waitForURL(/\?from=100$/)
+    await more.getByText(/^101 to/).waitFor()
+    // By name: the last of the first page is not the first of the second.
+    expect(await page.getByRole('rowheader').first().innerText()).toMatch(/^(many-9\d|[n-z])/)
+    await more.getByRole('link', { name: 'Before' }).click()
+    await more.getByText(/^1 to 100/).waitFor()
+    expectNoFaults(watched)
+  })
+
+  test('sends nothing where limits of a type are not valid JSON, and says so', async () => {
+    const watched = await openPage(browser, `${server.url}/types/unset.job`, { mayFail: /404/ })
+    const { page } = watched
+    const save = page.getByRole('button', { name: 'Save' })
+    expect(await save.isDisabled()).toBe(true)
+    await page.getByRole('textbox').fill('{"timeout": }')
+    await save.click()
+    await page.getByText(/This is not valid JSON, and nothing was sent/).waitFor()
+    expect((await server.get('/api/v1/job-types/unset.job')).status).toBe(404)
+    expectNoFaults(watched)
+  })
+
   test('retries one dead letter and deletes another', async () => {
     const [retried, deleted] = [await failed({ type: 'dead.one' }), await failed({ type: 'dead.two' })]
     const watched = await openPage(browser, `${server.url}/dead-letters?queue=failing`)
