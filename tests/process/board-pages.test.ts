@@ -174,12 +174,16 @@ describe.skipIf(browserPath() === null)('a page of the board', () => {
     const watched = await openPage(browser, `${server.url}/queues`)
     const { page } = watched
     const more = page.getByRole('navigation', { name: 'More queues' })
+    const names = (): Promise<string[]> => page.getByRole('rowheader').allInnerTexts()
     await more.getByText(/^1 to 100 of 1\d\d queues$/).waitFor()
+    const first = await names()
     await more.getByRole('link', { name: 'Next' }).click()
     await page.waitForURL(/\?from=100$/)
     await more.getByText(/^101 to/).waitFor()
-    // By name: the last of the first page is not the first of the second.
-    expect(await page.getByRole('rowheader').first().innerText()).toMatch(/^(many-9\d|[n-z])/)
+    const second = await names()
+    expect(first).toHaveLength(100)
+    expect(second.length).toBeGreaterThan(0)
+    expect(second.filter((name) => first.includes(name))).toEqual([])
     await more.getByRole('link', { name: 'Before' }).click()
     await more.getByText(/^1 to 100/).waitFor()
     expectNoFaults(watched)
