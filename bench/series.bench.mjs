@@ -12,7 +12,7 @@ import { startServer } from './lib/processes.mjs'
 
 export async function run(args) {
   const place = args.indexOf('--against')
-  if (place >= 0) return cpuAgainst(args[place + 1] ?? '', { rounds: 11, jobs: 20_000 })
+  if (place >= 0) return cpuAgainst(args[place + 1] ?? '', { rounds: 9, jobs: 20_000 })
   const jobs = Number(args.find((arg) => /^\d+$/.test(arg)) ?? 100_000)
   const database = await startDatabase()
   const servers = []
