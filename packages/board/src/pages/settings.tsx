@@ -55,7 +55,7 @@ export function Settings(): JSX.Element {
       {who === null ? null : (
         <Facts
           of={[
-            ['Signed in as', who.name ?? (who.token_required ? 'nobody' : 'nobody; this server has no tokens')],
+            ['Signed in as', who.name ?? (who.token_required ? '– (not signed in)' : '– (this server has no tokens)')],
             ['May', who.roles.join(', ')],
           ]}
         />

@@ -65,7 +65,7 @@ export class ServerLink {
         idempotent: false,
         body: { ...facts, ...(this.fences ? { handlers: told } : {}) },
       })
-      // The SDK beats often enough by itself, so this is no warning here.
+      // Logged as information, not as warnings: the SDK sends its heartbeats often enough without help.
       for (const warning of answer.x_warnings ?? []) log.info({}, warning)
       this.#registered(answer, askedAt)
     } catch (error) {

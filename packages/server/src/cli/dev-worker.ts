@@ -17,7 +17,7 @@ export interface DevWorkerOptions {
 interface Running {
   readonly child: ChildProcess
   readonly ended: Promise<void>
-  /** It was asked to end, so its end is no news. */
+  /** It was asked to end, so its end is not reported. */
   isAsked: boolean
 }
 

@@ -33,7 +33,7 @@ import type { Queue } from '../../store/store.ts'
 import type { Fingerprint } from '../kernel/needs.ts'
 import type { Unit } from '../kernel/unit.ts'
 
-/** Who brings the request: somebody who can be told to come again, or an application whose transaction has committed. */
+/** How the request came in: by a call, which can be refused, or by the inbox, whose sender has committed and is gone. */
 export type Door = 'request' | 'inbox'
 
 /** What became of a request. */
@@ -75,7 +75,7 @@ export type Passage =
       readonly bound: Bound | null
     }
 
-/** True when nobody has to be asked. */
+/** True when neither uniqueness nor the bound of the queue can stand in the way. */
 export function isFree({ fingerprint }: Asked, queue: Queue | null): boolean {
   return fingerprint === null && (queue === null || (queue.drainingAt === null && !isBounded(queue)))
 }
@@ -116,7 +116,7 @@ export async function foreseen(unit: Unit, asked: Asked): Promise<string[]> {
   }
 }
 
-/** Ends those who make way; their owners hear of it. */
+/** Ends the jobs that the new one replaces or displaces; their owners hear of it. */
 export function clearTheWay(unit: Unit, newId: string, { replaces, drops }: Extract<Passage, { kind: 'admit' }>): void {
   for (const job of replaces) unit.apply(cancel(job, unit.moment, { reason: 'replaced', by: newId }))
   for (const job of drops) unit.apply(makeRoom(job, unit.moment))
@@ -159,7 +159,7 @@ async function sameWork(
   return { kind: 'admit', request: model === null ? request : scheduledLike(request, model), replaces }
 }
 
-/** Those who make room, if it takes some. */
+/** The waiting jobs to drop so that the new one fits; none where there is room. */
 async function roomIn(
   unit: Unit,
   { request: { queue }, door, companions }: Asked,

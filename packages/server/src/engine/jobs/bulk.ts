@@ -1,6 +1,6 @@
 /**
  * One action on many jobs, by ids or by what they have in common. It is done in chunks, each a transaction of its own, so
- * that nobody waits for more than one of them; within a chunk each job stands or falls alone. `atomic`: all or none, which
+ * that other commands wait for one chunk at most; within a chunk each job stands or falls alone. `atomic`: all or none, which
  * is one transaction and therefore only for jobs that are named.
  */
 import {

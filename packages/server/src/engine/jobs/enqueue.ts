@@ -61,7 +61,7 @@ export function enqueue(
   more: Admission = NOTHING_MORE,
   door: Door = 'request',
 ): Command<Enqueued> {
-  const asked = askedBy(request, more, door, NOBODY)
+  const asked = askedBy(request, more, door, NO_COMPANIONS)
   const isPlain = request.parent === null && request.rateLimit === null && asked.fingerprint === null
   const needs = isPlain ? plainNeeds(request) : needsOf([request], [asked])
   return { name: 'enqueue', needs, run: (unit) => pass(context, unit, asked, more) }
@@ -123,7 +123,7 @@ export async function enqueueEach(
 
 /** What an enqueue would mean. Nothing is stored. */
 export function plan(context: JobsContext, request: EnqueueRequest, more: Admission = NOTHING_MORE): Command<Plan> {
-  const asked = askedBy(request, more, 'request', NOBODY)
+  const asked = askedBy(request, more, 'request', NO_COMPANIONS)
   return {
     name: 'plan',
     needs: needsOf([request], [asked]),
@@ -158,13 +158,13 @@ export function needsOf(requests: readonly EnqueueRequest[], asked: readonly Ask
   }
 }
 
-/** Where a parent is found that is no job. */
+/** The documents of a parent that is a workflow or a run. */
 export function docsOf({ kind, id }: Parent): readonly DocName[] {
   if (kind === 'job') return []
   return [{ kind: kind === 'workflow' ? WORKFLOW.kind : RUN.kind, id }]
 }
 
-const NOBODY: ReadonlySet<string> = new Set()
+const NO_COMPANIONS: ReadonlySet<string> = new Set()
 
 function askedBy(request: EnqueueRequest, { tenant }: Admission, door: Door, companions: ReadonlySet<string>): Asked {
   return { request, fingerprint: fingerprintOf(request, tenant ?? request.tenant), door, companions }
@@ -219,16 +219,16 @@ async function passInSteps(context: JobsContext, unit: Unit, asked: Asked, more:
 /** What a job is given besides what its request asks for. */
 export interface Admission {
   readonly owner?: Owner
-  /** The deadline of whoever it belongs to; the nearer of this and a parent's counts. */
+  /** The deadline of its owner; the nearer of this and a parent's counts. */
   readonly ceiling?: Ceiling | null
   readonly tenant?: string | null
   /** More of its envelope: `"parent_results":[…]`. */
   readonly body?: Fragment
-  /** What to tell whoever sent it. */
+  /** Warnings for the sender of the request. */
   readonly warnings?: readonly string[]
   /** The id it was promised, where the request names none. */
   readonly id?: string
-  /** Made already by whoever asked whether the work is there. */
+  /** The fingerprint, where the caller has worked it out already. */
   readonly fingerprint?: Fingerprint | null
 }
 

@@ -253,7 +253,7 @@ async function takeFrom(
     if (rounds === MAX_ROUNDS) return gate.hasMoved
     const jobs = await unit.claimable({
       queue: queue.name,
-      // Nobody else claims from a limited queue meanwhile: to look at more jobs than are taken is no harm there.
+      // A limited queue has one claimer at a time, so it may look at more jobs than it takes.
       limit: rounds === 0 ? left : Math.max(left, JOBS_A_ROUND),
       order: queueOrder(queue.config),
       tenant,

@@ -263,7 +263,7 @@ export class Polls {
     for (const poll of this.#open) if (poll.watches?.awaitsEnd === true) poll.wake()
   }
 
-  /** There may be a job of anybody's in this queue: the first who may take every job looks, and before it those who wait for a tenant. */
+  /** A job of any tenant may wait in this queue: wakes polls in order, up to and including the first that may take every job. */
   passOn(queue: string, watched: TurnedAway | null): void {
     for (const poll of this.#open) {
       if (!poll.isAsleep || !poll.queues.includes(queue)) continue

@@ -29,7 +29,7 @@ export interface Ahead<T> {
 export type Outcome<T = unknown> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: OjsError }
 
-/** Hears of a refusal besides whoever asked. Every command has one, so it costs nothing before there is a refusal. */
+/** Hears of a refusal beside the caller. Every command has one, so it costs nothing before there is a refusal. */
 export type OnRefusal = (error: unknown) => void
 
 export const sizeOf = ({ size = 1 }: Command<unknown>): number => size

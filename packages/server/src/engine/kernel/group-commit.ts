@@ -13,7 +13,7 @@
  * the whole group roll back; the others are then tried one by one, so that only the broken one fails. So is the chore that
  * goes with each sign of life. If another server was faster with a row, the group is decided again on what is there now.
  * So it is when the process stood still in the middle: an attempt must not begin at an instant that is long past. If the
- * store cannot serve, everyone is told so.
+ * store cannot serve, every command of the group is refused with that reason.
  */
 import {
   elapsed,
@@ -106,14 +106,14 @@ export class GroupCommit {
   }
 
   /** Runs a command in the next group; answers after its transaction has been committed. */
-  run<T>(command: Command<T>, onRefusal = NOBODY_ELSE): Promise<T> {
+  run<T>(command: Command<T>, onRefusal = HEARD_BY_NONE): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#enter({ command, resolve: resolve as (value: unknown) => void, reject: telling(onRefusal, reject) })
     })
   }
 
-  /** As `run`, but tells what was decided at once: whoever asks can prepare the answer while the disk is written. */
-  runAhead<T>(command: Command<T>, onRefusal = NOBODY_ELSE): Promise<Ahead<T>> {
+  /** As `run`, but tells what was decided at once: the caller can prepare the answer while the disk is written. */
+  runAhead<T>(command: Command<T>, onRefusal = HEARD_BY_NONE): Promise<Ahead<T>> {
     return new Promise<Ahead<T>>((resolve, reject) => {
       const hearAhead = resolve as (decided: Ahead<unknown>) => void
       this.#enter({ command, resolve: HAS_HEARD, reject: telling(onRefusal, reject), hearAhead })
@@ -133,19 +133,19 @@ export class GroupCommit {
     this.#schedule()
   }
 
-  /** Answers once nothing is due any more; costs nothing when nothing is (and nobody else could have written). */
+  /** Answers once nothing is due any more; costs nothing when nothing is (and no other server could have written). */
   async settled(): Promise<void> {
     if (this.#closed) return
     if (this.#ports.store.shared) await this.#lookAhead(this.#ports.store)
     if (!this.#knowsNext || isDue(this.#nextWakeAt, this.#ports.moment().now)) await this.run(NOTHING)
   }
 
-  /** Where nobody else writes, the last commit told what comes next. */
+  /** Without other writers, the last commit told when something is due next. */
   #knowsNothingDue(now: Instant): boolean {
     return !this.#ports.store.shared && this.#knowsNext && !isDue(this.#nextWakeAt, now)
   }
 
-  /** Somebody else wrote a row that wants to be woken then; null: nobody knows. True if that is news. */
+  /** Another server wrote a row that is due then; null: at an unknown time. True if that is earlier than what was known. */
   hears(wakeAt: Instant | null): boolean {
     if (wakeAt === null) this.#knowsNext = false
     else if (this.#nextWakeAt === null || wakeAt < this.#nextWakeAt) this.#nextWakeAt = wakeAt
@@ -176,7 +176,7 @@ export class GroupCommit {
     await this.#running
   }
 
-  /** Everybody who comes in this turn, and in the turns that follow as long as each of them brings somebody. */
+  /** Collects commands until a turn adds none, for MAX_TURNS at most. */
   async #gather(): Promise<void> {
     const { host } = this.#ports
     const endsAt = host.monotonicMs() + MAX_GATHERING_MS
@@ -280,7 +280,7 @@ export class GroupCommit {
     while (left.length > 0) left = await this.#together(left, null)
   }
 
-  /** Asks what comes next, where others may have written since. */
+  /** Asks the store when something is due next, because another server may have written since. */
   async #lookAhead(store: Store): Promise<void> {
     try {
       this.#nextWakeAt = await store.nextWakeAt()
@@ -380,7 +380,7 @@ export function refusalFor(error: unknown): OjsError {
   return new OjsError('unavailable', `The server cannot store anything at the moment: ${reason}.`, { cause: error })
 }
 
-const NOBODY_ELSE: OnRefusal = () => {}
+const HEARD_BY_NONE: OnRefusal = () => {}
 const HAS_HEARD = (): void => {}
 
 const telling =
@@ -406,7 +406,7 @@ function neededBy(group: readonly Waiting[], serving: Serving | null): Needs {
   return needsOf([...commands, ...serving.foreseen(queues, jobs)])
 }
 
-/** How many of those who wait go together: as many as one transaction takes, but always the first. */
+/** How many of the waiting commands go together: as many as one transaction takes, but always the first. */
 function fitting(waiting: readonly Waiting[]): number {
   let size = 0
   for (const [index, { command }] of waiting.entries()) {

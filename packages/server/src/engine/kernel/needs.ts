@@ -12,7 +12,7 @@ export interface Needs {
   /** Workers of which it is wanted which jobs they hold. */
   readonly held?: readonly string[]
   readonly docs?: readonly DocName[]
-  /** Names that nobody else may use meanwhile, for what has no row yet. */
+  /** Names to lock until the transaction ends, for what has no row yet. */
   readonly names?: readonly string[]
   /** Jobs by their fingerprint. */
   readonly unique?: readonly Fingerprint[]

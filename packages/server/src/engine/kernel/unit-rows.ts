@@ -110,7 +110,7 @@ export class UnitRows {
 
   /**
    * Everything at once, so that it travels together; locks in the order the port asks for. What is due is looked for
-   * unless `maxDue` is zero: somebody knows that nothing is.
+   * unless `maxDue` is zero: the caller knows that nothing is.
    */
   async open(tx: Transaction, needs: Needs, maxDue: number): Promise<Opened> {
     this.#transaction = tx
@@ -337,7 +337,7 @@ export class UnitRows {
     return (this.#seenDocs.get(key) ?? null) as T | null
   }
 
-  /** Every document of a kind whose id begins with this, by id. Seen, not locked: whoever writes them locks another first. */
+  /** Every document of a kind whose id begins with this, by id. Seen, not locked: their writers lock another document first. */
   async docsUnder<T>(kind: DocKind<T>, prefix: string): Promise<{ id: string; record: T }[]> {
     await this.flush()
     const found: { id: string; record: T }[] = []
@@ -368,7 +368,7 @@ export class UnitRows {
     return this.jobs([...ids]).filter(({ state }) => one.states.includes(state))
   }
 
-  /** Nobody else adds to this queue by request until the transaction ends, so that its depth is known. */
+  /** Locks out other requests that add to this queue until the transaction ends, so that its depth is known. */
   async measure(queue: string): Promise<void> {
     await this.lockNames([`queue ${queue}`])
     if (this.#depths.has(queue)) return

@@ -73,9 +73,9 @@ export class Unit extends UnitRows {
   }
 
   /**
-   * Whether the stored sign of life of this worker may stand for one of now, while a poll of it is open. It may if it is no
-   * older than the server's last stamp: a crash from here on is credited from that stamp on, so the worker is given as much
-   * time as if the sign of now had been written.
+   * Whether the stored sign of life of this worker may stand for one of now, while a poll of it is open. It may unless the
+   * server's last stamp is newer: a crash from here on is credited from that stamp on, so the worker is given as much time
+   * as if the sign of now had been written.
    */
   isFresh({ lastSeenAt, version }: Worker): boolean {
     return version > 0 && this.#stampedAt !== null && lastSeenAt >= this.#stampedAt
@@ -223,7 +223,7 @@ export class Unit extends UnitRows {
     this.putDoc(kind, id, record)
   }
 
-  /** The jobs that ended since this was last asked and that belong to somebody. */
+  /** The jobs with an owner that ended since the last call. */
   takeEnded(): readonly Job[] {
     const ended = this.#ended
     if (ended.length === 0) return ended

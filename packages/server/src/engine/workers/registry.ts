@@ -114,7 +114,7 @@ export async function deregister(context: JobsContext, { workerId, leases, seq }
 
 export type DirectiveWord = 'quiet' | 'terminate' | 'resume'
 
-/** What an operator asks of a worker is told with its next beat. There is no way back from terminate. */
+/** An operator's order to a worker; the answer to its next heartbeat carries it. `terminate` cannot be taken back. */
 export async function direct(context: JobsContext, workerId: string, word: DirectiveWord): Promise<Worker> {
   const directed = await context.run<Worker>({
     name: 'direct',

@@ -5,8 +5,8 @@
  * be found in the version it was read in is checked by the database itself, because the commit may already be under way
  * when the answer arrives.
  *
- * What many servers want to write in the same place comes at the very end: counts, then the log. Whoever holds those
- * needs nothing more, so nobody waits in a circle for them, and for no longer than a commit takes.
+ * What many servers want to write in the same place comes at the very end: counts, then the log. A transaction that holds
+ * those locks takes no others, so there is no deadlock, and the rest wait only as long as a commit takes.
  */
 import { broken, eventsKeptSince, maxPruned, TAIL, type Doc, type Instant, type Job, type NewEvent } from '@curfew/core'
 import {
@@ -347,7 +347,7 @@ function newsOf({ me }: Session, pending: Pending): string[] {
 
 /**
  * Removes the oldest events that are too many, or too old beside the newest. It is asked for only when the oldest we
- * know of has to go, and before the log is locked, so that nobody waits for it. Only when even the newest that was there
+ * know of has to go, and before the log is locked, so that no writer waits for it. Only when even the newest that was there
  * before has to go, which tells the numbering where to go on, the rest is done afterwards.
  */
 class Pruning {

@@ -21,7 +21,7 @@ export { IN_MEMORY }
  */
 export type Durability = 'full' | 'normal'
 
-/** How long to wait for somebody else's lock. Short: nothing else is served meanwhile. */
+/** How long to wait for the lock of another process. Short: nothing else is served meanwhile. */
 const BUSY_MS = 100
 
 export function connect(file: string, mustExist = false): Connection {
@@ -40,7 +40,7 @@ export function connect(file: string, mustExist = false): Connection {
     db.pragma('temp_store = MEMORY')
     db.pragma('foreign_keys = OFF')
     db.pragma(`wal_autocheckpoint = ${String(CHECKPOINT_PAGES)}`)
-    db.pragma('journal_size_limit = 67108864') // a log that grew while somebody read for long is cut back to 64 MiB
+    db.pragma('journal_size_limit = 67108864') // a log that grew during a long read is cut back to 64 MiB
     migrate(db)
     return db
   } catch (error) {
@@ -49,7 +49,7 @@ export function connect(file: string, mustExist = false): Connection {
   }
 }
 
-/** Brings a file that nobody serves up to date. */
+/** Brings a file up to date that no server has open. */
 export function migrateFile(file: string): { from: number; to: number } {
   let lock: Connection | null = null
   try {
@@ -84,7 +84,7 @@ export function refuseEmpty(file: string): void {
 
 /**
  * Takes the file for this process, or refuses. The lock is an open transaction on an empty database beside the file.
- * Trap: POSIX drops a process's locks on a file when it closes any descriptor of it, so nobody here may read `.lock`.
+ * Trap: POSIX drops a process's locks on a file when it closes any descriptor of it, so no code here may read `.lock`.
  */
 export function lockFile(file: string): Connection {
   const path = `${realPath(file)}.lock`
@@ -196,10 +196,10 @@ export function openingError(error: unknown, file: string): unknown {
   const kind = kindOf(error)
   if (error instanceof EmptyFile)
     return told(
-      'it is empty (0 bytes), as a database is that was cut off',
+      'it is empty (0 bytes), as a database file is after it was truncated',
       ` Put a backup in its place, or remove it to begin without data, ${elsewhere}`,
     )
-  if (kind === 'SQLITE_NOTADB') return told('it is no database of SQLite', ` Move it away, ${elsewhere}`)
+  if (kind === 'SQLITE_NOTADB') return told('it is not an SQLite database', ` Move it away, ${elsewhere}`)
   if (kind === 'SQLITE_CORRUPT')
     return told('it is damaged', ` Run curfew check ${file}, and put a backup in its place, ${elsewhere}`)
   if (kind !== undefined && isDirectory(file)) return told('it is a directory', ` Move it away, ${elsewhere}`)
@@ -213,7 +213,7 @@ export function openingError(error: unknown, file: string): unknown {
   return trouble === null ? error : told(trouble.reason)
 }
 
-/** What is told of a file or a directory that cannot be written. */
+/** The codes of a file or a directory that cannot be written. */
 const BARRED = new Set(['SQLITE_CANTOPEN', 'SQLITE_READONLY', 'EACCES', 'EPERM', 'EROFS'])
 const BESIDE = ['.lock', '-wal', '-shm']
 

@@ -132,7 +132,7 @@ FROM (${places(way)}
 )
 LIMIT 1 OFFSET +@look - 1`
 
-/** The SQL of every list, for those who look at plans. */
+/** The SQL of every list, for tests that check query plans. */
 export const LIST_STATEMENTS = { size, count, walked, sorted, last } as const
 
 export class ListStatements implements JobFinder {

@@ -3,7 +3,7 @@
  *
  * There is one connection, and everything takes its turn on it: transactions one after another, and reads between
  * them, so that a read never sees what may still be rolled back. The sync of the log is not part of the turn: it runs
- * beside it, and whoever waits for the disk waits on his own. (Hence the one trap: awaiting a read of the store
+ * beside it, and a caller that waits for the disk holds up no other. (Hence the one trap: awaiting a read of the store
  * inside the work of a transaction would wait for ever. A transaction has its own finds.)
  *
  * When the database cannot serve (full, locked, read-only, a broken disk), the call ends in StoreUnavailable, nothing
@@ -111,7 +111,7 @@ export class SqliteStore implements Store {
     this.health = { kind: 'sqlite', version: this.#session.statements.sqliteVersion.get() ?? '' }
   }
 
-  /** One server per file: nobody else writes. */
+  /** One server per file: there are no other writers to follow. */
   follow(): () => void {
     return () => {}
   }
@@ -476,7 +476,7 @@ export class SqliteStore implements Store {
     })
   }
 
-  /** What is read may be told, so it is told only when it is there to stay. */
+  /** A caller may pass on what it reads, so an answer waits until what it shows is on the disk. */
   async #read<T>(run: (statements: Statements, session: Session) => T): Promise<T> {
     const { found, durable } = await this.#turns.take(async () => {
       const session = this.#ready()

@@ -21,7 +21,7 @@ CREATE TABLE inbox (
 );
 CREATE INDEX inbox_place ON inbox (place);
 
--- What could not be admitted, for whoever has to find out why. The oldest make room.
+-- Requests that were refused, with the reason, for operators. The oldest are removed to make room.
 CREATE TABLE inbox_refused (
   place       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   id          text COLLATE "C" NOT NULL,

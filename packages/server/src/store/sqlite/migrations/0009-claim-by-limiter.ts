@@ -1,6 +1,6 @@
 /**
- * The limiter of a job stands in the index by which jobs are handed out, so that those who must wait for one are passed
- * over without being looked up. A job without a limiter pays one byte for it.
+ * The limiter of a job stands in the index by which jobs are handed out, so that jobs that wait for their limiter are
+ * skipped without reading their rows. A job without a limiter pays one byte for it.
  */
 export const claimByLimiter = `
 DROP INDEX jobs_claim;

@@ -1,7 +1,7 @@
 /** Jobs that are written. */
 
 export const INSERT_JOB = `
--- Adds a job as it begins: nobody has claimed it, nothing has happened to it.
+-- Adds a job as it begins: not claimed yet, with no history.
 INSERT INTO jobs (
   id, version, state, queue, type, priority, seq, wake_at,
   created_at, anchor_at, limits_set_at, scheduled_at, expires_at, enqueued_at, result_ttl_ms,
