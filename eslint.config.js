@@ -21,7 +21,7 @@ const clockModules = {
 const wall = (...patterns) => ['error', { patterns: [clockModules, ...patterns] }]
 const outsideOnly = {
   regex: '/index\\.ts$',
-  message: 'index.ts is what others see of the package; nobody inside uses it.',
+  message: 'index.ts is what others see of the package; files inside import each other directly.',
 }
 
 /** A folder of core, and what it must not import besides everything outside of core. */
@@ -147,7 +147,7 @@ export default defineConfig(
   {
     name: 'wall: time and chance',
     files: ['packages/*/src/**/*.ts'],
-    // The board draws the clock it is told of: time.ts and query.ts there are its only timers.
+    // The board draws the clock of the server: time.ts and query.ts there are its only timers.
     ignores: [...tests, 'packages/server/src/cli/**', 'packages/*/src/host.ts', 'packages/board/**'],
     rules: {
       'no-restricted-globals': [
@@ -229,7 +229,7 @@ export default defineConfig(
     },
   },
   {
-    name: 'wall: store knows nobody above it',
+    name: 'wall: store knows no folder above it',
     files: ['packages/server/src/store/**/*.ts'],
     ignores: tests,
     rules: {
@@ -301,7 +301,7 @@ export default defineConfig(
     rules: {
       'no-restricted-imports': wall({
         regex: '^\\.\\./(?!engine/outgoing\\.ts$)',
-        message: 'net makes calls for the engine, through engine/outgoing.ts, and knows nobody else.',
+        message: 'net makes calls for the engine, through engine/outgoing.ts, and knows no other folder.',
       }),
     },
   },
@@ -312,7 +312,7 @@ export default defineConfig(
     rules: {
       'no-restricted-imports': wall({
         regex: '^\\.\\./(?!engine/expressions\\.ts$)',
-        message: 'expressions are evaluated for the engine, through engine/expressions.ts, and know nobody else.',
+        message: 'expressions are evaluated for the engine, through engine/expressions.ts, and know no other folder.',
       }),
     },
   },

@@ -49,7 +49,7 @@ async function onSqlite() {
   return { name: 'SQLite', url: `http://127.0.0.1:${server.port}`, stop: () => server.stop() }
 }
 
-/** Null where there is no PostgreSQL and nobody insists. */
+/** Null where there is no PostgreSQL and none is required. */
 async function onPostgres() {
   const { postgresOfTheTests } = await import('../bench/lib/postgres.mjs')
   const { testServer, NoPostgres } = await postgresOfTheTests()

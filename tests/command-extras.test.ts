@@ -284,7 +284,7 @@ describe('backup', () => {
       ids.push((JSON.parse(body as string) as { job: { id: string } }).job.id)
       if (n === 1) {
         const copied = await curfew(['backup', join(folder, 'copy.db'), '--data', data])
-        expect(copied.notes).toMatch(/copy\.db: [\d ]+ bytes, read through, sound and on disk\.\n$/)
+        expect(copied.notes).toMatch(/copy\.db: [\d ]+ bytes, verified and on disk\.\n$/)
       }
     }
     await served.close()

@@ -63,7 +63,7 @@ export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The body parsed; {} when it is no JSON. */
+  /** The body parsed; {} when it is not JSON. */
   readonly body: Body
 }
 

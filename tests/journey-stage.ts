@@ -1,4 +1,4 @@
-/** Journeys in stories: deployed and spoken to over HTTP, and somebody for them to call. */
+/** Journeys in stories: deployed and started over HTTP, and a service for them to call. */
 import { CallFailed, type OutgoingAnswer, type OutgoingCall } from '../packages/server/src/engine/outgoing.ts'
 import { idle, type Reply, type TestServer } from './harness.ts'
 
@@ -39,7 +39,7 @@ export const call = (more: object = {}, next = 'done'): object => ({
   next,
 })
 
-/** Somebody to call, who answers when told to. */
+/** A service to call, which answers when the test says so. */
 export class Upstream {
   readonly calls: OutgoingCall[] = []
   readonly #waiting: ((answer: OutgoingAnswer) => void)[] = []

@@ -1,6 +1,6 @@
 /**
  * The store a story runs on: SQLite in memory or, in the project `postgres`, a real PostgreSQL. Stories turn their own
- * clock and are alone with their data, so the store is shown to the engine as one that nobody shares.
+ * clock and are alone with their data, so the store is shown to the engine as one that is not shared.
  *
  * A database answers when it answers. `quiet` waits until every call that was made has been answered and nothing more
  * was asked for since, so that a story can turn its clock knowing that everything before has happened.

@@ -28,7 +28,7 @@ test('a ratio compares round with round, so a machine that slows down does not c
   expect(ratio(entry('a', 'curfew', [90, 10, 40]), entry('b', 'peer', [200, 20, 10]))).toBe(0.5)
 })
 
-test('a ratio with a side that was not measured is no figure', () => {
+test('a ratio with a side that was not measured gives no figure', () => {
   expect(ratio(undefined, entry('b', 'peer', [1]))).toBeNull()
   expect(ratio(entry('a', 'curfew', [1]), entry('b', 'peer', []))).toBeNull()
 })

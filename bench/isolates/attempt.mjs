@@ -16,7 +16,7 @@ export async function run({ quick }) {
     name,
     question:
       `An empty handler, ${args.warm} attempts a round, one after another: what the way there and back costs. In line it ` +
-      'is the same context and a plain call. Below it the first attempt in a new isolate, until its end is told.',
+      'is the same context and a plain call. Below it the first attempt in a new isolate, until its end is reported.',
     rows: [
       row('in line', 'µs', await inLine(args)),
       row('warm thread', 'µs', thread.costs),

@@ -18,7 +18,7 @@ export async function run({ quick }) {
   last.sort((a, b) => a - b)
   return {
     name,
-    question: `${count} times: a process that holds one busy process isolate is killed; nobody is left to end the isolate.`,
+    question: `${count} times: a process that holds one busy process isolate is killed; its isolate must end without it.`,
     rows: [
       row('p50', 'ms', [quantile(last, 0.5)]),
       row('p99', 'ms', [quantile(last, 0.99)]),

@@ -1,4 +1,4 @@
-// The child of startLoad: calls what it is told to call, and sends back what that answers.
+// The child of startLoad: makes the calls it is given, and sends back the answers.
 process.on('message', async ({ module, name, args }) => {
   try {
     const loaded = await import(module)

@@ -119,7 +119,7 @@ function summary(text) {
   return told.join('; ')
 }
 
-/** Enqueues without a pause, on a queue nobody reads, until the deadlines are over. */
+/** Enqueues without a pause, on a queue without workers, until the deadlines are over. */
 export async function enqueueSteadily({ port, armMs, spreadMs }) {
   await new Promise((resolve) => setTimeout(resolve, armMs))
   const bytes = requestBytes('POST', '/ojs/v1/jobs', { type: 'bench.noise', args: [], queue: 'noise' })

@@ -76,7 +76,7 @@ export async function groups({ port, members, size }) {
   return { beginUs: (beginMs * 1000) / members, doneUs: (doneMs * 1000) / members }
 }
 
-/** The same number of jobs that belong to nobody. */
+/** The same number of jobs without a workflow. */
 export async function jobs({ port, members }) {
   const pool = new Pool(port, 4)
   await fill(pool, 'plain', members)

@@ -169,7 +169,7 @@ describe('a planted fault is found:', () => {
   })
 })
 
-describe('what can be explained is no violation:', () => {
+describe('no violation is reported for what can be explained:', () => {
   const harmless: [string, Evidence][] = [
     ['a repeated ack that says so', withCalls(report('ack', 2, 'w2', 1_700, { answer: { already: true } }))],
     ['an ack without an answer', withCalls({ ...report('ack', 2, 'w2', 1_600), answeredAt: null, status: null })],

@@ -1,4 +1,4 @@
-// What these examples share: a client, somebody who answers for all the services they call, and the clock on the wall.
+// What these examples share: a client, a server that answers for all the services they call, and the wall clock.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -25,7 +25,7 @@ export async function upstream(answers) {
       await pause(afterMs, null, { signal: gone.signal })
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     } catch {
-      // Whoever asked has hung up: that is what a deadline does.
+      // The caller has hung up: that is what a deadline does.
     }
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -28,9 +28,9 @@ export class Fleet {
   readonly #options: FleetOptions
   /** Everything servers that are gone have logged. */
   readonly #logs: string[] = []
-  /** Calls go round. Whoever counts his own turns meets another server each time. */
+  /** Calls go round. A caller that counts its own turns gets another server each time. */
   #next = 0
-  /** What was done to whom, for whoever has to find out why. */
+  /** What was done to which server, to find out why a test failed. */
   readonly story: string[] = []
 
   private constructor(options: FleetOptions) {
@@ -56,7 +56,7 @@ export class Fleet {
 
   async start(member: Member): Promise<void> {
     this.tell(`${member.name} starts`)
-    // A server that finds no database says so and ends; whoever looks after it starts it again. A database that crashed
+    // A server that finds no database says so and ends; the fleet starts it again. A database that crashed
     // under load may be long in coming back.
     const launched = (): Promise<ServerProcess | null> =>
       this.#launch(member).catch((error: unknown) => {

@@ -29,7 +29,7 @@ afterAll(async () => {
 
 const rows = async <Row>(sql: string): Promise<Row[]> => (await app.query(sql)).rows as Row[]
 
-test('what was committed is admitted once, what was rolled back never, whoever is killed meanwhile', async () => {
+test('what was committed is admitted once, what was rolled back never, whichever server is killed meanwhile', async () => {
   const random = seededRandom(3)
   const committed: string[] = []
   let kills = 0
@@ -37,7 +37,7 @@ test('what was committed is admitted once, what was rolled back never, whoever i
   const killing = (async () => {
     while (!isOver) {
       const victim = fleet.members[kills % 2]
-      if (victim === undefined) throw new Error('there is nobody')
+      if (victim === undefined) throw new Error('there is no server')
       await pause(50 + 150 * random())
       await fleet.kill(victim)
       kills += 1

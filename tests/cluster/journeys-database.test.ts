@@ -1,4 +1,4 @@
-/** A database that goes away in the middle of runs: whoever waits is answered in time, and no deadline is forgotten. */
+/** A database that goes away in the middle of runs: callers that wait are answered in time, and no deadline is forgotten. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Cluster } from '../postgres/cluster.ts'
 import { call, deploy, ended, expectTimeout, start, succeed, wait } from '../process/journeys/stage.ts'

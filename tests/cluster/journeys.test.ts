@@ -1,4 +1,4 @@
-/** Runs on several servers: whoever keeps one may be killed, and another goes on; the deadline is decided once. */
+/** Runs on several servers: the one that owns a run may be killed, and another goes on; the deadline is decided once. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { plusLag } from '../machine-lag.ts'
 import { Cluster } from '../postgres/cluster.ts'

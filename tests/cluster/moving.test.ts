@@ -1,5 +1,5 @@
 /**
- * From the file to PostgreSQL and back: whoever asks gets the same answers in all three places, and the second export is
+ * From the file to PostgreSQL and back: the API gives the same answers in all three places, and the second export is
  * the first one, to the byte.
  */
 import { readFileSync } from 'node:fs'
@@ -54,7 +54,7 @@ test('everything moves from the file to the database and back', async () => {
   const [first, second, third] = ['1', '2', '3'].map((name) => join(directory, name)) as [string, string, string]
   expect(await curfew(['export', first, '--data', house.server.data])).toMatchObject({ code: 0 })
 
-  // An import that is killed leaves a part, which nobody serves and the next import removes.
+  // An import that is killed leaves a part, which no server serves and the next import removes.
   const records = recordsIn(first)
   const many = Array.from(
     { length: 1_500 },

@@ -69,7 +69,7 @@ test('each event is delivered once, whichever servers it happened on, and by who
   await fleet.kill(first)
   const after = await finish(20)
   await heardOf(after)
-  // One job for each event, and none was claimed twice: nobody was killed in the middle of one that the endpoint saw twice.
+  // One job for each event, and none was claimed twice: no server was killed in the middle of a delivery.
   const { body } = (await fleet.call('GET', '/ojs/v1/webhooks/deliveries?limit=200')) ?? { body: {} }
   const deliveries = body.deliveries as { event_id: string }[]
   expect(deliveries).toHaveLength(60)

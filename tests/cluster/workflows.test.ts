@@ -107,7 +107,7 @@ test('diamonds whose sides end on different servers at once start their bottom e
   for (const id of begun) expect((await look(1, id)).jobs_completed).toBe(2)
 })
 
-test('a cancel at one server against acks at the other: no step starts after it, and nobody is left hanging', async () => {
+test('a cancel at one server against acks at the other: no step starts after it, and no call is left without an answer', async () => {
   for (let round = 0; round < 10; round += 1) {
     const queue = `race-${String(round)}`
     const id = await begin({ type: 'chain', steps: [job('a', queue), job('b', queue), job('c', queue)] })

@@ -78,7 +78,7 @@ export async function main(args, out = console) {
   }
 }
 
-/** A case that is known to fail may fail; when it passes all the same, that is told. */
+/** A case that is known to fail may fail; when it passes all the same, that is reported. */
 function judged(one, result, known) {
   const reason = known.get(one.id)
   if (reason === undefined) return result

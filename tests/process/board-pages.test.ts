@@ -138,7 +138,7 @@ describe.skipIf(browserPath() === null)('a page of the board', () => {
     )
     await page.getByLabel('Times').selectOption('utc')
     await page.goto(`${server.url}/jobs?tag=rare`)
-    await seen(page, 'None of the jobs that were looked at fits these filters. Older ones may.')
+    await seen(page, 'None of the jobs examined so far fits these filters. Older ones may.')
     await page
       .getByRole('status')
       .getByText(/0 shown; looked at 20.000 jobs, back to 2026-01-02 03:04:05Z/)
@@ -232,7 +232,7 @@ describe.skipIf(browserPath() === null)('a page of the board', () => {
     await entry.getByRole('link', { name: 'paged.job' }).click()
     await page.getByRole('textbox').fill('{"timeout": 77}')
     await page.getByRole('button', { name: 'Save' }).click()
-    await until('it is laid down', async () => (await server.get('/api/v1/job-types/paged.job')).body['timeout'] === 77)
+    await until('it is stored', async () => (await server.get('/api/v1/job-types/paged.job')).body['timeout'] === 77)
     await page.goto(`${server.url}/types`)
     await page.getByRole('row', { name: /paged\.job.*timeout 77/ }).waitFor()
     expectNoFaults(watched)

@@ -153,7 +153,7 @@ describe.skipIf(browserPath() === null)('on the board', () => {
     const { page } = watched
     await page.getByRole('button', { name: 'cancel all that fit…' }).click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByText('This would hit 3 jobs.').waitFor()
+    await dialog.getByText('This would affect 3 jobs.').waitFor()
     await dialog.getByText('available 3').waitFor()
     await dialog.getByRole('button', { name: 'cancel 3' }).click()
     await until('they are cancelled', async () => {

@@ -35,7 +35,7 @@ test.each([
     }
     await pause(50)
   }
-  // Nothing lives longer, and what is told of it is on the clock it was promised on.
+  // Nothing lives longer, and its times are on the clock they were promised on.
   for (const [event, id] of Object.entries(endings)) {
     await stream.frame(event, id)
     const { error, created_at } = await server.job(id)

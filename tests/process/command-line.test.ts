@@ -221,7 +221,7 @@ describe('settings', () => {
     const again = await curfew(['config', '--config', file])
     expect(again).toMatchObject({ code: 0, stderr: '' })
     expect(again.stdout).toMatch(/^port: 9999 /m)
-    expect(again.stdout).toMatch(/^token: null /m) // a hidden token is no token, above all not a well-known one
+    expect(again.stdout).toMatch(/^token: null /m) // a hidden token cannot serve as a token, above all not a well-known one
   })
 
   test('the password of a database is hidden, wherever it stands, and the rest is not', async () => {

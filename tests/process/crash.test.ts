@@ -212,7 +212,7 @@ describe('what fell due while no server was up', () => {
     await again.kill()
   })
 
-  test('is told with its downtime, which is not charged to the decision', async () => {
+  test('is reported with its downtime, which is not charged to the decision', async () => {
     const server = await ServerProcess.start()
     const job = await server.enqueue({ options: { total_timeout_ms: 2_000 } })
     await server.kill()
@@ -230,7 +230,7 @@ describe('what fell due while no server was up', () => {
     await again.kill()
   })
 
-  test('an attempt is timed out by the outage, but nobody is called silent for it', async () => {
+  test('an attempt is timed out by the outage, but no worker counts as silent for it', async () => {
     const flags = ['--workers-heartbeat-interval', '500ms', '--workers-heartbeat-timeout', '2s']
     const server = await ServerProcess.start({ flags })
     await server.register('mortal')

@@ -9,7 +9,7 @@ import { curfew, ServerProcess, temporaryDirectory } from './server-process.ts'
 
 const PAGE = 4_096
 
-/** A data directory with jobs, whose file nobody has open; and their ids. */
+/** A data directory with jobs, whose file no process has open; and their ids. */
 async function withJobs(): Promise<{ data: string; file: string; ids: string[] }> {
   const server = await ServerProcess.start()
   const jobs = Array.from({ length: 1_000 }, (_, n) => ({ type: 'test.job', args: [n, 'x'.repeat(500)] }))

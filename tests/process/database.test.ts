@@ -111,7 +111,7 @@ describe('a server on a database', () => {
     expect(await server.job(id as string)).toMatchObject({ state: 'active' })
     await turn(1)
     expect(await server.job(id as string)).toMatchObject({ state: 'retryable', error: { type: 'timeout' } })
-    // Nobody was away while nobody turned it: the silence of the worker counts.
+    // There was no outage while the clock stood still: the silence of the worker counts.
     expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
     await turn(10_000)
     expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
@@ -143,7 +143,7 @@ describe('what hinders it is said in one line:', () => {
     expect(await refused(at((url) => (url.username = 'guarded')))).toContain('it asks for a password')
   })
 
-  test('a host that cannot be found, a port that nobody listens on', async () => {
+  test('a host that cannot be found, a port without a listener', async () => {
     expect(await refused('postgres://u:secret@nowhere.invalid/jobs')).toContain(
       'the host of the database cannot be found',
     )

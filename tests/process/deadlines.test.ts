@@ -170,7 +170,7 @@ describe('a long poll', () => {
     expect(waitedMs).toBeLessThan(plusLag(600 + SEEN_WITHIN_MS))
   })
 
-  test('is no poll at all without wait_ms', async () => {
+  test('does not poll at all without wait_ms', async () => {
     const began = performance.now()
     expect(await server.fetch({ queues: ['empty'] })).toEqual([])
     expect(performance.now() - began).toBeLessThan(plusLag(SEEN_WITHIN_MS))

@@ -116,7 +116,7 @@ describe('large events', () => {
       until(`the end of ${id}`, () => new RegExp(`"job_id":"${id}".*"to":"completed"`).test(reader.received))
     // More than the stream takes without waiting for its reader, many times.
     for (let n = 0; n < 16; n += 1) await heard(await finish(50_000))
-    // More than all buffers on the way can hold, while nobody reads.
+    // More than all buffers on the way can hold, without a reader.
     reader.pause()
     const ids: string[] = []
     for (let n = 0; n < 12; n += 1) ids.push(await finish(800_000))
@@ -170,7 +170,7 @@ describe('Last-Event-ID', () => {
     await second.stop()
   })
 
-  test('that has been pruned is told of the gap, and goes on from what is left', async () => {
+  test('that has been pruned gets the gap, and goes on from what is left', async () => {
     const small = await ServerProcess.start({ flags: ['--retention-events-max', '20'] })
     const stream = await EventSource.open(small, STREAM)
     await live(small, 'old')
@@ -186,7 +186,7 @@ describe('Last-Event-ID', () => {
     await small.stop()
   })
 
-  test('that this server never gave is told of the gap as well', async () => {
+  test('that this server never gave gets the gap as well', async () => {
     const stream = await EventSource.open(server, STREAM, 'evt_from-somewhere-else')
     expect((await stream.frame('system.gap')).event).toBe('system.gap')
     stream.close()

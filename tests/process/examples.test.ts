@@ -75,7 +75,7 @@ describe('journeys', () => {
     [
       'approval-with-escalation',
       [
-        'R-1: approved true, nobody was asked',
+        'R-1: approved true, no decision needed',
         'R-2: open at approve, 60 h left in all',
         'R-2: not accepted, 400; still open',
         'R-2: SUCCEEDED',

@@ -1,4 +1,4 @@
-/** A server full of jobs in every state and of everything else there is, and what it answers to those who ask. */
+/** A server full of jobs in every state and of everything else there is, and what it answers to callers. */
 import { expect } from 'vitest'
 import { until, type ServerProcess } from './server-process.ts'
 

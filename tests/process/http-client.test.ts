@@ -89,7 +89,7 @@ describe('the private-network guard', () => {
         return Promise.resolve(one('127.0.0.1'))
       },
     })
-    // A name nobody knows: whoever looked for it again would not find it.
+    // A name that only this lookup knows: another lookup would not find it.
     const url = `http://pinned.invalid:${String(there.port)}/`
     expect(await send(call(url))).toMatchObject({ status: 200, body: 'fine' })
     expect(await send(call(url))).toMatchObject({ status: 200 })
@@ -119,7 +119,7 @@ describe('the private-network guard', () => {
     await expect(named.send(call('http://metadata.example/'))).rejects.toThrow(BLOCKED_METADATA)
   })
 
-  test('checks every call anew, so whoever follows a redirect cannot be led inside', async () => {
+  test('checks every call anew, so a redirect cannot lead inside', async () => {
     const there = await site((_, response) => response.writeHead(307, { Location: 'http://10.0.0.1/' }).end())
     const { send } = client()
     const answer = await send(call(there.url))
@@ -231,8 +231,8 @@ describe('when it gives up', () => {
   })
 
   test.each([
-    ['nobody listens', 'http://127.0.0.1:1/', 'the connection was refused'],
-    ['nobody has that name', 'http://nobody.invalid/', 'the host'],
+    ['no listener', 'http://127.0.0.1:1/', 'the connection was refused'],
+    ['an unknown name', 'http://unknown.invalid/', 'the host'],
   ])('at once, when %s', async (_, url, reason) => {
     await expect(client().send(call(url))).rejects.toThrow(reason)
     await expect(client().send(call(url))).rejects.toThrow(CallFailed)

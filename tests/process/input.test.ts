@@ -1,4 +1,4 @@
-/** What nobody should send: each gets an answer that says what is wrong, and the server goes on as if nothing had been. */
+/** Invalid input: each gets an answer that says what is wrong, and the server goes on as if nothing had been. */
 import { seededRandom } from '@curfew/core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { RawSocket, requestText } from './raw-socket.ts'
@@ -28,7 +28,7 @@ describe('a body', () => {
     ['that is empty', ''],
     ['that is blank', ' \n'],
     ['that stops in the middle', '{"type":"test.job","args":[1,'],
-    ['that is no JSON', 'type=test.job&args=1'],
+    ['that is not JSON', 'type=test.job&args=1'],
     ['with a trailing comma', '{"type":"test.job","args":[],}'],
     ['with NaN', '{"type":"test.job","args":[NaN]}'],
     ['with a bare control character', '{"type":"test.job","args":["\n"]}'],
@@ -76,7 +76,7 @@ describe('a body', () => {
       })
   })
 
-  test('that is no UTF-8 is 400, not repaired', async () => {
+  test('that is not UTF-8 is 400, not repaired', async () => {
     const [before, after] = ['{"type":"test.job","args":["', '"]}'].map((text) => Buffer.from(text))
     for (const bytes of [[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xf8, 0x88, 0x80, 0x80]]) {
       const socket = await RawSocket.open(server)

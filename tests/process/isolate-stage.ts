@@ -139,7 +139,7 @@ export class Attempt {
   }
 }
 
-/** Whether a process still is one that could run: a zombie that nobody has asked for is not. */
+/** Whether a process still is one that could run: a zombie that was not reaped is not. */
 export function isAlive(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${String(pid)}/stat`, 'utf8')

@@ -160,7 +160,7 @@ test('a busy grandchild dies with its process group', async () => {
   await until('both are gone', () => !isAlive(pid) && !isAlive(grandchild), BOUND_MS)
 })
 
-test('a grandchild is told before the kill, and the handler keeps its time', async () => {
+test('a grandchild is announced before the kill, and the handler keeps its time', async () => {
   const stage = new Stage()
   const attempt = stage.run('startPoliteGrandchild', { isolation: 'process' })
   await attempt.running()
@@ -184,7 +184,7 @@ test('a thread below a thread is killed in time, and its stack is seen, though t
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (said += chunk))
   try {
     await until('the handler is killed', () => said.includes('ended killed deadline\n'))
-    await until('the stack is told', () => /^at spinForever /m.test(said))
+    await until('the stack is printed', () => /^at spinForever /m.test(said))
   } finally {
     child.kill('SIGKILL')
   }

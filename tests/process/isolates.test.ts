@@ -75,7 +75,7 @@ describe.each(BOTH)('in a %s', (isolation) => {
     expect(first.calls).toEqual([])
   })
 
-  test('what it throws is told with its code and its stack', async () => {
+  test('what it throws is reported with its code and its stack', async () => {
     const ending = await new Stage().run('fail', { isolation }).ended
     expect(ending).toMatchObject({
       kind: 'threw',
@@ -94,7 +94,7 @@ describe.each(BOTH)('in a %s', (isolation) => {
     ['returnFunction', 'its field "callback" is a function'],
     ['returnCircle', 'circular'],
     ['returnBigInt', 'it is a bigint'],
-  ])('a result that is no JSON (%s) is a TypeError that says so', async (exportName, words) => {
+  ])('a result that is not JSON (%s) is a TypeError that says so', async (exportName, words) => {
     const ending = await new Stage().run(exportName, { isolation }).ended
     expect(ending).toMatchObject({ kind: 'threw', error: { name: 'TypeError' } })
     expect(JSON.stringify(ending)).toContain('The result of the handler cannot be written as JSON')
@@ -116,8 +116,8 @@ describe.each(BOTH)('in a %s', (isolation) => {
 
   test.each([
     ['exit', 'isolate_exited', 'exit code 7'],
-    ['throwOutside', 'uncaught_error', 'nobody catches this'],
-    ['rejectOutside', 'uncaught_error', 'nobody awaits this'],
+    ['throwOutside', 'uncaught_error', 'no handler catches this'],
+    ['rejectOutside', 'uncaught_error', 'no code awaits this'],
     ['missing', 'export_not_found', 'has no export "missing"'],
     ['notAHandler', 'export_not_found', 'is not a handler'],
   ])(

@@ -9,7 +9,7 @@ apiVersion: v1
 kind: Journey
 metadata: { name: leave, version: 1.0.0 }
 spec:
-  execution: { maxDurationSec: 600, onTimeout: { errorCode: NOBODY, reason: nobody came } }
+  execution: { maxDurationSec: 600, onTimeout: { errorCode: TOO_LATE, reason: no answer came } }
   lifecycle: { startMode: async }
   input: { schema: { type: object, required: [days], properties: { days: { type: number } } } }
   start: decide

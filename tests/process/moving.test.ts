@@ -1,5 +1,5 @@
 /**
- * Moving house: a server full of jobs in every state is stopped, exported, imported elsewhere and started there. Whoever
+ * Moving house: a server full of jobs in every state is stopped, exported, imported elsewhere and started there. A caller that
  * asks must not be able to tell, and no deadline may get lost on the way. And what cannot be moved is refused, with the
  * target left empty.
  */
@@ -52,7 +52,7 @@ describe('a server that has moved', () => {
     await server.stop()
   })
 
-  test('keeps the deadlines it has promised, and holds the time of the move against nobody', async () => {
+  test('keeps the deadlines it has promised, and counts the time of the move against no worker', async () => {
     const old = await ServerProcess.start()
     await old.register('patient')
     const armed = [
@@ -72,7 +72,7 @@ describe('a server that has moved', () => {
     const server = await ServerProcess.start({ data: to })
     // Overdue at the start: settled before the first answer, by the deadline it had.
     expect((await server.job(missed ?? '')).error).toMatchObject({ type: 'total_timeout', limit_seconds: 1 })
-    // More than 1.5 s have passed since its last sign of life, but nobody was there to hear it.
+    // More than 1.5 s have passed since its last sign of life, but no server was there to hear it.
     expect((await server.job(alive)).state).toBe('active')
     for (const id of [attempt ?? '', total ?? '']) {
       await until('its deadline is kept', async () => (await server.job(id)).state === 'discarded')

@@ -61,7 +61,7 @@ describe.skipIf(executable === null)('on Node 24', () => {
     const main = join(root, 'packages', 'server', 'dist', 'cli', 'main.js')
     const backup = runNode([main, 'backup', copy, '--data', server.data], {}, node24)
     expect(await within('the backup ends', backup.exited)).toEqual({ code: 0, signal: null })
-    expect(backup.output.stderr).toMatch(/^Copied .* read through, sound and on disk\.\n$/)
+    expect(backup.output.stderr).toMatch(/^Copied .* verified and on disk\.\n$/)
     await server.stop()
     const restored = temporaryDirectory()
     copyFileSync(copy, join(restored, 'curfew.db'))

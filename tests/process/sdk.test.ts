@@ -75,7 +75,7 @@ describe.each([
   })
 })
 
-test('a client that nobody closed does not keep the process alive either', async () => {
+test('a client that was not closed does not keep the process alive either', async () => {
   const server = await ServerProcess.start()
   const { status, stdout } = run(`
     import { Client, defineJob } from '@curfew/sdk'

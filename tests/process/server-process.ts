@@ -22,7 +22,7 @@ export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string
-  /** The body parsed; {} when it is no JSON. */
+  /** The body parsed; {} when it is not JSON. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   readonly body: any
 }
@@ -124,7 +124,7 @@ export class ServerProcess {
     return this.#output.stderr
   }
 
-  /** The log, line by line; throws where a line is no JSON. */
+  /** The log, line by line; throws where a line is not JSON. */
   get log(): Record<string, unknown>[] {
     return lines(this.stderr).map((line) => JSON.parse(line) as Record<string, unknown>)
   }

@@ -1,11 +1,11 @@
-/** SIGTERM: whoever waits is answered, whatever was acknowledged stays, and the process is gone within five seconds. */
+/** SIGTERM: callers that wait are answered, whatever was acknowledged stays, and the process is gone within five seconds. */
 import { describe, expect, test } from 'vitest'
 import { EventSource } from './event-source.ts'
 import { RawSocket, requestText } from './raw-socket.ts'
 import { ServerProcess, within } from './server-process.ts'
 
 const LIMIT_MS = 5_000
-/** Where nobody dawdles, nobody has to be cut off: then it is much quicker. */
+/** Where all callers finish in time, none is cut off: then it is much quicker. */
 const WILLING_MS = 2_000
 
 describe('SIGTERM', () => {

@@ -156,7 +156,7 @@ describe('a disk that must not be written', () => {
     }
   })
 
-  test('a file that is no database is refused at the start, in a sentence, and left alone', async () => {
+  test('a file that is not a database is refused at the start, in a sentence, and left alone', async () => {
     const data = temporaryDirectory()
     const file = join(data, 'curfew.db')
     const notes = 'These are my notes, not a database. '.repeat(200)
@@ -201,7 +201,7 @@ describe('a disk that must not be written', () => {
   })
 })
 
-describe('a database locked by somebody else', () => {
+describe('a database locked by another process', () => {
   test('is answered with 503 until it is free, and no deadline is forgotten meanwhile', async () => {
     const server = await ServerProcess.start()
     const plain = await server.enqueue()

@@ -94,7 +94,7 @@ test('of many that come together as many are taken as there is room', async () =
   expect(await depth(server)).toBe(7)
 })
 
-test('zero, or null for all of it, is no bound', async () => {
+test('zero, or null for all of it, sets no bound', async () => {
   const server = await TestServer.open()
   await bound(server, { max_depth: 1 })
   await push(server)
@@ -323,7 +323,7 @@ test('who hangs up is forgotten', async () => {
   expect(await depth(server)).toBe(0)
 })
 
-test('those who wait are served in their order, and nobody else is held up', async () => {
+test('waiting enqueues are served in their order, and no other queue is held up', async () => {
   const server = await TestServer.open()
   await bound(server, { max_depth: 2, strategy: 'block' })
   const running = [await server.start(), await server.start()]

@@ -227,7 +227,7 @@ describe('on the days on which clocks are changed', () => {
     expect(await ticks(server, 'pace')).toEqual(['2026-03-29T00:30:00.000Z', '2026-03-29T01:30:00.000Z'])
   })
 
-  test('a time that is skipped while the server is away is told of when it is back', async () => {
+  test('a time that is skipped while the server is away is reported when it is back', async () => {
     const store = await openTestStore()
     const before = await TestServer.open({ store, clock: new FakeClock(Date.parse('2026-03-28T20:00:00Z')) })
     await register(before, { expression: '30 2 * * *', timezone })
@@ -341,7 +341,7 @@ describe('a firing that cannot be', () => {
     expect((await cron(server)).run_count).toBe(1)
   })
 
-  test('the one that is cancelled for it is no duplicate; another is, and then nothing is cancelled', async () => {
+  test('the one that is cancelled for it does not count as a duplicate; another is, and then nothing is cancelled', async () => {
     const server = await TestServer.open()
     const work = { type: 'test.tick', args: [1], unique: { keys: ['type', 'args'], states: ['available', 'active'] } }
     await register(server, { overlap_policy: 'cancel_previous', job_template: work })
@@ -370,10 +370,10 @@ describe('a firing that cannot be', () => {
   })
 
   test.each<[string, Record<string, unknown>, string[]]>([
-    ['a template that cannot be read', { template: 'this is no JSON' }, [`${at(MINUTE)} invalid_request`]],
+    ['a template that cannot be read', { template: 'this is not JSON' }, [`${at(MINUTE)} invalid_request`]],
     ['a template that breaks us', { template: null }, [`${at(MINUTE)} internal_error`]],
     ['a zone that is gone', { timezone: 'Europe/Atlantis' }, [at(MINUTE), `${at(MINUTE)} invalid_schedule`]],
-  ])('%s stands in nobody’s way', async (_, spoiled, expected) => {
+  ])('%s does not stop other entries', async (_, spoiled, expected) => {
     const server = await TestServer.open()
     await register(server)
     await register(server, { name: 'zoe', overlap_policy: 'allow' })

@@ -245,8 +245,8 @@ test.each<[string, Record<string, unknown>, number, string]>([
     422,
     'job_template.retry.max_attempts',
   ],
-  ['meta that is no object', { job_template: { ...JOB, meta: 3 } }, 400, 'job_template.meta'],
-  ['a template that is no object', { job_template: [] }, 400, 'job_template'],
+  ['meta that is not an object', { job_template: { ...JOB, meta: 3 } }, 400, 'job_template.meta'],
+  ['a template that is not an object', { job_template: [] }, 400, 'job_template'],
 ])('an entry with %s is refused, the field is named, and nothing is stored', async (_, more, status, field) => {
   const server = await TestServer.open()
   const reply = await register(server, more)

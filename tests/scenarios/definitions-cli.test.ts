@@ -71,7 +71,7 @@ test('one that is wrong stays at home', async () => {
   expect((await server.get('/api/v1/definitions', { authorization: 'Bearer secret' })).body.items).toEqual([])
 })
 
-test('what the server refuses is told', async () => {
+test('a refusal by the server is printed', async () => {
   write('users.yaml', 'servers: [{ url: https://users.example }]\npaths: { /me: { get: { operationId: get } } }\n')
   await deploy(write('caller.yaml', calling('1.0.0')))
   const other = write('other.yaml', calling('1.0.0').replace('resultVar: user', 'resultVar: other'))

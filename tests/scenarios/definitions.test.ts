@@ -102,7 +102,7 @@ describe('deploying', () => {
     expect((await put('quotes', api('quotes', '1'))).body).toMatchObject({ kind: 'Api', effectiveMaxDurationSec: 3600 })
   })
 
-  test('every mistake is told at once, and nothing is stored', async () => {
+  test('all mistakes are reported together, and nothing is stored', async () => {
     await open()
     const { status, headers, body } = await put('orders', journey('bestellungen', '1.0.0').replace('stop:', 'halt:'))
     expect(status).toBe(422)
@@ -116,7 +116,7 @@ describe('deploying', () => {
     expect((await get('')).body).toEqual({ items: [], nextPageToken: null })
   })
 
-  test('a text that does not parse is told where', async () => {
+  test('a text that does not parse is reported with its place', async () => {
     await open()
     const { status, body } = await put('orders', 'apiVersion: v1\nkind: [\n')
     expect(status).toBe(422)

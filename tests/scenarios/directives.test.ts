@@ -1,10 +1,10 @@
-/** What an operator asks of a worker, and that there is no way back from terminate. */
+/** What an operator asks of a worker, and that terminate cannot be taken back. */
 import { expect, test } from 'vitest'
 import { TestServer } from '../harness.ts'
 
 const direct = (server: TestServer, word: string, id = 'w') => server.post(`/ojs/v1/admin/workers/${id}/${word}`)
 
-test('quiet is told with every beat, stops fetching, and resume lifts it', async () => {
+test('the answer to every beat says quiet, which stops fetching, and resume lifts it', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const id = await server.enqueue()
@@ -16,7 +16,7 @@ test('quiet is told with every beat, stops fetching, and resume lifts it', async
   expect((await server.fetch({ worker_id: 'w' })).body.jobs).toMatchObject([{ id }])
 })
 
-test('resume is told to a worker that reports quiet, until it has reported running', async () => {
+test('a worker that reports quiet gets resume, until it has reported running', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const id = await server.enqueue()
@@ -34,7 +34,7 @@ test('resume is told to a worker that reports quiet, until it has reported runni
   expect((await server.beat('w', [], { state: 'quiet' })).body.state).toBe('quiet')
 })
 
-test('a worker that obeys quiet only after the resume is told to run again', async () => {
+test('a worker that obeys quiet only after the resume gets the order to run again', async () => {
   const server = await TestServer.open()
   await server.register('w')
   await direct(server, 'quiet')
@@ -97,9 +97,9 @@ test.each(['quiet', 'resume'])('%s after terminate, sent or reported, is a confl
   expect((await direct(server, 'terminate', 'told')).status).toBe(200)
 })
 
-test('directives for somebody unknown or dead are not found', async () => {
+test('directives for an unknown or dead worker are not found', async () => {
   const server = await TestServer.open()
-  expect((await direct(server, 'quiet', 'nobody')).status).toBe(404)
+  expect((await direct(server, 'quiet', 'unknown')).status).toBe(404)
   await server.register('w')
   await server.advance(30_000)
   expect((await direct(server, 'terminate')).status).toBe(404)

@@ -86,7 +86,7 @@ test('batches, bulks and plans hear of it; other queues go on', async () => {
   expect(plan.body.warnings).toEqual([expect.stringContaining('draining')])
 })
 
-test('a queue nobody has used yet can be drained, and a bad name cannot', async () => {
+test('a queue that was never used can be drained, and a bad name cannot', async () => {
   const server = await TestServer.open()
   expect((await server.post('/ojs/v1/queues/fresh/drain')).status).toBe(200)
   expect((await server.post('/ojs/v1/queues/BAD/drain')).status).toBe(400)

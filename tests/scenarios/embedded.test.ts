@@ -186,7 +186,7 @@ test('with a token, callers must send it', async () => {
   expect((await call(server, 'GET', '/ojs/v1/jobs', undefined, 'secret')).status).toBe(200)
 })
 
-test('it calls itself what it is told to', async () => {
+test('it uses the given name', async () => {
   const server = await opened({ version: '9.9.9' })
   expect((await call(server, 'GET', '/ojs/manifest')).body.implementation).toMatchObject({ version: '9.9.9' })
   const own = (await call(await opened(), 'GET', '/ojs/manifest')).body.implementation as { version: string }

@@ -31,7 +31,7 @@ test.each(WAYS_TO_WAIT)('a job that is %s expires at its TTL, not 1 ms before', 
   })
 })
 
-test('a TTL that ran out is told in order, with no failed attempt', async () => {
+test('a TTL that ran out is explained in order, with no failed attempt', async () => {
   const server = await TestServer.open()
   const id = await server.enqueue({ enqueue_ttl: 60, type: 'mail.send', queue: 'mail' })
   await server.advance(60_000)

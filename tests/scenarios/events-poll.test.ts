@@ -96,7 +96,7 @@ test('filters by type, wildcard, queue and job type, and the cursor passes what 
 })
 
 test.each(['nonsense', 'evt_01890000-0000-7000-8000-000000000000', 'evt_01890000-0000-7e7e-a7e7-000000000001'])(
-  'after=%s, which is no event of this server, is refused',
+  'after=%s, which is not an event of this server, is refused',
   async (after) => {
     const server = await TestServer.open()
     await server.enqueue()

@@ -90,7 +90,7 @@ test('the paths of a job and a queue are channels too, and types filter a stream
   expect(only.frames().map(({ event }) => event)).toEqual(['job.cancelled'])
 })
 
-test('the stream of events is also what GET /events gives to those who accept it', async () => {
+test('GET /events gives the stream to a client that accepts it', async () => {
   const server = await TestServer.open()
   const stream = await server.listen('/ojs/v1/events', { accept: 'text/event-stream' })
   await server.enqueue()
@@ -161,7 +161,7 @@ test('beats are told live and not stored', async () => {
   expect((await server.eventTypes()).filter((type) => type.endsWith('heartbeat'))).toEqual([])
 })
 
-test('a job that is over is told once and the stream closes', async () => {
+test('a job that is over is sent once and the stream closes', async () => {
   const server = await TestServer.open()
   const { id } = await server.start()
   await server.ack(id)
@@ -174,7 +174,7 @@ test('a job that is over is told once and the stream closes', async () => {
   }
 })
 
-test('whoever resumes at a job that is over hears what it missed, then the end once, and the stream closes', async () => {
+test('a stream resumed at a job that is over sends what was missed, then the end once, and closes', async () => {
   const server = await TestServer.open()
   const { id } = await server.start()
   await server.ack(id)
@@ -205,7 +205,7 @@ test('whoever resumes at a job that is over hears what it missed, then the end o
   }
 })
 
-test('a job that ends while its stream begins is told of once', async () => {
+test('a job that ends while its stream begins is sent once', async () => {
   const server = await TestServer.open()
   const { id } = await server.start()
   const [enqueued] = await server.events(id)
@@ -241,7 +241,7 @@ test('the stream of a job ends with the job', async () => {
   expect(stream.ended).toBe(true)
 })
 
-test('a stream of a job that does not exist is not found, of a channel nobody knows refused', async () => {
+test('a stream of a job that does not exist is not found, of an unknown channel refused', async () => {
   const server = await TestServer.open()
   expect((await server.get('/ojs/v1/jobs/nope/events')).status).toBe(404)
   expect((await server.get('/ojs/v1/events/stream?channel=job:nope')).status).toBe(404)

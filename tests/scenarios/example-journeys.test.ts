@@ -21,7 +21,7 @@ interface Said {
   readonly afterMs?: number
 }
 
-/** Answers for `https://<name>.example`, as long after the call as it is told to. */
+/** Answers for `https://<name>.example`, as long after the call as the test says. */
 class Services {
   readonly clock: FakeClock
   readonly calls: OutgoingCall[] = []
@@ -64,7 +64,7 @@ async function open(name: string): Promise<{ client: Client; services: Services 
   return { client, services }
 }
 
-/** What comes of it when so much time has passed. */
+/** How it ends when so much time has passed. */
 async function after<T>(ms: number, work: Promise<T>): Promise<T> {
   work.catch(() => {})
   await server.advance(ms)
@@ -106,7 +106,7 @@ test('the journey of docs/journeys.md ends as it says there', async () => {
   const run = await client.journeys.start('approval')
   await server.advance(3_000)
   await expect(client.journeys.result(run)).rejects.toMatchObject({
-    code: 'NOBODY_DECIDED',
+    code: 'NOT_DECIDED',
     terminatedAtState: 'remind',
   })
   const quick = await client.journeys.start('approval')
@@ -195,7 +195,7 @@ describe('approval-with-escalation', () => {
     return { client, services, run: await after(0, client.journeys.start('approval', { invoice: 'R-1', amount })) }
   }
 
-  test('what is small passes, what is not waits for somebody', async () => {
+  test('a small invoice passes, a large one waits for a decision', async () => {
     const { client, run } = await begin(30)
     expect((await client.journeys.result(run)).phase).toBe('SUCCEEDED')
     const large = await after(0, client.journeys.start('approval', { invoice: 'R-2', amount: 3000 }))
@@ -203,13 +203,13 @@ describe('approval-with-escalation', () => {
     await expect(client.journeys.result(large)).rejects.toMatchObject({ code: 'REFUSED' })
   })
 
-  test('after a day the boss is asked, after another nobody is', async () => {
+  test('after a day the boss is asked, after another the run fails', async () => {
     const { client, services, run } = await begin(3000)
     await server.advance(86_400_000)
     expect((await client.journeys.status(run)).currentState).toBe('bossApproves')
     expect(JSON.parse(services.calls[0]?.body ?? '')).toEqual({ subject: 'Invoice R-1 waits for you' })
     await server.advance(86_400_000)
-    await expect(client.journeys.result(run)).rejects.toMatchObject({ code: 'NOBODY_DECIDED', terminationKind: 'Fail' })
+    await expect(client.journeys.result(run)).rejects.toMatchObject({ code: 'NOT_DECIDED', terminationKind: 'Fail' })
   })
 })
 

@@ -1,4 +1,4 @@
-/** EXCHANGE: reports, beat and fetch in one round trip. Each report stands or falls alone; nothing is held back. */
+/** EXCHANGE: reports, beat and fetch in one round trip. Each report is decided on its own; nothing is held back. */
 import { expect, test } from 'vitest'
 import { seededRandom } from '@curfew/core'
 import { at, idle, TestServer, type JobView, type Reply } from '../harness.ts'
@@ -91,7 +91,7 @@ test('what was not asked for is not answered', async () => {
   expect(reply.body).toEqual({ checkpoints: [], acks: [], nacks: [], server_time: at(0), x_waited_ms: 0 })
 })
 
-test('each report stands or falls alone, in the order sent', async () => {
+test('each report is decided on its own, in the order sent', async () => {
   const server = await TestServer.open()
   const [first, stale, last] = (await busy(server, 3)) as [JobView, JobView, JobView]
   const reply = await exchange(server, {
@@ -217,7 +217,7 @@ test('results, details and states of checkpoints stay as they were written', asy
 const MALFORMED: [string, object, number, string][] = [
   ['no worker_id', { worker_id: null }, 400, 'worker_id'],
   ['acks that are no list', { acks: {} }, 400, 'acks'],
-  ['an ack that is no object', { acks: [null] }, 400, 'acks[0]'],
+  ['an ack that is not an object', { acks: [null] }, 400, 'acks[0]'],
   ['an ack without a job', { acks: [{ result: 1 }] }, 400, 'acks[0].job_id'],
   ['a lease that is no number', { acks: [{ job_id: 'x', x_lease: '1' }] }, 400, 'acks[0].x_lease'],
   ['a nack without an error', { nacks: [{ job_id: 'x' }] }, 400, 'nacks[0].error'],

@@ -213,7 +213,7 @@ test('a result inside the grace window completes the job; in the deadline’s ow
   })
 })
 
-test('milliseconds are kept: a limit with a fraction is told with its fraction', async () => {
+test('milliseconds are kept: a limit with a fraction is shown with its fraction', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ timeout_ms: 1500, grace_period_ms: 250 })
   await server.advance(1_749)

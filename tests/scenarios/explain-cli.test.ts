@@ -53,7 +53,7 @@ async function running(): Promise<string> {
 
 const rows = (out: string, name: string): string => out.split('\n').find((line) => line.startsWith(name)) ?? ''
 
-test('a running attempt is drawn against its limits, with what comes next and who set what', async () => {
+test('a running attempt is drawn against its limits, with the next step and who set what', async () => {
   const id = await running()
   const { code, out } = await run([id])
   expect(code).toBe(0)

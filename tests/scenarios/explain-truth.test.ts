@@ -240,7 +240,7 @@ describe('the cause of every ending', () => {
 })
 
 describe('downtime', () => {
-  test('is told as downtime, with the true lateness beside what is charged to the decision', async () => {
+  test('is shown as downtime, with the true lateness beside what is charged to the decision', async () => {
     const store = await openTestStore()
     const before = await TestServer.open({ store })
     const total = await before.enqueue({ total_timeout: 20 })
@@ -481,7 +481,7 @@ describe('a timeout that a worker reports', () => {
     expect(lastLine(told)).toMatch(retry)
   })
 
-  test('long before the soft deadline is told as one before a predicted end', async () => {
+  test('long before the soft deadline is shown as one before a predicted end', async () => {
     const server = await TestServer.open()
     const ended = async (type: string): Promise<string> => {
       const { id } = await server.start({ timeout: 10, total_timeout: 15 })

@@ -211,7 +211,7 @@ test('a hand-back and a retry by hand are part of the story', async () => {
   expect(text).toMatch(/by hand/)
 })
 
-test('a job nobody knows has no story', async () => {
+test('an unknown job has no story', async () => {
   const server = await TestServer.open()
   expect((await server.get('/ojs/v1/jobs/nope/explain')).status).toBe(404)
 })

@@ -24,11 +24,11 @@ async function reclaimed() {
 
 const STALE: [string, object, string][] = [
   ['the owner of an earlier attempt', { worker_id: 'w' }, 'not_owner'],
-  ['somebody else', { worker_id: 'x' }, 'not_owner'],
+  ['another worker', { worker_id: 'x' }, 'not_owner'],
   ['the owner with an earlier attempt', { worker_id: 'v', attempt: 1 }, 'stale_attempt'],
   ['the owner with an earlier lease', { worker_id: 'v', x_lease: 1 }, 'stale_attempt'],
-  ['nobody with an earlier attempt', { attempt: 1 }, 'stale_attempt'],
-  ['nobody with an earlier lease', { x_lease: 1 }, 'stale_attempt'],
+  ['no worker, with an earlier attempt', { attempt: 1 }, 'stale_attempt'],
+  ['no worker, with an earlier lease', { x_lease: 1 }, 'stale_attempt'],
   ['a wrong owner with an earlier lease', { worker_id: 'w', attempt: 1, x_lease: 1 }, 'not_owner'],
   ['the owner with a lease yet to come', { worker_id: 'v', x_lease: 3 }, 'stale_attempt'],
 ]
@@ -104,7 +104,7 @@ test('progress for a job that is not active is answered and ignored, wrong lease
   expect(await server.job(id)).not.toHaveProperty('progress')
 })
 
-test('not_active is told before not_owner and not_owner before stale_attempt', async () => {
+test('not_active comes before not_owner and not_owner before stale_attempt', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({}, { worker_id: 'w' })
   const fence = { worker_id: 'x', attempt: 9, x_lease: 9 }
@@ -149,7 +149,7 @@ test('a repeat without a lease is refused, and says who ended the attempt', asyn
   expect((await server.nack(failed.id, { message: 'x' }, mine)).body.error.details.completed_by).toEqual(closer)
 })
 
-test('nobody is named when time ended the attempt, and the next claim clears the name', async () => {
+test('no worker is named when time ended the attempt, and the next claim clears the name', async () => {
   const server = await TestServer.open()
   const timedOut = await server.start({ timeout: 10, retry: { jitter: false } })
   await server.advance(10_000)
@@ -241,7 +241,7 @@ test.each(REPEATS)(
   },
 )
 
-test('a nack of an attempt that was acknowledged, or the other way round, is no repeat', async () => {
+test('a nack of an attempt that was acknowledged, or the other way round, does not count as a repeat', async () => {
   const server = await TestServer.open()
   const fence = { worker_id: 'w', x_lease: 1 }
   const done = await server.start({}, { worker_id: 'w' })

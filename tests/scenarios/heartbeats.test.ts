@@ -36,7 +36,7 @@ test('a beat with nothing but its worker_id is a beat', async () => {
   expect((await server.get('/ojs/v1/workers/w')).body).toMatchObject({ last_heartbeat_at: at(0), registered: false })
 })
 
-test('x_reregister is told to the unknown only', async () => {
+test('only unknown workers get x_reregister', async () => {
   const server = await TestServer.open()
   await server.register('known')
   expect((await server.beat('known', [])).body.x_reregister).toBe(false)
@@ -101,7 +101,7 @@ test('a quiet worker that reports running again may fetch again', async () => {
   expect((await server.fetch({ worker_id: 'w' })).body.jobs).toHaveLength(1)
 })
 
-test('going quiet is told once', async () => {
+test('going quiet is recorded once', async () => {
   const server = await TestServer.open()
   await server.beat('w', [], { state: 'quiet' })
   await server.beat('w', [], { state: 'quiet' })
@@ -170,7 +170,7 @@ test('a beat with a lower seq changes nothing but is a sign of life', async () =
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(200)
 })
 
-test('a beat that names leases is told which attempts the worker holds and does not list', async () => {
+test('the answer to a beat with leases names the attempts that the worker holds and does not list', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const listed = await server.start({}, { worker_id: 'w' })

@@ -44,7 +44,7 @@ function withInbox(store: Store, ids: Set<string>, bodyOf = requestFor, follow =
   })
 }
 
-test('what is told of in the very transaction that looks anyway is refused once', async () => {
+test('a row that is announced in the very transaction that looks anyway is refused once', async () => {
   const ids = new Set<string>()
   let hear: (news: News | null) => void = () => {}
   const store = withInbox(
@@ -65,7 +65,7 @@ test('what is told of in the very transaction that looks anyway is refused once'
   expect(server.logged.map(({ message }) => message)).toEqual(['a job in the inbox was refused'])
 })
 
-test('others are served, and it is told each time', async () => {
+test('others are served, and it is logged each time', async () => {
   const ids = new Set<string>()
   const server = await TestServer.open({ store: withInbox(await openTestStore(), ids) })
   await server.start({}, { worker_id: 'w' }) // something to watch, so that signs of life are given
@@ -75,7 +75,7 @@ test('others are served, and it is told each time', async () => {
   expect(replies.map(({ status }) => status)).toEqual([201, 201, 201])
   expect(await server.job(POISON)).toBeUndefined()
   const { level, message } = server.logged[0] ?? {}
-  expect([level, message]).toEqual(['error', 'a command broke; it changed nothing'])
+  expect([level, message]).toEqual(['error', 'command failed with an internal error; nothing was changed'])
   ids.delete(POISON)
   await server.advance(5_000)
   expect((await server.job(GOOD)).state).toBe('available')

@@ -115,7 +115,7 @@ describe.skipIf(url === undefined)('on PostgreSQL', () => {
     await app.query('BEGIN')
     await lay(app, id, request(id, { queue: 'paid' }))
     await tell(app)
-    // Somebody else's news, heard after, would have brought it along.
+    // An announcement of another server, heard after, would have brought it along.
     await call(server, 'POST', '/ojs/v1/jobs', { type: 'a', args: [], queue: 'other' })
     expect((await jobOf(server, id)).status).toBe(404)
     const began = performance.now()
@@ -139,7 +139,7 @@ describe.skipIf(url === undefined)('on PostgreSQL', () => {
     expect((await jobOf(server, lost)).status).toBe(404)
   })
 
-  test('what nobody told of is found with the next sign of life', async () => {
+  test('a row without an announcement is found with the next sign of life', async () => {
     const server = await opened()
     const app = await application()
     const id = newId()
@@ -223,7 +223,7 @@ describe.skipIf(url === undefined)('on PostgreSQL', () => {
     ['too large', (id) => request(id, { x_own: 'x'.repeat(10 * 1024 * 1024) }), 'payload_too_large'],
   ]
 
-  test('what cannot be admitted is laid aside with the reason, hinders nobody, and is logged without its text', async () => {
+  test('a refused row is put aside with the reason, holds up no other, and is logged without its text', async () => {
     const logged: Logged[] = []
     const server = await opened(logged)
     const app = await application()

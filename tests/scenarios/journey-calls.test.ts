@@ -118,7 +118,7 @@ describe('what is sent', () => {
         timeoutMs: 2_000,
       },
       {
-        spec: { defaults: { http: { headers: { 'X-All': 'yes', 'x-user': 'nobody' } } } },
+        spec: { defaults: { http: { headers: { 'X-All': 'yes', 'x-user': 'unknown' } } } },
         context: { order: { id: 'a/b' }, q: 'x&y', user: 'Ada', n: 5 },
       },
     )
@@ -173,7 +173,7 @@ describe('what is kept', () => {
     ['text is text', { body: 'fine' }, { status: 200, ok: true, headers: {}, body: 'fine' }],
     ['a failure is an answer', { status: 404, body: 'no' }, { status: 404, ok: false, headers: {}, body: 'no' }],
     [
-      'no answer is told as such',
+      'no answer is reported as such',
       new CallFailed('the connection was refused', null),
       {
         ok: false,
@@ -218,7 +218,7 @@ describe('whose time is up first', () => {
     })
   })
 
-  test('ten seconds are the timeout of a call of which nobody says anything, and of one the definition speaks for, its own', async () => {
+  test('a call without a timeout gets ten seconds, and one whose definition sets it gets that', async () => {
     const told = await run({}, { world: answered('silence'), seconds: 60 })
     await told.server.advance(9_999)
     expect((await result(told)).status).toBe(409)

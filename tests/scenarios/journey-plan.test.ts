@@ -99,7 +99,7 @@ const stories: readonly [string, Story][] = [
     },
   ],
   [
-    'nobody decides',
+    'no decision',
     {
       folder: 'approval-with-escalation',
       input: { invoice: 'R-1', amount: 500 },

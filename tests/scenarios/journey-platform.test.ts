@@ -117,7 +117,7 @@ nowhere:
     ['no key', {}, { problem: { code: 'APIKEY_MISSING', status: 401, type: 'urn:curfew:problem:apikey:missing' } }],
     ['an empty key', { 'x-api-key': '' }, { problem: { code: 'APIKEY_MISSING' } }],
     ['another key', { 'x-api-key': 'guessed' }, { problem: { code: 'APIKEY_INVALID', status: 401 } }],
-  ])('%s is told in the context, and the run goes on', async (_, headers, apiKey) => {
+  ])('%s is written to the context, and the run goes on', async (_, headers, apiKey) => {
     await open({ apiKeys })
     await deploy(server, { start: 'check', states: { check: check(), done: succeed } })
     const { body, text } = await start(headers)

@@ -1,4 +1,4 @@
-/** What comes in the very millisecond of a run's deadline comes too late, and changes nothing. */
+/** A call in the very millisecond of a run's deadline comes too late, and changes nothing. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { at, idle, TestServer } from '../harness.ts'
 
@@ -64,7 +64,7 @@ describe('a step', () => {
   test('in the very millisecond is refused, changes nothing, and is counted', async () => {
     const { server, id } = await begin({ hold: hold() })
     await server.advance(LIMIT_MS - 1)
-    // Time comes and the step comes: nobody has looked at the run in between.
+    // The time comes and the step comes: the run was not looked at in between.
     server.clock.advance(1)
     const reply = await submit(server, id)
     expect(reply.status, reply.text).toBe(409)

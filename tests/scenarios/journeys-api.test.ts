@@ -14,7 +14,7 @@ beforeEach(async () => {
 })
 afterEach(() => server.close())
 
-const execution = { maxDurationSec: 2, onTimeout: { errorCode: 'QUOTE_TIMEOUT', reason: 'nobody answered' } }
+const execution = { maxDurationSec: 2, onTimeout: { errorCode: 'QUOTE_TIMEOUT', reason: 'no answer came' } }
 const asking = {
   start: 'ask',
   states: { ask: call({ timeoutMs: 60_000 }), done: { type: 'succeed', outputVar: 'answer' } },
@@ -56,7 +56,7 @@ describe('an Api', () => {
     const bindings = { http: { route: { path: '/apis/prices/v2/quote', method: 'POST' } } }
     await deployApi({ bindings, start: 'done', states: { done: succeed } })
     for (const path of ['prices/v2/quote', 'quote']) expect((await ask({}, path)).status).toBe(200)
-    for (const path of ['prices/v2', 'nobody', 'prices/v2/quote/x']) expect((await ask({}, path)).status).toBe(404)
+    for (const path of ['prices/v2', 'unknown', 'prices/v2/quote/x']) expect((await ask({}, path)).status).toBe(404)
     const wrong = await server.get('/api/v1/apis/quote')
     expect([wrong.status, wrong.headers['Allow']]).toEqual([405, 'POST'])
   })
@@ -71,7 +71,7 @@ describe('an Api', () => {
     expect(await ask({ sku: 7 })).toMatchObject({ status, body: { sku: 7 } })
   })
 
-  test('is no journey, and a journey is none', async () => {
+  test('cannot be started or listed as a journey, nor a journey called as an Api', async () => {
     await deployApi({ start: 'done', states: { done: succeed } })
     await deploy(server, { start: 'done', states: { done: succeed } })
     expect((await ask({}, 'story')).status).toBe(404)
@@ -151,7 +151,7 @@ describe('an Api that fails', () => {
     expect(await ask({})).toMatchObject({ status: 500, body: { code: 'JN_FUNCTION_ERROR', status: 500 } })
   })
 
-  test('is told and counted like every run', async () => {
+  test('is shown and counted like every run', async () => {
     await deployApi(failing)
     const { body } = await ask({ sku: 7 })
     const id = String(body['instance']).split('/').at(-1) ?? ''
@@ -181,7 +181,7 @@ describe('an Api whose time is up', () => {
     expect(answered.ms).toBe(2_000)
     expect(await reply).toMatchObject({
       status: 504,
-      body: { type: 'QUOTE_TIMEOUT', title: 'nobody answered', status: 504, code: 'QUOTE_TIMEOUT' },
+      body: { type: 'QUOTE_TIMEOUT', title: 'no answer came', status: 504, code: 'QUOTE_TIMEOUT' },
     })
     expect(upstream.calls[0]?.signal.aborted).toBe(true)
   })
@@ -193,7 +193,7 @@ describe('an Api whose time is up', () => {
     expect(await reply).toMatchObject({ status: 503, body: { status: 503, code: 'QUOTE_TIMEOUT' } })
   })
 
-  test('pays for its body: what comes late has less time left', async () => {
+  test('pays for its body: a call that comes late has less time left', async () => {
     await deployApi(asking)
     const { answer, finish } = dripping()
     await server.advance(1_500)
@@ -259,7 +259,7 @@ describe('an Api whose time is up', () => {
   })
 })
 
-test('an Api whose server stops is told to try elsewhere', async () => {
+test('a call whose server stops gets the advice to try another one', async () => {
   await deployApi(asking)
   const reply = ask({})
   await idle()

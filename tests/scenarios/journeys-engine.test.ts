@@ -235,7 +235,7 @@ describe('a call', () => {
     })
   })
 
-  test('of which nobody wants to hear does not hold the run up, and is made', async () => {
+  test('without a result does not hold the run up, and is made', async () => {
     const upstream = new Upstream()
     await open({ send: upstream.send })
     const notice = { mode: 'notify', method: 'POST', body: { hello: '${context.name}' }, resultVar: undefined }
@@ -253,7 +253,7 @@ describe('a call', () => {
 })
 
 describe('a step', () => {
-  test('is open until somebody submits what fits, and then the run goes on with it', async () => {
+  test('is open until a valid submission comes, and then the run goes on with it', async () => {
     await open()
     const { id } = await begin({
       start: 'approve',
@@ -283,13 +283,13 @@ describe('a step', () => {
     expect(run.root.context).toEqual({})
   })
 
-  test('that nobody answers in its own time leads elsewhere', async () => {
+  test('without an answer in its own time leads elsewhere', async () => {
     await open()
     const { id } = await begin({
       start: 'approve',
       states: {
         approve: wait({ timeoutSec: 5, onTimeout: 'late' }),
-        late: { type: 'fail', errorCode: 'LATE', reason: 'nobody said a word' },
+        late: { type: 'fail', errorCode: 'LATE', reason: 'no word came' },
         done: succeed,
       },
     })
@@ -481,7 +481,7 @@ describe('an awaited job', () => {
     expect(await server.eventTypes(id)).toEqual(['journey.started', 'journey.cancelled'])
   })
 
-  test('that nobody waits for is left alone when the run ends, but not past its deadline', async () => {
+  test('that is not waited for is left alone when the run ends, but not past its deadline', async () => {
     await open()
     const { id } = await begin({
       start: 'make',

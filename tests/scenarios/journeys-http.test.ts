@@ -95,14 +95,14 @@ describe('a start', () => {
     expect(refused.body['errors']).toMatchObject([{ keyword: 'required' }])
     isProblem(await begin(server, '[1]'), 400)
     isProblem(await begin(server, '{'), 400)
-    isProblem(await begin(server, {}, '', 'nobody'), 404)
+    isProblem(await begin(server, {}, '', 'unknown'), 404)
     isProblem(await begin(server, {}, '?version=9.0.0'), 404)
     await deploy(server, { start: 'done', states: { done: succeed } }, { version: '2.0.0' })
     expect((await begin(server)).body).toMatchObject({ phase: 'SUCCEEDED', journeyVersion: '2.0.0' })
     expect((await begin(server, { order: 1 }, '?version=1.0.0')).body).toMatchObject({ journeyVersion: '1.0.0' })
   })
 
-  test('may inherit the deadline of whoever makes it', async () => {
+  test('may inherit the deadline of its caller', async () => {
     await deploy(server, approval)
     const job = await server.start({ total_timeout: 10 })
     const parent = encodeURIComponent(JSON.stringify({ job_id: job.id }))
@@ -179,10 +179,10 @@ describe('the status of a run', () => {
     expect((await server.get(`${runUrl(id)}/result`)).body).not.toHaveProperty('_links')
   })
 
-  test('of a run nobody knows is not found', async () => {
-    for (const path of ['', '/result', '/explain']) isProblem(await server.get(`${runUrl('nobody')}${path}`), 404)
-    isProblem(await submit('nobody', {}), 404)
-    isProblem(await cancel('nobody'), 404)
+  test('of an unknown run is not found', async () => {
+    for (const path of ['', '/result', '/explain']) isProblem(await server.get(`${runUrl('unknown')}${path}`), 404)
+    isProblem(await submit('unknown', {}), 404)
+    isProblem(await cancel('unknown'), 404)
   })
 })
 
@@ -445,8 +445,8 @@ describe('where the time went', () => {
     await server.advance(30_000)
     const { body } = await server.get(`${runUrl(id)}/explain`)
     expect(body).toMatchObject({ states: [{}, { limitMs: 20_000, effectiveMs: 5_000, clampedBy: 'maxDurationSec' }] })
-    expect(body['text']).toContain('of at most 5 s: the run left no more of 20 s')
-    expect((await server.get(`/journeys/${id}`)).text).toContain('the run left no more of 20 s')
+    expect(body['text']).toContain('of at most 5 s: shortened from 20 s by the deadline of the run')
+    expect((await server.get(`/journeys/${id}`)).text).toContain('shortened from 20 s by the deadline of the run')
   })
 
   test('is drawn on a page that loads nothing', async () => {
@@ -459,7 +459,7 @@ describe('where the time went', () => {
     const { text } = await server.get(`/journeys/${id}`)
     expect(text).toContain('succeeded')
     expect(text).toContain('aria-label="from 5 s for 8 s"')
-    expect(await server.get('/journeys/nobody')).toMatchObject({ status: 404 })
+    expect(await server.get('/journeys/unknown')).toMatchObject({ status: 404 })
   })
 })
 
@@ -509,7 +509,7 @@ describe('what is counted and told', () => {
   })
 })
 
-test('on a clock that is turned by hand, a deadline is noticed at its own instant, and who waits is told', async () => {
+test('on a clock that is turned by hand, a deadline is noticed at its own instant, and waiting callers are answered', async () => {
   await server.close()
   server = await TestServer.open({ manual: true })
   await deploy(server, { start: 'nap', states: { nap: timer('PT5S', 'approve'), approve: wait(), done: succeed } })

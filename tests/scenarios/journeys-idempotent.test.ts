@@ -1,4 +1,4 @@
-/** Starts that are repeated: one run, whoever repeats them and however often. */
+/** Starts that are repeated: one run, however often and from wherever they are repeated. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { idle, TestServer, type Reply } from '../harness.ts'
 import { call, deploy, PLAIN, runUrl, succeed, Upstream, wait } from '../journey-stage.ts'
@@ -194,7 +194,7 @@ describe('a call of an Api with an Idempotency-Key', () => {
   const quote = (body: unknown, key: string): Promise<Reply> =>
     server.call('POST', '/api/v1/apis/quote', body, { ...PLAIN, 'idempotency-key': key })
 
-  test('that is repeated gives the same answer, and calls nobody again', async () => {
+  test('that is repeated gives the same answer, and makes no call again', async () => {
     await deploy(
       server,
       { start: 'ask', states: { ask: call(), done: { type: 'succeed', outputVar: 'answer' } } },

@@ -68,7 +68,7 @@ async function cost(size: number, states: object): Promise<Written> {
 describe('a run with four times the branches', () => {
   test.each([
     ['compute', COMPUTE],
-    ['call somebody', CALL],
+    ['make a call', CALL],
   ])('that %s writes about four times as much', { timeout: 60_000 }, async (_, states) => {
     const small = await cost(200, states)
     const large = await cost(800, states)

@@ -94,13 +94,13 @@ test('brackets in strings are no depth', async () => {
   expect(reply.status).toBe(201)
 })
 
-test.each(['', ' ', '{', 'nope', '{"a":1,}', '\u0000', "{'a':1}"])('%j is no JSON body', async (text) => {
+test.each(['', ' ', '{', 'nope', '{"a":1,}', '\u0000', "{'a':1}"])('%j is not a JSON body', async (text) => {
   const server = await TestServer.open()
   const reply = await server.post('/ojs/v1/jobs', text)
   expect([reply.status, reply.body.error.code]).toEqual([400, 'invalid_payload'])
 })
 
-test.each(['[]', '1', '"x"', 'true', 'null'])('a body that is %s is no object', async (text) => {
+test.each(['[]', '1', '"x"', 'true', 'null'])('a body that is %s is refused: it is not an object', async (text) => {
   const server = await TestServer.open()
   expect((await server.post('/ojs/v1/jobs', text)).status).toBe(400)
   expect((await server.post('/ojs/v1/workers/ack', text)).status).toBe(400)

@@ -377,7 +377,7 @@ test('counts are exact right after each call', async () => {
   }
 })
 
-test('a queue nobody has used has zeros', async () => {
+test('a queue that was never used has zeros', async () => {
   const server = await TestServer.open()
   const reply = await server.get('/ojs/v1/queues/nowhere/stats')
   expect(reply.status).toBe(200)

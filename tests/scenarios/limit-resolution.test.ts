@@ -39,7 +39,7 @@ test.each([
   })
 })
 
-test('when nobody speaks the defaults hold, and every field says so', async () => {
+test('when no limit is set the defaults hold, and every field says so', async () => {
   const { x_limits } = await serverWith()
   expect(x_limits).toEqual({
     timeout_ms: 1_800_000,
@@ -64,7 +64,7 @@ test('when nobody speaks the defaults hold, and every field says so', async () =
   })
 })
 
-test('before a claim, what depends on the worker is left out unless somebody set it', async () => {
+test('before a claim, what depends on the worker is left out unless it was set', async () => {
   const server = await TestServer.open()
   const plain = await server.job(await server.enqueue())
   expect(plain.x_limits).toEqual({
@@ -241,7 +241,7 @@ test('a cap leaves what is below it, or equal to it, alone', async () => {
   expect((await server.start({ timeout: 50 })).x_limits).toMatchObject({ sources: { timeout: 'publish' } })
 })
 
-test('a cap on a total or TTL that nobody set sets it', async () => {
+test('a cap on a total or TTL that was not set sets it', async () => {
   const server = await TestServer.open({ limits: { caps: { total: seconds(60), ttl: seconds(20) } } })
   const id = await server.enqueue()
   expect((await server.job(id)).x_limits).toMatchObject({

@@ -102,7 +102,7 @@ test('as many polls wake as there are jobs', async () => {
   expect(await Promise.all(polls.map(answered))).toEqual([true, true, false])
 })
 
-test('a job whose caller hung up is not handed out to nobody', async () => {
+test('a job is not handed out to a caller that hung up', async () => {
   const server = await TestServer.open()
   const gone = new AbortController()
   const body = JSON.stringify({ queues: ['default'], wait_ms: 30_000, worker_id: 'w' })

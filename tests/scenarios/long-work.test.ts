@@ -1,4 +1,4 @@
-/** Work whose length a caller chooses: it is bounded, or it is done in turns, so that nobody else has to wait for it. */
+/** Work whose length a caller chooses: it is bounded, or it is done in turns, so that other calls do not wait for it. */
 import { CHARS_AT_ONCE, FakeClock, MAX_FIELDS, MAX_VALUES, MAX_VALUES_OF_MANY } from '@curfew/core'
 import { describe, expect, test, vi } from 'vitest'
 import { QUEUES_PER_TURN } from '../../packages/server/src/engine/jobs/fetch.ts'

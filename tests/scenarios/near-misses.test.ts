@@ -21,7 +21,7 @@ function expectRefusal(reply: Reply, field: string, nearest: string): void {
 }
 
 describe('a misspelt limit', () => {
-  test('is told of by the enqueue and kept as a field of its sender', async () => {
+  test('is warned of by the enqueue and kept as a field of its sender', async () => {
     await lenient()
     const { status, body } = await server.post('/ojs/v1/jobs', MISSPELT)
     expect(status).toBe(201)
@@ -29,7 +29,7 @@ describe('a misspelt limit', () => {
     expect(await server.job(body.job.id)).toMatchObject({ totalTimeout: 5 })
   })
 
-  test('is told of for its own job in a batch and in a bulk', async () => {
+  test('is warned of for its own job in a batch and in a bulk', async () => {
     await lenient()
     const jobs = [{ type: 'test.job', args: [] }, MISSPELT]
     const batch = (await server.post('/ojs/v1/jobs/batch', { jobs })).body.jobs
@@ -40,7 +40,7 @@ describe('a misspelt limit', () => {
     }
   })
 
-  test.each(['/ojs/v1/jobs/batch', '/ojs/v1/jobs/bulk'])('beside the jobs of %s is told of for all', async (path) => {
+  test.each(['/ojs/v1/jobs/batch', '/ojs/v1/jobs/bulk'])('beside the jobs of %s is warned of for all', async (path) => {
     const jobs = [{ type: 'test.job', args: [] }]
     const beside = { timeout: 5, options: { timeout: 5 }, defaults: {}, atomicty: 'atomic', totalTimeout: 5 }
     const own = { customer: 'acme', batch_name: 'first', ttl: null }
@@ -64,7 +64,7 @@ describe('a misspelt limit', () => {
     expect((await server.get('/ojs/v1/jobs')).body.jobs).toHaveLength(1)
   })
 
-  test('is told of in a minimal answer too, and nothing else is added', async () => {
+  test('is warned of in a minimal answer too, and nothing else is added', async () => {
     await lenient()
     const jobs = [{ type: 'test.job', args: ['"x_warnings"'] }, MISSPELT]
     const send = (path: string): Promise<Reply> => server.call('POST', path, { jobs }, { prefer: 'return=minimal' })
@@ -76,17 +76,20 @@ describe('a misspelt limit', () => {
     }
   })
 
-  test.each(['Options', 'optoins', 'option', 'opts'])('in %s is told of: all of it would be ignored', async (name) => {
-    await lenient()
-    const { body } = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], [name]: { total_timeout: 5 } })
-    expect(body.job['x_warnings']).toEqual([`${name} is not a known field and has no effect. Did you mean options?`])
-    await server.close()
-    await strict()
-    const refused = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], [name]: { total_timeout: 5 } })
-    expectRefusal(refused, name, 'options')
-  })
+  test.each(['Options', 'optoins', 'option', 'opts'])(
+    'in %s is warned of: all of it would be ignored',
+    async (name) => {
+      await lenient()
+      const { body } = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], [name]: { total_timeout: 5 } })
+      expect(body.job['x_warnings']).toEqual([`${name} is not a known field and has no effect. Did you mean options?`])
+      await server.close()
+      await strict()
+      const refused = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], [name]: { total_timeout: 5 } })
+      expectRefusal(refused, name, 'options')
+    },
+  )
 
-  test('is told of where options say something else than the top, which counts', async () => {
+  test('is warned of where options differ from the top level, which counts', async () => {
     await lenient()
     const job = { type: 'test.job', args: [], timeout: 60, queue: 'a', options: { timeout: 5, queue: 'a' } }
     const { body } = await server.post('/ojs/v1/jobs', job)
@@ -99,7 +102,7 @@ describe('a misspelt limit', () => {
     expect([refused.status, refused.body['error'].details.field]).toEqual([422, 'options.timeout'])
   })
 
-  test('is told of by plan', async () => {
+  test('is warned of by plan', async () => {
     await lenient()
     expect((await server.post('/ojs/v1/jobs/plan', MISSPELT)).body.warnings).toEqual(expect.arrayContaining(WARNINGS))
   })
@@ -111,7 +114,7 @@ describe('a misspelt limit', () => {
       { job_template: { type: 'test.job', options: { grace: 5 } }, tz: 'UTC' },
       ['job_template.options.grace', 'tz'],
     ],
-  ])('is told of by a cron entry: %s', async (_, more, fields) => {
+  ])('is warned of by a cron entry: %s', async (_, more, fields) => {
     await lenient()
     const { status, body } = await server.post('/ojs/v1/cron', { name: 'nightly', cron: '0 3 * * *', ...more })
     expect(status).toBe(201)
@@ -123,7 +126,7 @@ describe('a misspelt limit', () => {
     expect((await server.get('/ojs/v1/cron/nightly')).body['cron']).not.toHaveProperty('x_warnings')
   })
 
-  test('is told of by a change of a cron entry', async () => {
+  test('is warned of by a change of a cron entry', async () => {
     await lenient()
     await server.post('/ojs/v1/cron', { name: 'nightly', cron: '0 3 * * *', type: 'test.job' })
     const changed = await server.call('PATCH', '/ojs/v1/cron/nightly', { options: { timeoutMs: 5 } })
@@ -132,7 +135,7 @@ describe('a misspelt limit', () => {
     ])
   })
 
-  test('is told of by a workflow: its own, those of its lists, and those of its steps', async () => {
+  test('is warned of by a workflow: its own, those of its lists, and those of its steps', async () => {
     await lenient()
     const { status, body } = await server.post('/ojs/v1/workflows', {
       type: 'chain',
@@ -157,7 +160,7 @@ describe('a misspelt limit', () => {
   })
 
   test.each(['dependsOn', 'depend_on', 'depends', 'dependencies', 'dependancies', 'needs', 'runAfter'])(
-    'or a misspelt depends_on: %s is told of, because the order of steps would be lost',
+    'or a misspelt depends_on: %s is warned of, because the order of steps would be lost',
     async (name) => {
       const first = { id: 'a', type: 'a', args: [] }
       const list = { id: 'c', type: 'group', [name]: ['a'], jobs: [{ type: 'c', args: [] }] }
@@ -181,7 +184,7 @@ describe('a misspelt limit', () => {
     },
   )
 
-  test('is told of once in a step, its options and a list of steps', async () => {
+  test('is warned of once in a step, its options and a list of steps', async () => {
     await lenient()
     const { body } = await server.post('/ojs/v1/workflows', {
       steps: [
@@ -313,14 +316,14 @@ describe('a visibility_timeout longer than the timeout', () => {
   const asked = { type: 'test.job', args: [], timeout: 10, visibility_timeout: 60 }
   const WARNING = /^visibility_timeout of 60 s \(set at enqueue\) is longer than the timeout of 10 s/
 
-  test('is told of by the enqueue and by plan', async () => {
+  test('is warned of by the enqueue and by plan', async () => {
     await lenient()
     const { body } = await server.post('/ojs/v1/jobs', asked)
     expect(body.job['x_warnings']).toEqual([expect.stringMatching(WARNING)])
     expect((await server.post('/ojs/v1/jobs/plan', asked)).body.warnings).toContain(body.job['x_warnings'][0])
   })
 
-  test('is measured by the timeout that holds, whoever set it', async () => {
+  test('is measured by the timeout that holds, whatever set it', async () => {
     await lenient()
     await server.call('PUT', '/ojs/v1/admin/queues/slow/config', { default_visibility_timeout: 60 })
     const queued = await server.post('/ojs/v1/jobs', { ...asked, queue: 'slow', visibility_timeout: undefined })
@@ -331,7 +334,7 @@ describe('a visibility_timeout longer than the timeout', () => {
     ])
   })
 
-  test('is told of by a workflow, for steps that start now and later', async () => {
+  test('is warned of by a workflow, for steps that start now and later', async () => {
     await lenient()
     const plain = { type: 'test.job', args: [] }
     const { status, body } = await server.post('/ojs/v1/workflows', {
@@ -356,7 +359,7 @@ describe('a visibility_timeout longer than the timeout', () => {
     expect(many.body['x_warnings']).toHaveLength(20)
   })
 
-  test('is told of by a cron entry, also by the limits of its queue', async () => {
+  test('is warned of by a cron entry, also by the limits of its queue', async () => {
     await lenient()
     const entry = { name: 'nightly', cron: '0 3 * * *' }
     const nested = await server.post('/ojs/v1/cron', { ...entry, job_template: asked })
@@ -374,7 +377,7 @@ describe('a visibility_timeout longer than the timeout', () => {
     expect(plain.body).not.toHaveProperty('x_warnings')
   })
 
-  test('is not spoken of when nobody set it, or it is no longer', async () => {
+  test('gives no warning when it was not set, or was removed', async () => {
     await lenient()
     for (const visibility of [undefined, 10, 5]) {
       const { body } = await server.post('/ojs/v1/jobs', { ...asked, visibility_timeout: visibility })

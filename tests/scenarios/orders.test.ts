@@ -72,7 +72,7 @@ test('an open call is answered by the job that comes', async () => {
   expect(body['orders']).toBeUndefined()
 })
 
-test('a cancel is told to an open call at once', async () => {
+test('an open call hears of a cancel at once', async () => {
   const { server, ids } = await working(2)
   const call = listen(server)
   await server.advance(2_000)
@@ -85,7 +85,7 @@ test('a cancel is told to an open call at once', async () => {
   })
 })
 
-test('an attempt that the server ends at its deadline is told at that instant', async () => {
+test('an open call hears at that instant of an attempt that the server ends at its deadline', async () => {
   const { server, ids } = await working(1, { timeout: 5, grace_period: 0 })
   const call = listen(server)
   await server.advance(5_000)
@@ -95,7 +95,7 @@ test('an attempt that the server ends at its deadline is told at that instant', 
   })
 })
 
-test('an order from before the call is told at once, until the worker says that it was heard', async () => {
+test('an order from before the call is sent at once, until the worker acknowledges it', async () => {
   const { server, ids } = await working(2)
   await cancel(server, ids[0])
   await cancel(server, ids[1])
@@ -120,7 +120,7 @@ test('what was heard of one lease is not heard of another', async () => {
   expect(body['orders'].x_cancel_jobs).toHaveLength(1)
 })
 
-test('an order is told whatever the beats of the worker list', async () => {
+test('an order is sent whatever the beats of the worker list', async () => {
   const { server } = await working()
   const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
   await server.advance(10_000)
@@ -140,7 +140,7 @@ test('orders that are older than a minute are not told', async () => {
   expect(await answered(call)).toBe(false)
 })
 
-test.each(['quiet', 'terminate'])('%s by an operator is told to an open call at once, with no jobs', async (word) => {
+test.each(['quiet', 'terminate'])('an open call hears of %s by an operator at once, with no jobs', async (word) => {
   const { server } = await working()
   const call = listen(server)
   await server.advance(1_000)
@@ -162,7 +162,7 @@ test('a worker that does as it was asked has nothing to hear, and gets no jobs',
   expect((await call).body).toMatchObject({ jobs: [], orders: { state: 'terminate' } })
 })
 
-test('resume by an operator is told to the open call of a quiet worker, which then gets jobs at once', async () => {
+test('the open call of a quiet worker hears of resume by an operator, and then gets jobs at once', async () => {
   const { server } = await working()
   await direct(server, 'quiet')
   const id = await server.enqueue()

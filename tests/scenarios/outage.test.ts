@@ -20,7 +20,7 @@ async function crashed<T>(ms: number, story: (server: TestServer) => Promise<T>)
   return { server, left, gapMs: ms - crashedAt }
 }
 
-test('stall, lapse and death wait for as long as nobody could be heard, and then come at their time', async () => {
+test('stall, lapse and death wait for as long as no worker could be heard, and then come at their time', async () => {
   const { server, left, gapMs } = await crashed(600_000, async (before) => {
     await before.register('w')
     const stall = await before.start({ heartbeat_timeout: 40 }, { worker_id: 'w' })

@@ -185,7 +185,7 @@ test('x_on_timeout is changed and removed', async () => {
 const REFUSED: [string, unknown, number, string][] = [
   ['another field', { args: [] }, 400, 'args'],
   ['another field in options', { options: { queue: 'x' } }, 400, 'options.queue'],
-  ['a field nobody knows', { x_whatever: 1 }, 400, 'x_whatever'],
+  ['an unknown field', { x_whatever: 1 }, 400, 'x_whatever'],
   ['a zero', { timeout: 0 }, 422, 'timeout'],
   ['twins that differ', { timeout: 3, timeout_ms: 4_000 }, 422, 'timeout'],
   ['a timeout above the stored total', { timeout: 601 }, 422, 'total_timeout'],

@@ -141,7 +141,7 @@ test('policies, queue defaults and caps are in the plan, with their sources', as
   expect(warnings.join()).toMatch(/cap/)
 })
 
-test('a plan stores nothing and tells nobody', async () => {
+test('a plan stores nothing and sends no event', async () => {
   const server = await TestServer.open()
   await plan(server, {})
   expect((await server.get('/ojs/v1/jobs')).body.pagination.total).toBe(0)

@@ -1,4 +1,4 @@
-/** Policies of types, defaults of queues, and what a handler may bring: how they are laid down and refused. */
+/** Policies of types, defaults of queues, and what a handler may bring: how they are set and refused. */
 import { expect, test } from 'vitest'
 import { TestServer } from '../harness.ts'
 
@@ -66,7 +66,7 @@ test.each(BAD_POLICIES)(
   },
 )
 
-test('a policy for something that is no type is refused', async () => {
+test('a policy for a name that is not a type is refused', async () => {
   const server = await TestServer.open()
   const reply = await put(server, 'UPPER', {})
   expect([reply.status, reply.headers['Content-Type']]).toEqual([400, 'application/problem+json'])

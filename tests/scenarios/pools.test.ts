@@ -144,7 +144,7 @@ test('the statistics tell what was handed out in the last minute', async () => {
   })
 })
 
-test('the bench can ask for a refusal, and nobody else', async () => {
+test('only with --conformance can a caller ask for a refusal', async () => {
   server = await TestServer.open()
   const job = { type: 'test.job', args: [], meta: { ojs_validate: true } }
   expect((await server.post('/ojs/v1/jobs', job)).body['error']).toMatchObject({ code: 'validation_error' })

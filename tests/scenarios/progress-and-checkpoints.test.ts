@@ -58,7 +58,7 @@ test('the dialect of the SDKs speaks in percent', async () => {
 })
 
 test.each([{}, { progress: null }, { worker_id: 'w' }, { progress: '0.5' }, { progress: [] }])(
-  '%j is no report',
+  '%j is not a report',
   async (body) => {
     const server = await TestServer.open()
     const { id } = await server.start()

@@ -27,7 +27,7 @@ describe('an unknown query parameter', () => {
     expect(other).toEqual([])
   })
 
-  test('is told with the nearest name that is known, and with all of them', async () => {
+  test('is refused with the nearest known name, and with all of them', async () => {
     const server = await TestServer.open()
     const { status, body } = await server.get('/ojs/v1/jobs?staet=active')
     expect([status, body['error']]).toMatchObject([
@@ -57,7 +57,7 @@ describe('an unknown query parameter', () => {
     ])
   })
 
-  test('under /api/v1 is told as a problem', async () => {
+  test('under /api/v1 is refused as a problem', async () => {
     const server = await TestServer.open()
     const { status, headers, body } = await server.get('/api/v1/journeys?pageTokn=1')
     expect([status, headers['Content-Type']]).toEqual([400, 'application/problem+json'])

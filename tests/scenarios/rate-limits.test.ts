@@ -1,4 +1,4 @@
-/** Limiters by key and by queue: how many start, when the next may, and what becomes of those who may not. */
+/** Limiters by key and by queue: how many start, when the next may, and what becomes of the others. */
 import { expect, test } from 'vitest'
 import { at, idle, TestServer, type Reply } from '../harness.ts'
 
@@ -157,7 +157,7 @@ test('reschedule moves a job to the instant at which the window opens', async ()
   expect(ids(await server.fetch({ count: 5 }))).toEqual([second])
 })
 
-test('reschedule waits where only an end can make room: nobody knows when that will be', async () => {
+test('reschedule waits where only an end can make room, whose time is unknown', async () => {
   const server = await TestServer.open()
   const [, second] = await enqueueMany(server, 2, {
     rate_limit: { key: 'k', concurrency: 1, on_limit: 'reschedule' },
@@ -193,7 +193,7 @@ test('of many keys that are spent a fetch finds the job behind them', async () =
   expect(ids(await server.fetch())).toEqual([free])
 })
 
-test('jobs that are dropped by the thousands stand in nobody’s way', async () => {
+test('jobs that are dropped by the thousands do not hold up other jobs', async () => {
   const server = await TestServer.open()
   const job = { type: 'a', args: [], rate_limit: { key: 'k', concurrency: 0, on_limit: 'drop' } }
   for (let batch = 0; batch < 3; batch += 1)
@@ -273,7 +273,7 @@ test('an exchange waits for a limiter like a fetch', async () => {
   expect(ids(await poll)).toEqual([third])
 })
 
-test('wider limits of a queue reach those who wait', async () => {
+test('wider limits of a queue reach polls that wait', async () => {
   const server = await TestServer.open()
   await server.call('PUT', '/ojs/v1/admin/queues/default/config', { rate_limit: { concurrency: 0 } })
   const id = await server.enqueue()
@@ -296,9 +296,9 @@ test('with a clock turned by hand, polls look again when it is turned', async ()
   expect(ids(await poll)).toEqual([made[1]])
 })
 
-// ---- What one is told ----
+// ---- What is reported ----
 
-test('an enqueue is never refused for a limiter, and is told what it leaves', async () => {
+test('an enqueue is never refused for a limiter, and its answer says what is left', async () => {
   const server = await TestServer.open()
   const push = (rate_limit: object): Promise<Reply> => server.post('/ojs/v1/jobs', { type: 'a', args: [], rate_limit })
   const limit = { key: 'k', rate: 2, period: 'minute' }
@@ -363,7 +363,7 @@ test('limiters are listed page by page', async () => {
   expect((await server.get('/ojs/v1/admin/queues/other/rate-limit')).status).toBe(404)
 })
 
-test('that a limiter is spent is told once, and so is that jobs start again', async () => {
+test('there is one event when a limiter is spent, and one when jobs start again', async () => {
   const server = await TestServer.open()
   await enqueueMany(server, 4, { rate_limit: { key: 'k', concurrency: 1 } })
   const first = (await server.fetch({ count: 5 })).body.job
@@ -379,7 +379,7 @@ test('that a limiter is spent is told once, and so is that jobs start again', as
   ])
 })
 
-test('a limiter that nobody used for a day is forgotten, one that is held is not', async () => {
+test('a limiter that was not used for a day is forgotten, one that is held is not', async () => {
   const server = await TestServer.open()
   await server.enqueue({ rate_limit: { key: 'done', concurrency: 1 } })
   await server.ack((await server.fetch()).body.job.id)

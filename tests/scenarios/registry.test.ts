@@ -322,7 +322,7 @@ test('a fetch without a number brings a worker back that has left', async () => 
 test.each([
   ['a deregistration', {}, { seq: 4 }],
   ['a beat', { seq: 4 }, {}],
-])('%s without a number: a late beat is told from a new one by its time', async (_, leaving, beating) => {
+])('%s without a number: a late beat is recognised by its time', async (_, leaving, beating) => {
   const server = await TestServer.open()
   await server.register('w')
   await leave(server, leaving)
@@ -366,9 +366,9 @@ test('no worker dies of having left, and after an hour nothing is kept of it', a
   expect(await server.eventTypes('w')).toEqual(['worker.started', 'worker.stopped'])
 })
 
-test('deregistering somebody unknown or dead is not found', async () => {
+test('deregistering an unknown or dead worker is not found', async () => {
   const server = await TestServer.open()
-  expect((await server.post('/ojs/v1/workers/deregister', { worker_id: 'nobody' })).status).toBe(404)
+  expect((await server.post('/ojs/v1/workers/deregister', { worker_id: 'unknown' })).status).toBe(404)
   await server.register('w')
   await server.advance(30_000)
   expect((await server.call('DELETE', '/ojs/v1/workers/w')).status).toBe(404)

@@ -50,7 +50,7 @@ test('a job that is not over has no end of its keeping', async () => {
   expect(await server.job(id)).not.toHaveProperty('x_purge_at')
 })
 
-test('a dead letter that is pruned is told', async () => {
+test('a dead letter that is pruned leaves an event', async () => {
   const server = await open()
   const { id } = await server.start()
   await server.nack(id, { message: 'x', code: 'DEAD_LETTER' })

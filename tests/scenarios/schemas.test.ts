@@ -264,7 +264,7 @@ describe('a job', () => {
     })
   })
 
-  test('is told before it is enqueued', async () => {
+  test('is refused before it is enqueued', async () => {
     await start()
     await put('email.send', 1, FIRST)
     await mode('email.send', 'strict')

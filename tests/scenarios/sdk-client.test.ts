@@ -91,7 +91,7 @@ describe('enqueue', () => {
     expect((await client.enqueue(mail, ['b'], { pending: true })).state).toBe('pending')
   })
 
-  test('calls of one turn travel together, and a refused neighbour harms nobody', async () => {
+  test('calls of one turn travel together, and a refused job does not affect the others of its request', async () => {
     const { server, client, asked } = await open()
     const outcomes = await Promise.allSettled([
       ...Array.from({ length: 20 }, (_, n) => client.enqueue(mail, [`u${String(n)}`])),
@@ -155,9 +155,9 @@ describe('answers that get lost', () => {
     expect(await turning(server, client.cancel(UNKNOWN))).toMatchObject({ state: 'cancelled' })
   })
 
-  test('an id of the caller’s that somebody else used is refused', async () => {
+  test('an id of the caller’s that another job has is refused', async () => {
     const { server, client } = await open({}, losing('POST /ojs/v1/jobs'))
-    await server.enqueue({ id: UNKNOWN, type: 'mail.send', args: ['somebody else'] })
+    await server.enqueue({ id: UNKNOWN, type: 'mail.send', args: ['another job'] })
     const mine = turning(server, client.enqueue(mail, ['mine'], { id: UNKNOWN }))
     await expect(mine).rejects.toMatchObject({ code: 'duplicate', details: { existing_job_id: UNKNOWN } })
   })
@@ -186,7 +186,7 @@ describe('waiting for a result', () => {
     expect(await turning(server, result)).toEqual({ url: 'u', at: new Date(at(0)) })
   })
 
-  test('a result that does not fit the schema is told', async () => {
+  test('a result that does not fit the schema is reported', async () => {
     const { server, client } = await open()
     const job = await client.enqueue(transcode, ['v1', '720p'])
     await server.fetch({ queues: ['media'] })
@@ -476,7 +476,7 @@ describe('events', () => {
       await idle()
       lines.at(-1)?.abort()
       await idle()
-      await client.enqueue(mail, [`${String(n)} while nobody listened`])
+      await client.enqueue(mail, [`${String(n)} while no listener was there`])
       await server.advance(1_000)
     }
     expect(types()).toEqual(Array.from({ length: 10 }, () => 'job.enqueued'))

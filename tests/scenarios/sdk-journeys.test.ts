@@ -30,7 +30,7 @@ afterEach(async () => {
 
 const approval = journey('approval', '1.0.0', {
   tags: ['people'],
-  execution: { maxDuration: '30s', onTimeout: { errorCode: 'NOBODY', reason: 'nobody came' } },
+  execution: { maxDuration: '30s', onTimeout: { errorCode: 'NO_ANSWER', reason: 'no answer came' } },
   input: schema<{ amount: number }>({
     type: 'object',
     required: ['amount'],
@@ -87,8 +87,8 @@ test('a run that is out of time throws, and says where it was', async () => {
   const error = await waiting.catch((thrown: unknown) => thrown)
   expect(error).toBeInstanceOf(JourneyFailedError)
   expect(error).toMatchObject({
-    code: 'NOBODY',
-    reason: 'nobody came',
+    code: 'NO_ANSWER',
+    reason: 'no answer came',
     terminationKind: 'Timeout',
     terminatedAtState: 'decide',
   })

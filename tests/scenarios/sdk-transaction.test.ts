@@ -39,7 +39,7 @@ describe.skipIf(url === undefined)('on PostgreSQL', () => {
     const first = events.next()
 
     await app.query('BEGIN')
-    const dropped = await enqueueInTransaction(app, mail, ['nobody'], { schema })
+    const dropped = await enqueueInTransaction(app, mail, ['unknown'], { schema })
     await app.query('ROLLBACK')
     await app.query('BEGIN')
     const { id } = await enqueueInTransaction(app, mail, ['ada\u0000\ud800'], {

@@ -36,7 +36,7 @@ test('or refused, with the id of the one that is there', async () => {
   expect(await client.enqueue(mail, ['ada'], { unique: false })).not.toHaveProperty('deduplicated')
 })
 
-test('an answer that got lost is no duplicate of itself', async () => {
+test('a job whose answer got lost does not count as a duplicate of itself', async () => {
   let hasLost = false
   const { server, client } = await open((handler) => async (request) => {
     const answer = await handler(request)

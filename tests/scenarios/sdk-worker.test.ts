@@ -245,7 +245,7 @@ describe('deadlines in the handler', () => {
     expect(reasons).toMatchObject([{ kind: 'total', limitMs: 30_000, source: 'publish' }])
   })
 
-  test('a handler cannot bring a total, and is told why', () => {
+  test('a handler cannot bring a total, and the error says why', () => {
     const worker = new Worker({ url: 'http://127.0.0.1:1' })
     const total = timeout({ seconds: 30, scope: 'total' })
     expect(() => worker.handle('report', total, () => null)).toThrow(/totalTimeout.*starts when the job is enqueued/)

@@ -70,7 +70,7 @@ test('it does not spin while another server holds what is due', async () => {
   expect(looks).toBeLessThan(30)
 })
 
-test('an order that another server has stored is told to the call that is open here', async () => {
+test('an order that another server has stored reaches the call that is open here', async () => {
   const clock = new FakeClock()
   const inner = await openTestStore()
   const other = await TestServer.open({ store: shared(inner, clock).store, clock })

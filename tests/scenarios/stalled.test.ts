@@ -133,7 +133,7 @@ test('a beat in the deadline’s own millisecond is too late', async () => {
   expect((await server.job(id)).state).toBe('retryable')
 })
 
-test('a beat of somebody else resets nothing', async () => {
+test('a beat of another worker resets nothing', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ heartbeat_timeout: 20, retry: STEADY }, { worker_id: 'w' })
   await server.advance(10_000)
@@ -146,7 +146,7 @@ test('any beat that names an anonymous job resets its clock', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ heartbeat_timeout: 20 })
   await server.advance(10_000)
-  expect((await server.beat('whoever', [id])).body.jobs_extended).toEqual([id])
+  expect((await server.beat('any-worker', [id])).body.jobs_extended).toEqual([id])
   await server.advance(19_999)
   expect((await server.job(id)).state).toBe('active')
   await server.advance(1)
@@ -168,7 +168,7 @@ test('progress and checkpoints reset the clock', async () => {
   expect((await server.job(id)).error).toMatchObject({ type: 'stalled', deadline: at(65_000) })
 })
 
-test('progress of somebody else resets nothing', async () => {
+test('progress of another worker resets nothing', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ heartbeat_timeout: 20, retry: STEADY }, { worker_id: 'w' })
   await server.advance(15_000)

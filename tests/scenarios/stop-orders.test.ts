@@ -1,4 +1,4 @@
-/** x_cancel_jobs: what a worker is told to stop, why, for which lease, and for how long. */
+/** x_cancel_jobs: which attempts a worker must stop, why, for which lease, and for how long it hears so. */
 import { expect, test } from 'vitest'
 import { TestServer } from '../harness.ts'
 
@@ -6,7 +6,7 @@ async function orders(server: TestServer, worker: string, jobs: readonly string[
   return (await server.beat(worker, jobs, more)).body.x_cancel_jobs as unknown[]
 }
 
-test('timeout is told as soon as the soft deadline passed, while the job still runs in its grace', async () => {
+test('timeout is sent as soon as the soft deadline passed, while the job still runs in its grace', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ timeout: 10, grace_period: 20, heartbeat_timeout: 60 }, { worker_id: 'w' })
   await server.advance(9_999)
@@ -20,7 +20,7 @@ test('timeout is told as soon as the soft deadline passed, while the job still r
   expect((await server.job(id)).state).toBe('active')
 })
 
-test('timeout is told when the total is what ends the attempt', async () => {
+test('timeout is sent when the total ends the attempt', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ total_timeout: 10 }, { worker_id: 'w' })
   await server.advance(10_000)
@@ -37,7 +37,7 @@ const ENDINGS: [string, string, (server: TestServer, id: string) => Promise<unkn
 ]
 
 test.each(ENDINGS)(
-  'after %s the worker is told %s, listed or not; unlisted for 60 seconds',
+  'after %s the worker gets %s, listed or not; unlisted for 60 seconds',
   async (_, reason, end, limits) => {
     const server = await TestServer.open()
     await server.beat('w', [])
@@ -64,7 +64,7 @@ const RETURNS: [string, (server: TestServer) => Promise<unknown>][] = [
   ['beats and registers', (server) => server.beat('w', []).then(() => server.register('w'))],
 ]
 
-test.each(RETURNS)('one that was declared dead and %s is told of what it lost, for 60 seconds', async (_, comeBack) => {
+test.each(RETURNS)('one that was declared dead and %s hears what it lost, for 60 seconds', async (_, comeBack) => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start({}, { worker_id: 'w' })
@@ -80,7 +80,7 @@ test.each(RETURNS)('one that was declared dead and %s is told of what it lost, f
   expect(await orders(server, 'w', [])).toEqual([])
 })
 
-test('what a worker lost before it was declared dead, and while it was, it is told as well', async () => {
+test('a worker hears also what it lost before it was declared dead, and while it was', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const early = await server.start({ timeout: 10, grace_period: 0 }, { worker_id: 'w' })
@@ -123,7 +123,7 @@ test.each(LOSSES)('a worker is not told of a job that %s, and that it has finish
   expect(await orders(server, 'w', [])).toEqual([])
 })
 
-test.each(LOSSES)('a job that %s and was cancelled since is told as cancelled', async (_, ms, limits) => {
+test.each(LOSSES)('a job that %s and was cancelled since is reported as cancelled', async (_, ms, limits) => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start(limits, { worker_id: 'w' })
@@ -157,7 +157,7 @@ test('a worker is not told about jobs it finished itself', async () => {
   expect(await orders(server, 'w', ids)).toEqual([])
 })
 
-test('jobs that are unknown, somebody else’s, or gone, are lost', async () => {
+test('jobs that are unknown, held by another worker, or gone, are lost', async () => {
   const server = await TestServer.open()
   const unknown = '01890000-0000-7000-8000-000000000000'
   const others = await server.start({}, { worker_id: 'v' })
@@ -170,7 +170,7 @@ test('jobs that are unknown, somebody else’s, or gone, are lost', async () => 
   ])
 })
 
-test('a job that another worker held when it was cancelled is told as cancelled to whoever lists it', async () => {
+test('a job that another worker held when it was cancelled is reported as cancelled to every worker that lists it', async () => {
   const server = await TestServer.open()
   const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
   await server.advance(10_000)
@@ -186,7 +186,7 @@ test('a job lost, fetched again by the same worker and listed is its own again',
   expect((await server.beat('w', [id])).body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
 })
 
-test('a worker that runs a later attempt of the job it lost is told to stop the earlier one, for 60 seconds', async () => {
+test('a worker that runs a later attempt of the job it lost gets the order to stop the earlier one, for 60 seconds', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
@@ -204,7 +204,7 @@ test('a worker that runs a later attempt of the job it lost is told to stop the 
   expect((await server.beat('w', [id], later)).body).toMatchObject({ jobs_extended: [id], x_cancel_jobs: [] })
 })
 
-test('each lost attempt of a job is told by its own lease, whichever of them is listed', async () => {
+test('each lost attempt of a job is named by its own lease, whichever of them is listed', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start({ visibility_timeout: 10 }, { worker_id: 'w' })
@@ -222,7 +222,7 @@ test('each lost attempt of a job is told by its own lease, whichever of them is 
   }
 })
 
-test('a cancel of an anonymous job is told to whoever lists it', async () => {
+test('a cancel of an anonymous job is reported to every worker that lists it', async () => {
   const server = await TestServer.open()
   const { id } = await server.start()
   await server.call('DELETE', `/ojs/v1/jobs/${id}`)

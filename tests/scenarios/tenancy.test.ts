@@ -34,7 +34,7 @@ test('the header of an enqueue becomes meta.tenant_id, one by one, in batches an
   expect((await server.get('/ojs/v1/admin/tenants/acme/stats')).body['total_jobs']).toBe(4)
 })
 
-test('a header that is no tenant, or that meta contradicts, is refused and changes nothing', async () => {
+test('a header that is not a tenant, or that meta contradicts, is refused and changes nothing', async () => {
   const server = await TestServer.open()
   const reply = await server.call('POST', '/ojs/v1/jobs', JOB, as('a b'))
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'X-OJS-Tenant'])
@@ -55,10 +55,10 @@ test('a fetch for a tenant gets its jobs only, in their order; without a header 
   const server = await TestServer.open()
   const a = [await push(server, 'a'), await push(server, 'a', { priority: 5 })]
   const b = await push(server, 'b')
-  const nobody = await server.enqueue()
+  const untagged = await server.enqueue()
   expect(ids(await fetchAs(server, 'a'))).toEqual([a[1], a[0]])
   expect(ids(await fetchAs(server, 'c'))).toEqual([])
-  expect(ids(await server.fetch({ count: 10 }))).toEqual([b, nobody])
+  expect(ids(await server.fetch({ count: 10 }))).toEqual([b, untagged])
 })
 
 test('an exchange fetches for a tenant as well', async () => {
@@ -149,7 +149,7 @@ test('the statistics of a tenant count its jobs by state', async () => {
   await fetchAs(server, 'a')
   const { body } = await server.get('/ojs/v1/admin/tenants/a/stats')
   expect(body).toMatchObject({ tenant_id: 'a', total_jobs: 2, active: 1, scheduled: 1, available: 0 })
-  expect((await server.get('/ojs/v1/admin/tenants/nobody/stats')).body['total_jobs']).toBe(0)
+  expect((await server.get('/ojs/v1/admin/tenants/unknown/stats')).body['total_jobs']).toBe(0)
   expect((await server.get('/ojs/v1/admin/tenants/a%20b/stats')).status).toBe(400)
 })
 

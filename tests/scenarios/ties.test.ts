@@ -64,7 +64,7 @@ test('a backoff that ends with the total does not bring the job back', async () 
   expect((await server.job(id)).error.type).toBe('total_timeout')
 })
 
-test('of several limits that passed while no server was up, the earliest is the one that is told', async () => {
+test('of several limits that passed while no server was up, the earliest is the one that is reported', async () => {
   const store = await openTestStore()
   const before = await TestServer.open({ store })
   const { id } = await before.start({ timeout: 10, total_timeout: 20 }, { worker_id: 'w' })

@@ -76,5 +76,5 @@ test.each([
 test('a refusal of the server is printed in its own words', async () => {
   await expect(token('revoke', 'nope', '-y')).rejects.toThrow(/not_found/)
   await expect(token('create', 'a b', '--role', 'read')).rejects.toThrow(/name must be the name of a token/)
-  await expect(token('rotate', 'ci', '--token', 'wrong')).rejects.toThrow(/not the right one/)
+  await expect(token('rotate', 'ci', '--token', 'wrong')).rejects.toThrow(/not valid/)
 })

@@ -144,7 +144,7 @@ test('who sends no token hears that one is needed, who sends a wrong one that it
   }
   expect(await refused({})).toBe('A token is needed.')
   expect(await refused({ authorization: 'Basic c2VjcmV0' })).toBe('A token is needed.')
-  expect(await refused({ authorization: 'Bearer wrong' })).toBe('The token that was sent is not the right one.')
+  expect(await refused({ authorization: 'Bearer wrong' })).toBe('The token that was sent is not valid.')
 })
 
 test('under /api everything that is refused is a problem', async () => {

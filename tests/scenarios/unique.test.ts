@@ -1,4 +1,4 @@
-/** Unique jobs: the same work is not enqueued twice, whoever asks, however it is written, and whatever comes together. */
+/** Unique jobs: the same work is not enqueued twice, whichever caller asks, however it is written, and whatever comes together. */
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { at, TestServer, type Reply } from '../harness.ts'
@@ -72,7 +72,7 @@ test('chosen fields of the first argument and of the metadata, in every dialect'
 test.each([
   ['an unknown dimension', { keys: ['argz'] }, 'unique.keys[0]'],
   ['meta without meta_keys', { keys: ['meta'] }, 'unique.meta_keys'],
-  ['a field the arguments lack', { args_keys: ['nobody'] }, 'unique.args_keys'],
+  ['a field the arguments lack', { args_keys: ['unknown'] }, 'unique.args_keys'],
   ['an unknown state', { states: ['sleeping'] }, 'unique.states[0]'],
   ['a bad period', { period: '1h' }, 'unique.period'],
   ['an unknown answer', { on_conflict: 'shrug' }, 'unique.on_conflict'],
@@ -152,7 +152,7 @@ test('the period is counted from the creation of the first', async () => {
   expect((await push(server, hourly)).status).toBe(409)
 })
 
-test('what is over is no duplicate, unless its state is asked for', async () => {
+test('a job that is over does not count as a duplicate, unless its state is asked for', async () => {
   const server = await TestServer.open()
   await push(server, {})
   const { job } = (await server.fetch()).body
@@ -180,7 +180,7 @@ test('a job that waits for its retry is a duplicate, and the retry is never aske
   expect((await server.post(`/ojs/v1/admin/jobs/${job.id}/retry`)).body.job.state).toBe('available')
 })
 
-test('a job that ends by its deadline is no duplicate in that very millisecond', async () => {
+test('a job that ends by its deadline does not count as a duplicate in that very millisecond', async () => {
   const server = await TestServer.open()
   await push(server, {}, { enqueue_ttl: 10 })
   await server.advance(9_999)
@@ -254,7 +254,7 @@ test('in a batch, jobs are duplicates of each other too: all or none, and the en
   expect(await total(server)).toBe(1)
 })
 
-test('in a bulk enqueue each stands or falls alone', async () => {
+test('in a bulk enqueue each job is enqueued or refused on its own', async () => {
   const server = await TestServer.open()
   const job = (on_conflict: string): object => ({ type: 'a', args: [1], unique: { on_conflict } })
   const reply = await server.post('/ojs/v1/jobs/bulk', {
@@ -269,7 +269,7 @@ test('in a bulk enqueue each stands or falls alone', async () => {
   expect((await server.job(items[0]?.job?.id ?? '')).state).toBe('cancelled')
 })
 
-test('an id that is taken is told before anything is replaced', async () => {
+test('an id that is taken is refused before anything is replaced', async () => {
   const server = await TestServer.open()
   const id = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
   await push(server, { on_conflict: 'replace' }, { id })

@@ -94,7 +94,7 @@ test('a shorter extension binds an anonymous reservation too', async () => {
   expect((await server.job(id)).error).toMatchObject({ type: 'visibility_timeout', deadline: at(8_000) })
 })
 
-test('a lapse names whoever set the length that ran out: a beat is its worker’s word, within the cap', async () => {
+test('a lapse names the source of the length that ran out: a beat is its worker’s word, within the cap', async () => {
   const server = await TestServer.open({ limits: { caps: { visibility: seconds(200) } } })
   const lapse = async (workerId: string | null, asked: number | null, dropped = false): Promise<unknown> => {
     const { id } = await server.start({ visibility_timeout: 50, heartbeat_timeout: 900 }, { worker_id: workerId })

@@ -1,4 +1,4 @@
-/** Webhooks, told through the API: who is told of what, when it is tried again, and what becomes of it. */
+/** Webhooks, through the API: which endpoint gets which event, when it is tried again, and what becomes of it. */
 import { createHmac } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { days, seededRandom } from '@curfew/core'
@@ -85,7 +85,7 @@ async function deliveries(server: TestServer, id: string) {
 }
 
 describe('a subscription', () => {
-  test('is told of what it asked for, with the event as everybody else gets it', async () => {
+  test('gets the events it asked for, as every other reader gets them', async () => {
     const { server, world } = await start()
     const { id } = await subscribe(server)
     const job = await finish(server)
@@ -106,7 +106,7 @@ describe('a subscription', () => {
     expect(await deliveries(server, id)).toMatchObject([{ status: 'delivered', attempts: 1, event_id: event?.id }])
   })
 
-  test('is told of nothing that happened before it, and of nothing else', async () => {
+  test('gets no event from before it, and no other event', async () => {
     const { server, world } = await start()
     await finish(server)
     await subscribe(server, { events: ['job.completed', 'worker.*'], filter: { queues: ['mail'] } })
@@ -117,7 +117,7 @@ describe('a subscription', () => {
     expect(world.heard()).toEqual(['job.completed'])
   })
 
-  test('that wants everything is told nothing of its own deliveries', async () => {
+  test('that wants everything gets no event about its own deliveries', async () => {
     const { server, world } = await start()
     await subscribe(server, { events: ['*'] })
     await finish(server)
@@ -145,7 +145,7 @@ describe('a subscription', () => {
     expect(world.calls).toHaveLength(heard.length)
   })
 
-  test('whose endpoint is the server itself cannot cause the events it is told of', async () => {
+  test('whose endpoint is the server itself cannot cause the events it gets', async () => {
     const { server, world } = await start()
     const cron = { name: 'c1', expression: '0 0 1 1 *', overlap_policy: 'allow', type: 'test.job', args: [] }
     expect((await server.post('/ojs/v1/cron', cron)).status).toBe(201)
@@ -229,7 +229,7 @@ describe('a subscription', () => {
     expect(await server.eventTypes(id)).toEqual(['webhook.subscription.created', 'webhook.subscription.deleted'])
   })
 
-  test('shows itself without its secret, which is told once', async () => {
+  test('shows itself without its secret, which is shown once', async () => {
     const { server } = await start()
     const made = await subscribe(server, { metadata: { owner: 'me' }, timeout: 5 })
     expect(made.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
@@ -251,7 +251,7 @@ describe('a subscription', () => {
     expect(own.text).not.toContain('a secret of my own')
   })
 
-  test('of a tenant is told of its jobs, and of nobody else’s; and only it sees it', async () => {
+  test('of a tenant gets events of its jobs, and of no other’s; and only the tenant sees it', async () => {
     const { server, world } = await start()
     const as = (tenant: string) => ({ 'x-ojs-tenant': tenant })
     const made = await server.call('POST', SUBSCRIPTIONS, { url: URL, events: ['*'] }, as('acme'))
@@ -306,7 +306,7 @@ describe('signatures', () => {
     const { secret } = await subscribe(server)
     await finish(server)
     const [call] = world.calls
-    if (call === undefined) throw new Error('nobody was called')
+    if (call === undefined) throw new Error('no endpoint was called')
     const { headers, body } = call
     const stamp = String(Date.parse(at(0)) / 1000)
     const id = headers['webhook-id'] ?? ''
@@ -516,7 +516,7 @@ describe('a place in the log', () => {
     const first = await TestServer.open({ store: keep, send: world.send })
     await subscribe(first)
     await first.close()
-    // A server that is not told of subscriptions: nobody reads the log for them.
+    // A server that does not know of subscriptions: it does not read the log for them.
     const second = await TestServer.open({
       store: outliving(store, { docs: () => Promise.resolve([]) }),
       random: seededRandom(8),
@@ -535,7 +535,7 @@ describe('a place in the log', () => {
 })
 
 describe('the queue of deliveries', () => {
-  test('is the server’s own: nobody else may put into it or take from it', async () => {
+  test('is the server’s own: no client may put into it or take from it', async () => {
     const { server } = await start()
     for (const job of [{ queue: 'curfew.webhooks' }, { type: 'curfew.webhook.deliver' }]) {
       const reply = await server.post('/ojs/v1/jobs', { type: 'test.job', args: [], ...job })

@@ -29,7 +29,7 @@ test('a silent worker is alive 1 ms before 30 seconds and dead at them', async (
   expect(job.error).not.toHaveProperty('timeout_kind')
 })
 
-test('its death is told, with what it held, and each job tells its own part', async () => {
+test('its death is an event with what it held, and each job has its own event', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start({}, { worker_id: 'w' })
@@ -159,10 +159,10 @@ type Refused = (server: TestServer, id: string, ended: string) => Promise<Reply>
 const REFUSED: [string, number, Refused][] = [
   ['an ACK with a wrong lease', 409, (server, id) => server.ack(id, WRONG)],
   ['an ACK of a job that has ended', 409, (server, _, ended) => server.ack(ended, { worker_id: 'w' })],
-  ['an ACK of a job that nobody knows', 404, (server) => server.ack(UNKNOWN, { worker_id: 'w' })],
+  ['an ACK of an unknown job', 404, (server) => server.ack(UNKNOWN, { worker_id: 'w' })],
   ['an ACK with too long a result', 413, (server, id) => server.ack(id, { worker_id: 'w', result: 'x'.repeat(2_000) })],
   ['a FAIL with a wrong lease', 409, (server, id) => server.nack(id, { message: 'x' }, WRONG)],
-  ['a FAIL of a job that nobody knows', 404, (server) => server.nack(UNKNOWN, { message: 'x' }, { worker_id: 'w' })],
+  ['a FAIL of an unknown job', 404, (server) => server.nack(UNKNOWN, { message: 'x' }, { worker_id: 'w' })],
   [
     'a checkpoint with a wrong lease',
     409,
@@ -205,7 +205,7 @@ test.each(REFUSED)('%s is a sign of life of the worker, and of no job', async (_
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
 })
 
-test('whoever reports on a job of nobody in particular has shown that it lives', async () => {
+test('a worker that reports on an anonymous job has shown that it lives', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start()
@@ -227,7 +227,7 @@ test('a refused report is a sign of life of who sent it, not of who holds the jo
   expect((await server.get('/ojs/v1/workers/v')).status).toBe(200)
 })
 
-test('a refused report makes nobody known, and brings nobody back from the dead', async () => {
+test('a refused report makes no worker known, and brings none back from the dead', async () => {
   const server = await TestServer.open()
   await server.register('dead')
   await server.fetch({ worker_id: 'stranger' })
@@ -257,7 +257,7 @@ test('an open long poll is a sign of life for as long as it is open', async () =
   expect((await server.get('/ojs/v1/workers/w')).status).toBe(404)
 })
 
-test('the dead answer 503 about their health for an hour, then nobody remembers them', async () => {
+test('the health of a dead worker is 503 for an hour, then it is forgotten', async () => {
   const server = await TestServer.open()
   await server.register('w')
   await server.advance(30_000)
@@ -270,7 +270,7 @@ test('the dead answer 503 about their health for an hour, then nobody remembers 
   expect((await server.get('/ojs/v1/workers/w/health')).status).toBe(404)
 })
 
-test('one that was declared dead and comes back is told to register, and that its job is lost', async () => {
+test('one that was declared dead and comes back hears that it must register, and that its job is lost', async () => {
   const server = await TestServer.open()
   await server.register('w')
   const { id } = await server.start({}, { worker_id: 'w' })

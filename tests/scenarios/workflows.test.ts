@@ -209,7 +209,7 @@ test('a batch calls back once, whatever came of it, with the results by index', 
   expect((await server.eventTypes(bad)).filter((type) => type === 'workflow.callback_fired')).toHaveLength(2)
 })
 
-test('a batch fails with its callback, or when a job failed and nobody asked to hear of it', async () => {
+test('a batch fails with its callback, or when a job failed and there is no callback for it', async () => {
   const server = await TestServer.open()
   const broken = await begin(server, batch({ on_complete: job('c', once) }, job('a')))
   await server.ack((await take(server)).id)
@@ -499,7 +499,7 @@ test('a workflow inherits from a parent job or workflow; the nearer deadline is 
   }
   const late = await server.post('/ojs/v1/workflows', { ...group(job('a')), ...inherit })
   expect([late.status, late.body['error'].code]).toEqual([422, 'deadline_exceeded'])
-  const unknown = { ...group(job('a')), x_parent: { workflow_id: 'nobody' } }
+  const unknown = { ...group(job('a')), x_parent: { workflow_id: 'unknown' } }
   expect((await server.post('/ojs/v1/workflows', unknown)).status).toBe(422)
 })
 
@@ -546,12 +546,12 @@ test('what is over cannot be cancelled; what is not there is not found', async (
   const other = await begin(server, chain(job('a')))
   await cancel(server, other)
   expect((await cancel(server, other)).status).toBe(409)
-  expect((await cancel(server, 'nobody')).status).toBe(404)
-  expect((await server.get('/ojs/v1/workflows/nobody')).status).toBe(404)
-  expect((await server.get('/ojs/v1/workflows/nobody/progress')).status).toBe(404)
+  expect((await cancel(server, 'unknown')).status).toBe(404)
+  expect((await server.get('/ojs/v1/workflows/unknown')).status).toBe(404)
+  expect((await server.get('/ojs/v1/workflows/unknown/progress')).status).toBe(404)
 })
 
-test('a cancel and the ack of a step at the same moment: whoever is first decides', async () => {
+test('a cancel and the ack of a step at the same moment: the first decides', async () => {
   const server = await TestServer.open()
   for (const order of ['ack', 'cancel']) {
     const id = await begin(server, chain(job('a'), job('b')))
@@ -742,7 +742,7 @@ test('a server that comes up on the same data goes on where the last one was', a
   expect((await look(server, id)).state).toBe('completed')
 })
 
-test('a deadline that passed while nobody was there is decided when a server comes up', async () => {
+test('a deadline that passed while no server was up is decided when one comes up', async () => {
   const store = await openTestStore()
   const before = await TestServer.open({ store })
   const id = await begin(before, { ...batch(hooks, job('a')), workflow_timeout: 10 })

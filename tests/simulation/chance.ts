@@ -1,4 +1,4 @@
-/** Chance that can be repeated. Everything a run decides comes from one seed; whoever needs chance gets a fork of it. */
+/** Chance that can be repeated. Everything a run decides comes from one seed; each part that needs chance gets a fork of it. */
 import { seededRandom, type Random } from '@curfew/core'
 
 export class Chance {

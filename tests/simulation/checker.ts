@@ -89,7 +89,7 @@ export class Checker {
     if (committed) model.settle()
     for (const exchange of this.#inOrder(met, sight)) this.#judge(exchange, committed)
     insist('cause', sight.leftOver.length === 0, () => {
-      return `nobody asked for ${sight.leftOver.map(({ id, state }) => `${id} (${state})`).join()}`
+      return `no request asked for ${sight.leftOver.map(({ id, state }) => `${id} (${state})`).join()}`
     })
     for (const id of new Set([...sight.changedIds, ...model.rules.keys()])) {
       checkRow(model, id, this.rows.get(id))
@@ -127,7 +127,7 @@ export class Checker {
     this.#life = this.#parts.server.life
   }
 
-  /** Nobody is credited with a time in which a server was listening. */
+  /** No worker is credited with a time in which a server was listening. */
   #noteOutages(outages: readonly Outage[]): void {
     const last = outages.at(-1)
     const isNew =

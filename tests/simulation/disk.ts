@@ -1,5 +1,5 @@
 /**
- * The disk under a server: one SQLite database in memory that outlives the processes using it. Whoever opens it gets a
+ * The disk under a server: one SQLite database in memory that outlives the processes using it. Each opening gets a
  * fresh store on it, behind a wrapper in which the process can die, or the disk fail, at every await of the store port:
  * before and after each find and read, before and after a save, and on both sides of the commit.
  *

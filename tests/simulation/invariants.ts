@@ -37,7 +37,7 @@ export function checkChange({ before, after }: Change<Job>, now: number): void {
   }
   const { id } = after
   insist('oneLease', (after.state === 'active') === (after.hold !== null), () => {
-    return `${id} is ${after.state} and ${after.hold === null ? 'nobody' : String(after.hold.workerId)} holds it`
+    return `${id} is ${after.state} and ${after.hold === null ? 'no worker' : String(after.hold.workerId)} holds it`
   })
   insist('attempts', after.attempt - after.interruptions <= Math.max(1, after.retry.maxAttempts), () => {
     return `${id} is at attempt ${String(after.attempt)}, ${String(after.interruptions)} refunded, of ${String(after.retry.maxAttempts)}`

@@ -1,6 +1,6 @@
 /**
  * The network between the actors and the server. Requests and answers take their time, overtake each other, get lost,
- * and come twice; a partition swallows everything to and from one side. Whoever asked hears an answer or, when its
+ * and come twice; a partition swallows everything to and from one side. The caller hears an answer or, when its
  * patience is over, nothing.
  */
 import { isLook, type Call } from './calls.ts'

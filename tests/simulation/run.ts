@@ -220,7 +220,7 @@ class Run {
       answer = heard
     })
     await this.#pass(0)
-    insist('liveness', answer !== null, () => `nobody answers ${JSON.stringify(call)}`)
+    insist('liveness', answer !== null, () => `no server answers ${JSON.stringify(call)}`)
     return answer
   }
 

@@ -202,7 +202,7 @@ export class Server {
     )
   }
 
-  /** Null when nobody listens. `answered` is called at the instant of the answer; never, when the server dies first. */
+  /** Null when no server listens. `answered` is called at the instant of the answer; never, when the server dies first. */
   meet(call: Call, answered: (answer: Answer) => void): Exchange | null {
     const handler = this.#handler
     if (handler === null) return null

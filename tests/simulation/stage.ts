@@ -1,11 +1,11 @@
-/** What all actors share: the world they act in, how they are heard, and the jobs somebody has spoken of. */
+/** What all actors share: the world they act in, how they are heard, and the jobs that were mentioned. */
 import type { Call } from './calls.ts'
 import type { Chance } from './chance.ts'
 import type { Network, SendOptions } from './network.ts'
 import type { Answer, Server } from './server.ts'
 import type { World } from './world.ts'
 
-/** A line for whoever repeats a run; made up only if somebody listens. */
+/** A line for the log of a repeated run; built only if there is a listener. */
 export type Tell = (text: string | (() => string)) => void
 
 export interface Stage {

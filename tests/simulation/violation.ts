@@ -7,7 +7,7 @@ export const INVARIANTS = {
   total: '4: a total ends the job whatever its state',
   ttl: '4: enqueue_ttl and expires_at end a job that never started',
   attemptDeadline: '4: an attempt ends at its hard deadline, or when its holder falls silent',
-  seenLate: '4: nobody is shown a state later than its deadline allows',
+  seenLate: '4: no reader is shown a state later than its deadline allows',
   attempts: '5: attempts started <= max_attempts, hand-backs refunded and counted apart',
   durable: '6: every acknowledged enqueue, ACK and checkpoint survives',
   refusal: '6: a request that is refused changes nothing',

@@ -1,6 +1,6 @@
 /**
  * The world's scheduler: events in virtual time, in one order. Between two instants everything that was promised comes
- * true; then those who watch look at what happened. The servers' own timers lie on the same clock and fire at their own
+ * true; then the observers look at what happened. The servers' own timers lie on the same clock and fire at their own
  * instants, so nothing is skipped on the way.
  *
  * Events of one instant are sometimes let loose together, so that the server meets them in one turn (one transaction),

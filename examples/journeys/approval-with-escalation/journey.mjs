@@ -6,7 +6,7 @@ export const definition = journey('approval', '1.0.0', {
   tags: ['approvals'],
   execution: {
     maxDuration: '60h',
-    onTimeout: { errorCode: 'DECISION_TIMEOUT', reason: 'nobody decided in time' },
+    onTimeout: { errorCode: 'DECISION_TIMEOUT', reason: 'no decision came in time' },
   },
   lifecycle: { startMode: 'async', cancellable: true },
   input: schema({
@@ -25,11 +25,11 @@ export const definition = journey('approval', '1.0.0', {
       body: { subject: 'Invoice ${context.invoice} waits for you' },
       next: 'bossApproves',
     }),
-    bossApproves: state.wait({ input: decision, timeout: '1d', onTimeout: 'nobody', next: 'decide' }),
+    bossApproves: state.wait({ input: decision, timeout: '1d', onTimeout: 'undecided', next: 'decide' }),
     decide: state.choice([{ when: jsonata`context.payload.approved`, next: 'approved' }], 'refused'),
     small: state.transform({ mapper: jsonata`{ "approved": true }`, path: 'payload', next: 'approved' }),
     approved: state.succeed(),
     refused: state.fail('REFUSED', 'invoice ${context.invoice} was refused'),
-    nobody: state.fail('NOBODY_DECIDED', 'invoice ${context.invoice} was left lying by everybody'),
+    undecided: state.fail('NOT_DECIDED', 'neither the clerk nor the boss decided invoice ${context.invoice}'),
   },
 })

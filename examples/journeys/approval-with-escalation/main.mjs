@@ -6,7 +6,7 @@ const services = await upstream({ mail: { status: 202 } })
 await client.journeys.deploy('approval', services.definition(import.meta.url))
 
 const small = await client.journeys.run('approval', { invoice: 'R-1', amount: 30 })
-console.log(`R-1: approved ${small.payload.approved}, nobody was asked`)
+console.log(`R-1: approved ${small.payload.approved}, no decision needed`)
 
 const large = await client.journeys.start('approval', { invoice: 'R-2', amount: 3000 })
 const { currentState, remainingMs } = await arrived(large, 'approve')

@@ -12,7 +12,7 @@ const ask = (host, next) =>
 export const definition = api('price-quote', '1.0.0', {
   execution: {
     maxDuration: '2s',
-    onTimeout: { errorCode: 'QUOTE_TIMEOUT', reason: 'nobody named a price within two seconds' },
+    onTimeout: { errorCode: 'QUOTE_TIMEOUT', reason: 'no price within two seconds' },
   },
   input: schema({ type: 'object', required: ['sku'], properties: { sku: { type: 'string' } } }),
   http: {
@@ -36,6 +36,6 @@ export const definition = api('price-quote', '1.0.0', {
       next: 'done',
     }),
     done: state.succeed('answer'),
-    none: state.fail('NO_PRICE', 'nobody has a price for ${context.sku}'),
+    none: state.fail('NO_PRICE', 'no price found for ${context.sku}'),
   },
 })

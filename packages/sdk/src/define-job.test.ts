@@ -94,7 +94,7 @@ test('a schema may take its time', async () => {
   await expect(travel(job, 'no')).rejects.toBeInstanceOf(InputError)
 })
 
-test('a list that the schema also takes without its brackets is refused: nobody could tell what was sent', async () => {
+test('a list that the schema also takes without its brackets is refused: the handler could not tell what was sent', async () => {
   const either = defineJob('a.b', { input: z.union([z.string(), z.array(z.string())]) })
   expect(await travel(either, 'a')).toBe('a')
   expect(await travel(either, ['a', 'b'])).toEqual(['a', 'b'])
@@ -110,6 +110,6 @@ test('nothing at all is an empty list', async () => {
   expect(await travel(defineJob('a.b', { input: z.undefined() }), undefined)).toBeUndefined()
 })
 
-test.each(['Video', 'a..b', '', 'a b', '1a', 'a'.repeat(256)])('%j is no job type', (text) => {
+test.each(['Video', 'a..b', '', 'a b', '1a', 'a'.repeat(256)])('%j is not a job type', (text) => {
   expect(() => defineJob(text)).toThrow(InputError)
 })

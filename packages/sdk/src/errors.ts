@@ -156,7 +156,7 @@ export class InvalidDefinitionError extends RequestError {
     const { errors = [], warnings = [] } = refusal.details as Partial<Record<string, readonly DefinitionFinding[]>>
     const told = errors.slice(0, 5).map(({ code, path, message }) => `\n  ${code} at ${path || '/'}: ${message}`)
     const more = errors.length > told.length ? `\n  and ${String(errors.length - told.length)} more` : ''
-    super({ ...refusal, message: `${name} is not right: ${refusal.message}${told.join('')}${more}` })
+    super({ ...refusal, message: `${name} is not valid: ${refusal.message}${told.join('')}${more}` })
     this.errors = errors
     this.warnings = warnings
   }

@@ -81,7 +81,7 @@ describe('an enqueue', () => {
   })
 
   test('without anybody who traces, nothing is added', async () => {
-    const { server, client } = open([{ status: 201, body: { job: {} } }], trace.getTracer('nobody'))
+    const { server, client } = open([{ status: 201, body: { job: {} } }], trace.getTracer('unknown'))
     await client.enqueue(mail, ['a'])
     expect(server.asked[0]?.body).not.toHaveProperty('meta')
   })

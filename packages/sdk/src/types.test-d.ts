@@ -313,7 +313,7 @@ journey('a', '1.0.0', {
 })
 journey('a', '1.0.0', {
   start: 'wait',
-  // @ts-expect-error nor when nobody came
+  // @ts-expect-error nor when the wait timed out
   states: { wait: state.wait({ input: order, timeout: '1m', onTimeout: 'enb', next: 'end' }), end },
 })
 // @ts-expect-error a branch knows only its own states
@@ -327,7 +327,7 @@ state.httpCall({ method: 'GET', url: 'https://a.example', timeout: 5, next: 'end
 state.httpCall({ operationRef: 'users.getUser', params: { path: { id: '${context.id}' } }, next: 'end' })
 // @ts-expect-error an address or an operation, not both
 state.httpCall({ operationRef: 'users.getUser', method: 'GET', url: 'https://a.example', next: 'end' })
-// @ts-expect-error a text is no expression
+// @ts-expect-error a text is not an expression
 state.choice([{ when: 'context.ok', next: 'end' }], 'end')
 
 void client.journeys.start(typed, { orderId: 'a' }, { parent: { jobId: 'x' }, inheritDeadline: true })

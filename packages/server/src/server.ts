@@ -190,7 +190,7 @@ export function mayListen(host: string, hasToken: boolean): void {
   if (host === '') throw new SettingsError('The host is empty; leave it out or name an address such as 127.0.0.1.')
   if (LOOPBACK.test(host) || hasToken) return
   throw new SettingsError(
-    `Refusing to listen on ${host} without a token: anybody who reaches it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
+    `Refusing to listen on ${host} without a token: anyone who can reach it could run jobs. Set CURFEW_TOKEN, or listen on 127.0.0.1.`,
   )
 }
 

@@ -35,7 +35,7 @@ export function warningsOf(env: Env): string[] {
   })
   if (ofKubernetes.length > 0)
     warnings.unshift(
-      `Ignored ${ofKubernetes.join(', ')}: variables that Kubernetes sets for a service. Set enableServiceLinks: false in the pod to be rid of them.`,
+      `Ignored ${ofKubernetes.join(', ')}: variables that Kubernetes sets for a service. Set enableServiceLinks: false in the pod to remove them.`,
     )
   return warnings
 }

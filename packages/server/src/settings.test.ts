@@ -61,7 +61,7 @@ describe('a setting that would stop everything', () => {
 })
 
 describe('a variable of the environment', () => {
-  test('that is not known is told of, with the nearest one, and stops nothing', () => {
+  test('that is not known is reported, with the nearest one, and stops nothing', () => {
     const { warnings, values } = loadSettings([], {
       CURFEW_PROT: '9000',
       CURFEW_LIMITS_DEFAULT_TIMEOUT: '5m',

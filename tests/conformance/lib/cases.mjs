@@ -1,7 +1,7 @@
 // Case files, read and brought into one form. The official suites are written in three dialects: `assertions` beside a
 // method and a path, `expect` with keys such as "body.state", and a logical `action` (push, get, …) with a `request`.
 //
-// A file that cannot be read, or asks for something this runner does not know, is no reason to be silent: it becomes a
+// A file that cannot be read, or asks for something this runner does not know, is not skipped: it becomes a
 // case with a `problem`, and such a case fails.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join, relative, sep } from 'node:path'

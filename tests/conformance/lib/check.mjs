@@ -49,7 +49,7 @@ function checkBody(body, answer, insideJob) {
     } else {
       const different = match(matcher, valueAt(path, answer, insideJob))
       if (different === null) continue
-      const got = answer.isJson ? show(different.got) : `a body that is no JSON: ${show(answer.text, 80)}`
+      const got = answer.isJson ? show(different.got) : `a body that is not JSON: ${show(answer.text, 80)}`
       found.push({ where: path + different.below, wanted: different.wanted, got })
     }
   }

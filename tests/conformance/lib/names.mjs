@@ -2,7 +2,7 @@
 // queues, workers, crons, tenants, pools, schemas, limiters, and job ids that the case chose itself.
 //
 // Names are found where requests put them, then replaced wherever they stand alone: in paths, bodies and expectations.
-// The queue `default` keeps its name, for it is what a server takes when nobody names one.
+// The queue `default` keeps its name, for it is what a server takes when a request names none.
 import { randomBytes } from 'node:crypto'
 import { isObject } from './path.mjs'
 

@@ -83,7 +83,7 @@ function explained(error, { signal, longestMs }) {
 /**
  * Asks once, unless the step says otherwise. `until_ms`: until the answer is as it should be, at most so long.
  * `throughout`: again and again, and every answer must be as it should be that came before so much time had passed since
- * a step was sent. What had not begun when that step was sent cannot have been due before; what comes later says nothing.
+ * a step was sent. What had not begun when that step was sent cannot have been due before; later states say nothing.
  */
 async function ask(step, stage) {
   const call = fill({ path: step.path, headers: step.headers, body: step.body }, stage.memory)

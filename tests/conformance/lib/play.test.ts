@@ -122,7 +122,7 @@ test('until_ms asks again until it is so', async () => {
   expect([code, n]).toEqual([0, 4]) // 0 was the greeting
 })
 
-test('throughout fails at once when it is otherwise too early, and ignores what comes later', async () => {
+test('throughout fails at once when it is otherwise too early, and ignores later states', async () => {
   const steps = [
     { id: 'begin', action: 'GET', path: '/begin' },
     { id: 'still', action: 'GET', path: '/state', throughout: { since: 'begin', ms: 400 } },
@@ -222,7 +222,7 @@ test('what the official runner leaves out is looked at: raw_body, repeat, status
   expect(asked[0]?.body).toBe('{"broken')
 })
 
-test('a file that is no case, and an assertion nobody knows, fail instead of being passed over', async () => {
+test('a file that is not a case, and an unknown assertion, fail instead of being skipped', async () => {
   const { code, results } = await run([{ steps: [] }, ...look({ staus: 200 })], () => ({}))
   expect(code).toBe(1)
   expect(results.map(({ status }) => status)).toEqual(['failed', 'failed'])

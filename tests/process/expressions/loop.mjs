@@ -1,5 +1,5 @@
 /**
- * Evaluates what comes in, line by line, beside a timer of 10 ms, and tells for each how it ended and for how long the
+ * Evaluates its input, line by line, beside a timer of 10 ms, and tells for each how it ended and for how long the
  * timer could not fire. Runs what is in dist.
  */
 import { createInterface } from 'node:readline'

@@ -133,13 +133,13 @@ export function exit() {
 
 export async function throwOutside() {
   setTimeout(() => {
-    throw new Error('nobody catches this')
+    throw new Error('no handler catches this')
   }, 1)
   await new Promise(() => {})
 }
 
 export async function rejectOutside() {
-  void Promise.reject(new Error('nobody awaits this'))
+  void Promise.reject(new Error('no code awaits this'))
   await new Promise(() => {})
 }
 

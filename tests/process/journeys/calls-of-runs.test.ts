@@ -17,7 +17,7 @@ afterAll(() => server.stop())
 let count = 0
 const unique = (name: string): string => `${name}-${String((count += 1))}`
 
-test('a call nobody waits for outlives its run, but not the deadline', async () => {
+test('a call that is not waited for outlives its run, but not the deadline', async () => {
   const there = await Upstream.open(drips)
   const name = unique('telling')
   const tell = {
@@ -174,7 +174,7 @@ describe('an Api', () => {
   })
 })
 
-test('a run in circles with much to carry holds up nobody either', async () => {
+test('a loop with much data does not hold up other calls either', async () => {
   const name = unique('heavy')
   await deploy(server, name, {
     seconds: 2,

@@ -96,7 +96,7 @@ describe.each(Object.entries(slow))('%s', (_, react) => {
   })
 })
 
-test('an answer without end is cut off, and is no result of its own', async () => {
+test('an answer without end is cut off, and does not become a result', async () => {
   const there = await Upstream.open(floods)
   const before = process.memoryUsage().rss
   const { result } = await made(there.url, 10_000)
@@ -144,7 +144,7 @@ describe('redirects', () => {
     expect(there.seen).toHaveLength(1)
   })
 
-  test('are followed, without credentials where they lead to somebody else', async () => {
+  test('are followed, without credentials where they lead to another host', async () => {
     const end = await Upstream.open(json({ there: true }))
     const there = await Upstream.open((response) => response.writeHead(307, { Location: `${end.url}/b` }).end())
     const call = { method: 'POST', body: '{"a":1}', headers: { Authorization: 'Bearer x', 'X-Trace': '1' } }
@@ -157,7 +157,7 @@ describe('redirects', () => {
   })
 })
 
-test('somebody who hangs up, or is not there, is a network error, tried again as the policy says', async () => {
+test('a host that hangs up, or is not there, is a network error, tried again as the policy says', async () => {
   let times = 0
   const there = await Upstream.open((response, seen, socket) => {
     times += 1

@@ -76,7 +76,7 @@ test('time that passed while no server was up is counted: the call that is made 
   await again.stop()
 })
 
-test('steps, timers and calls nobody waits for: nothing is done twice, and nothing is forgotten', async () => {
+test('steps, timers and calls that are not waited for: nothing is done twice, and nothing is forgotten', async () => {
   const there = await Upstream.open(json({}))
   const server = await serve()
   await deploy(server, 'long', {
@@ -168,7 +168,7 @@ test(
     expect(ids.length).toBeGreaterThanOrEqual(120)
     for (const id of ids)
       expect(await ended(server, id, 30_000)).toMatchObject({ phase: 'SUCCEEDED', output: { ok: true } })
-    // An ending is told once: those of all runs together are as many as runs that ended.
+    // An ending is reported once: those of all runs together are as many as runs that ended.
     const told = await endings(server)
     for (const id of ids) expect(told.filter((subject) => subject === id)).toHaveLength(1)
     await server.stop()

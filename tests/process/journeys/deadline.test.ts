@@ -106,7 +106,7 @@ describe('going round in circles', () => {
     out: succeed(),
   }
 
-  test.each([1, 5])('%d runs that never rest hold up nobody, and end at their deadline', async (count) => {
+  test.each([1, 5])('%d runs that never rest do not hold up other calls, and end at their deadline', async (count) => {
     const name = unique('circle')
     await deploy(server, name, { states: circle, seconds: 2 })
     const ids = await Promise.all(Array.from({ length: count }, () => start(server, name, { n: 1 })))

@@ -1,4 +1,4 @@
-/** Somebody a run calls, on real sockets, who answers as badly as a test wants. Closed when its test is done. */
+/** A service that runs call, on real sockets, which answers as badly as a test wants. Closed when its test is done. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { onTestFinished } from 'vitest'

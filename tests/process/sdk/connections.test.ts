@@ -1,4 +1,4 @@
-/** The connections of the SDK in a process of its own: they do not keep it alive, and trust what Node is told to trust. */
+/** The connections of the SDK in a process of its own: they do not keep it alive, and trust the certificates that Node is set to trust. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { AddressInfo, Server, Socket } from 'node:net'

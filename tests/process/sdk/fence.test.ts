@@ -1,4 +1,4 @@
-/** Two attempts of a job never overlap, whoever stands still: the server, or the worker. */
+/** Two attempts of a job never overlap, whichever stands still: the server, or the worker. */
 import { describe, expect, test } from 'vitest'
 import { pause, until } from '../server-process.ts'
 import { Stage } from './stage.ts'

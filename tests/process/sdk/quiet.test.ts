@@ -1,4 +1,4 @@
-/** A quiet worker begins nothing: not what was on its way when it became quiet, and not what comes later. */
+/** A quiet worker begins nothing: not what was on its way when it became quiet, and not what arrives later. */
 import { expect, test } from 'vitest'
 import { pause, until } from '../server-process.ts'
 import { Crew, now, QUICK_BEATS, tally, type Member } from './crew.ts'

@@ -1,4 +1,4 @@
-// Sleeps as long as it is told to, saying so all the time; stops when it is asked to.
+// Sleeps as long as its arguments say, printing so all the time; stops when it is asked to.
 import { setTimeout as pause } from 'node:timers/promises'
 import { say } from './lines.mjs'
 

@@ -1,4 +1,4 @@
-/** An operator, and those who look over the shoulder: cancels, patches, pauses, retries, directs, sets policies, reads. */
+/** An operator and readers: cancels, patches, pauses, retries, directs, sets policies, reads. */
 import type { Call, Fields } from '../calls.ts'
 import type { Chance } from '../chance.ts'
 import { Actor, type Stage } from '../stage.ts'

@@ -1,6 +1,6 @@
 /**
  * Everything that goes wrong by itself: servers die in the middle of a transaction or between two, or are restarted;
- * disks refuse; wall clocks are set; cables are cut; workers are killed and frozen. Until it is told to stop.
+ * disks refuse; wall clocks are set; cables are cut; workers are killed and frozen. Until it is stopped.
  */
 import type { Chance } from '../chance.ts'
 import type { Point, Weather } from '../disk.ts'
@@ -126,7 +126,7 @@ export class Storm {
     next()
   }
 
-  /** Somebody starts a server that is down. */
+  /** Starts a server that is down. */
   #keepUp(): void {
     const { world, server } = this.#victims
     world.after(

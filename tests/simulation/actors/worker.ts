@@ -93,7 +93,7 @@ export class Worker extends Actor {
     this.#soon(this.chance.between(0, this.#manners.fetchEveryMs), () => this.#fetch())
   }
 
-  /** kill -9: everything it was about to do is gone; somebody starts it again. */
+  /** kill -9: everything it was about to do is gone; it is started again. */
   crash(backAfterMs: number): void {
     this.#life += 1
     this.#held.clear()
@@ -250,7 +250,7 @@ export class Worker extends Actor {
   /** The report reaches the server in the very millisecond of the hard deadline, one before, or one after. */
   #finishAtEdge(held: Held, hardMs: number): void {
     if (hardMs > 60_000) return this.#soon(5_000, () => this.#finish(held))
-    // The answer we count from was under way for a while; nobody tells how long, so all guesses are tried.
+    // The answer we count from was under way for an unknown time, so all guesses are tried.
     const guessMs = this.chance.between(0, 20)
     this.#soon(Math.max(0, hardMs - 40), () => this.#finish(held, Math.max(0, 40 - guessMs)))
   }
@@ -321,7 +321,7 @@ export class Worker extends Actor {
       return this.chance.pick<FenceFields>([
         { ...owner, attempt, x_lease: lease + this.chance.pick([-1, 1]) },
         { ...owner, attempt: attempt + 1 },
-        { worker_id: 'somebody-else', attempt, x_lease: lease },
+        { worker_id: 'another-worker', attempt, x_lease: lease },
         { x_lease: Math.max(0, lease - 1) },
       ])
     }

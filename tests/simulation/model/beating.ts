@@ -5,7 +5,7 @@ import { insist } from '../violation.ts'
 import { OK, type Expected, type Model, type Notice } from './model.ts'
 import { softAt, wind, type ModelWorker } from './records.ts'
 
-/** A worker that does not list a job it lost is told for this long. */
+/** A worker that does not list a job it lost hears of it for this long. */
 const TOLD_FOR_MS = 60_000
 
 type Stop = readonly [jobId: string, reason: string]

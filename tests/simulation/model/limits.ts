@@ -20,7 +20,7 @@ type Lengths = { [name in LimitName]?: number }
 export type Asked = Lengths & { onTimeout?: string }
 
 /** Who spoke first for a length; `source` is what the answer shows, which a cap may have replaced: a default that was
- * capped is still nobody's choice. */
+ * capped is still not chosen. */
 export interface Length {
   readonly ms: number
   readonly source: string
@@ -85,7 +85,7 @@ export function resolveAtEnqueue(
       if (ms !== undefined) return capped({ ms, source: said, said }, caps[name])
     }
     if (byDefault !== null) return capped({ ms: byDefault, source: 'default', said: 'default' }, caps[name])
-    // A cap on a total or a TTL nobody gave sets it.
+    // A cap on a total or a TTL that was not given sets it.
     const cap = name === 'total' || name === 'ttl' ? caps[name] : undefined
     return cap === undefined ? null : { ms: cap, source: 'cap', said: 'cap' }
   }
@@ -131,7 +131,7 @@ export function resolveAgain(stored: JobLimits, today: JobLimits, named: Readonl
 export interface AttemptLimits {
   readonly timeout: Length
   readonly grace: Length
-  /** Null when nobody judges the attempt by its beats. */
+  /** Null when the attempt is not judged by its heartbeats. */
   readonly heartbeat: Length | null
   readonly visibility: Length
   readonly onTimeout: string

@@ -1,5 +1,5 @@
 /**
- * What the outside knows: what was asked, what was answered, and what follows from both by the rules. The model is told
+ * What the outside knows: what was asked, what was answered, and what follows from both by the rules. The model gets
  * every call that reached a server and every outage; it says what must have come of it. It reads nothing from the
  * product but what only the product can know: the ids it made up, and how long a jittered backoff turned out.
  *

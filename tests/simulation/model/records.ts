@@ -19,7 +19,7 @@ export interface Renewable {
   ms: number
 }
 
-/** A time in which nobody could be heard: no server was up, or it could not store anything. */
+/** A time in which no worker could be heard: no server was up, or it could not store anything. */
 export interface Silence {
   readonly from: number
   readonly to: number
@@ -167,10 +167,10 @@ export function wind(clock: Renewable | null, now: number, ms?: number): void {
   clock.since = now
 }
 
-/** A stall clock that somebody chose is not preempted by the worker's death. */
+/** A stall clock that was set explicitly is not preempted by the worker's death. */
 export const diesWithWorker = ({ heartbeat }: Hold): boolean => heartbeat === null || heartbeat.said === 'default'
 
-/** The next thing that happens to the job if nobody speaks; on a tie the first of this list. */
+/** The next automatic transition of the job; on a tie the first of this list. */
 export function nextDue(job: ModelJob, deathAt: number | null, silences: readonly Silence[]): Due | null {
   const { hold } = job
   const dues: [DueKind, number | null][] = isOver(job)

@@ -6,7 +6,7 @@ import { complete, endAttempt, handBack } from './rules.ts'
 
 /**
  * Why a report does not speak for the attempt that is running (in this order). An anonymous reservation belongs to
- * whoever speaks for it.
+ * every worker that reports on it.
  */
 function staleReason({ hold, attempt, lease }: ModelJob, fence: FenceFields, ownerNeeded = false): string | null {
   if (hold === null) return 'not_active'
@@ -45,7 +45,7 @@ export function report(model: Model, job: ModelJob, call: Extract<Call, { verb: 
   else {
     const { type, code, retryable } = call.body.error
     const names = [type, code].filter((name) => name !== undefined)
-    // What comes long before the soft deadline is an ordinary failure, whatever it is called.
+    // A failure long before the soft deadline is an ordinary one, whatever it is called.
     const isTimeout = (names.includes('timeout') || names.includes('total_timeout')) && isTimely(job, model.now)
     const byTotal = isTimeout && softStop(job)?.limit === 'total'
     const shown = isTimeout ? 'timeout' : (type ?? code ?? 'error')

@@ -65,7 +65,7 @@ export class Sight {
     return claim < 0 ? null : { commit: this.#claimed[claim]?.commit ?? 0, claim }
   }
 
-  /** What nobody could explain. */
+  /** What could not be explained. */
   get leftOver(): readonly Job[] {
     return [...this.#fresh, ...this.#claims]
   }

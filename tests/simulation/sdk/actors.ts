@@ -163,7 +163,7 @@ export function meddle(scene: Scene, chance: Chance, worker: SimulatedWorker | u
 export interface Troubles {
   readonly workerEveryMs: number
   readonly serverEveryMs: number
-  /** How often a worker is told to be quiet, to resume or to stop by its own program. */
+  /** How often its own program orders a worker to be quiet, to resume or to stop. */
   readonly ownEveryMs: number
   /** The same, in the moment in which a job is on its way to it. */
   readonly ownAtClaim: number

@@ -36,7 +36,7 @@ export class Line implements InProcessServer {
   readonly #open = new Set<() => void>()
   #troubles = 0
   rates: FaultRates
-  /** Nothing passes, and neither side is told. */
+  /** Nothing passes, and neither side hears of it. */
   isSwallowed = false
 
   constructor(scene: Scene, chance: Chance, rates: FaultRates, onSent: (call: SentCall) => void) {

@@ -19,7 +19,7 @@ export const PROMISES = {
   handedBackAtRest: '5: no lease is handed back while its handler runs',
   ordersByLease: '6: an attempt is stopped only by an order that names its lease',
   cancelledForCause: '6: an attempt is stopped as cancelled only if the server cancelled it',
-  cancelTold: '6: a cancelled attempt is told within a beat interval',
+  cancelTold: '6: a cancelled attempt hears so within a beat interval',
   notAfterCancel: '6: a lease does not begin after its worker has read that it was cancelled or lost',
   listedInBeats: '7: a beat lists every lease that has arrived and begins later',
   beatenFor: '7: an attempt whose worker beats never ends as stalled or by visibility',

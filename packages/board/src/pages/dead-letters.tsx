@@ -119,8 +119,8 @@ export function DeadLetters(): JSX.Element {
           }}
         >
           <p>
-            {count(pagination.total ?? jobs.length)} jobs {queue === null ? 'of all queues' : `of ${queue}`} get a
-            second life, with their limits counted anew.
+            {count(pagination.total ?? jobs.length)} jobs {queue === null ? 'of all queues' : `of ${queue}`} start again
+            with new attempts, and their limits count from now.
           </p>
         </Dialog>
       ) : (

@@ -126,7 +126,7 @@ function FilterForm({ filters }: { filters: Filters }): JSX.Element {
         setProblem(
           `"${word}" is not understood. Use ${Object.keys(WORDS)
             .map((known) => `${known}:…`)
-            .join(' ')}, an id or how it begins.`,
+            .join(' ')}, an id or the beginning of one.`,
         )
         return
       }
@@ -292,7 +292,7 @@ function List({
             ? 'There are no jobs yet.'
             : data.complete
               ? 'No job fits these filters.'
-              : 'None of the jobs that were looked at fits these filters. Older ones may.'}
+              : 'None of the jobs examined so far fits these filters. Older ones may.'}
         </p>
       ) : (
         <div class="scroll" role="region" aria-label="Jobs" tabIndex={0}>
@@ -420,7 +420,7 @@ function foundIn({ items, total, total_exact: isExact, examined, looked_back_to:
   const order = items.length === 0 ? '' : ', newest first'
   // A page that is full was not looked for any further.
   const isCut = !complete && items.length < PAGE && until !== null
-  return found + order + (isCut ? `; looked at ${count(examined)} jobs, back to ${clockTime(until)}` : '')
+  return found + order + (isCut ? `; examined ${count(examined)} jobs, back to ${clockTime(until)}` : '')
 }
 
 const filterBody = (asked: Record<string, string | null>): object =>
@@ -462,11 +462,13 @@ function BulkDialog({ bulk: { action, what }, onClose }: { bulk: Bulk; onClose: 
       onClose={onClose}
     >
       {problem === null ? null : <p class="trouble">{problem}</p>}
-      {tried === null && problem === null ? <p>Looking what this would hit…</p> : null}
+      {tried === null && problem === null ? <p>Finding the jobs that this affects…</p> : null}
       {tried === null ? null : (
         <>
           <p>
-            {many === 0 ? 'This would hit no job' : `This would hit ${count(many)} ${many === 1 ? 'job' : 'jobs'}`}
+            {many === 0
+              ? 'This would affect no job'
+              : `This would affect ${count(many)} ${many === 1 ? 'job' : 'jobs'}`}
             {tried.skipped === 0 ? '.' : `; ${count(tried.skipped)} cannot be ${PAST[action]} as they are.`}
           </p>
           <Facts

@@ -412,13 +412,13 @@ const DEMO: readonly {
 }[] = [
   {
     type: 'demo.too-old',
-    shows: 'It waits 3 s at most for its start (enqueue_ttl), and is discarded then',
+    shows: 'It may wait 3 s for its start (enqueue_ttl); then it is discarded',
     isServed: false,
     options: { enqueue_ttl_ms: 3_000 },
   },
   {
     type: 'demo.total',
-    shows: 'All of its life may take 4 s (total_timeout); waiting counts',
+    shows: 'Its whole life may take 4 s (total_timeout), waiting included',
     isServed: false,
     options: { total_timeout_ms: 4_000 },
   },
@@ -430,7 +430,7 @@ const DEMO: readonly {
   },
   {
     type: 'demo.cancelled',
-    shows: 'It is cancelled as soon as it is there',
+    shows: 'It is cancelled right after it is enqueued',
     isServed: false,
     options: {},
   },
@@ -464,7 +464,7 @@ function Greeting(): JSX.Element {
   const base = window.location.origin + href('/')
   return (
     <Page title="This server is up, and empty">
-      <p>Give it a job from a terminal:</p>
+      <p>Enqueue a job from a terminal:</p>
       <Copy
         text={`curl -sS ${base}ojs/v1/jobs -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(FIRST_JOB)}'`}
       />
@@ -477,7 +477,7 @@ function Greeting(): JSX.Element {
           Send this job now
         </button>
         <h2>Or see what limits do</h2>
-        <p>Six small jobs on the queue {DEMO_QUEUE}, each of which comes to another end:</p>
+        <p>Six small jobs on the queue {DEMO_QUEUE}, each of which ends in a different way:</p>
         <Table label="Demo jobs" head={['Job', 'What it shows', 'Needs a worker']}>
           {DEMO.map(({ type, shows, isServed }) => (
             <tr key={type}>

@@ -43,7 +43,7 @@ export function Queues(): JSX.Element {
   return (
     <Page title="Queues">
       <Trouble error={error} />
-      {data.queues.length === 0 ? <p>A queue comes into being with its first job.</p> : null}
+      {data.queues.length === 0 ? <p>A queue is created by its first job.</p> : null}
       <Table
         label="Queues"
         head={[

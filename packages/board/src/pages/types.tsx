@@ -1,4 +1,4 @@
-/** Types of jobs: durations against limits, and the limits laid down for a type. */
+/** Types of jobs: durations against limits, and the limits set for a type. */
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { ask, may, queryOf } from '../api.ts'
@@ -29,9 +29,7 @@ export function Types(): JSX.Element {
   return (
     <Page title="Types">
       <Trouble error={durations.error} />
-      {names.length === 0 ? (
-        <p>No attempt has ended in the last 24 hours, and no limits are laid down for a type.</p>
-      ) : null}
+      {names.length === 0 ? <p>No attempt has ended in the last 24 hours, and no type has limits of its own.</p> : null}
       <Table label="Types" head={['Type', '#Attempts in 24 h', '#p50', '#p95', '#p99', 'Limits of the type']}>
         {names.map((name) => {
           const group = groups.get(name)
@@ -77,7 +75,7 @@ export function TypePage({ at: [type = ''] }: { readonly at: readonly string[] }
       ) : (
         <Distribution type={type} group={durations.data.groups.find(({ name }) => name === type)} since="24h" />
       )}
-      <h2>Limits laid down for this type</h2>
+      <h2>Limits set for this type</h2>
       {policy.data === null && !isNone ? (
         <Loading error={policy.error} />
       ) : (
@@ -97,7 +95,7 @@ function PolicyForm({ type, policy, done }: { type: string; policy: Policy | nul
     <form
       onSubmit={(event) => {
         event.preventDefault()
-        void act(`Saved. Jobs of ${type} that come from now on get these limits.`, () =>
+        void act(`Saved. Jobs of ${type} that are enqueued from now on get these limits.`, () =>
           ask('PUT', `/api/v1/job-types/${encodeURIComponent(type)}`, JSON.parse(text) as unknown),
         ).then(done)
       }}

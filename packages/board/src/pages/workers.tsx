@@ -53,7 +53,7 @@ export function Workers(): JSX.Element {
       <Facts of={Object.entries(data.summary).map(([name, value]) => [name, count(value)] as const)} />
       {data.items.length === 0 ? (
         <p>
-          No worker has introduced itself. How to start one: <code>docs/sdk-worker.md</code>.
+          No worker has connected yet. How to start one: <code>docs/sdk-worker.md</code>.
         </p>
       ) : (
         <Table label="Workers" head={['Worker', 'State', '#Holds', '#Slots', 'Queues', 'Host', 'Last sign']}>
@@ -231,7 +231,7 @@ function Radius({ jobs, total }: { jobs: readonly Job[]; total: number }): JSX.E
       isOver = true
     }
   }, [key])
-  if (jobs.length === 0) return <p>It holds no job: nothing would be hit.</p>
+  if (jobs.length === 0) return <p>It holds no job, so no job would be affected.</p>
   const ends = jobs.filter(({ id }) => ENDS.has(steps.get(id)?.then ?? '')).length
   const known = jobs.filter(({ id }) => (steps.get(id) ?? null) !== null).length
   return (
@@ -240,7 +240,7 @@ function Radius({ jobs, total }: { jobs: readonly Job[]; total: number }): JSX.E
         <strong>
           {String(known - ends)} would come back, {String(ends)} would end.
         </strong>
-        {total > jobs.length ? ` ${count(total - jobs.length)} more are not looked at.` : ''}
+        {total > jobs.length ? ` ${count(total - jobs.length)} more are not examined.` : ''}
       </p>
       <Table label="Jobs it holds" head={['Job', 'Type', '#Attempt', 'Until', 'Then']}>
         {jobs.map((job) => {

@@ -227,7 +227,7 @@ export function WorkflowPage({ at: [id = ''] }: { readonly at: readonly string[]
             setAsking(false)
           }}
         >
-          <p>Steps that run are asked to stop; steps that wait are not started.</p>
+          <p>Waiting steps are cancelled. Active steps run on, and nothing follows from their results.</p>
         </Dialog>
       ) : null}
     </Page>

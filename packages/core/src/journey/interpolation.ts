@@ -124,7 +124,7 @@ export function encoded(value: string, what: string): string {
   try {
     return encodeURIComponent(value)
   } catch (error) {
-    throw new RunFault('RUNTIME_BAD_URL', `${what} has half a character in it`, error)
+    throw new RunFault('RUNTIME_BAD_URL', `${what} contains half of a surrogate pair, which is not valid text`, error)
   }
 }
 

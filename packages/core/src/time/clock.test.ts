@@ -89,7 +89,7 @@ test('an instant is written as itself, whichever instants were written before it
   for (const step of steps) expect(iso(instant(start + step))).toBe(new Date(start + step).toISOString())
 })
 
-test('what is no instant is not written, also after an instant was', () => {
+test('a value that is not an instant is refused, also after an instant was written', () => {
   expect(iso(instant(0))).toBe('1970-01-01T00:00:00.000Z')
   expect(() => iso(instant(NaN))).toThrow('Invalid time value')
   expect(() => iso(instant(8.64e15 + 1))).toThrow('Invalid time value')

@@ -46,7 +46,7 @@ describe('an expression', () => {
     ['@every 1h30m', 'every 5400000'],
     ['@every 1s', 'every 1000'],
     ['@every 1.5h', 'every 5400000'],
-    // A day that only some months have is no mistake.
+    // A day that only some months have is allowed.
     ['0 0 31 * *', '0 0 0 31 * *'],
     ['0 0 29 2 *', '0 0 0 29 2 *'],
     ['0 0 31 2 5', '0 0 0 31 2 5'],

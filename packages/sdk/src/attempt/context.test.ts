@@ -271,7 +271,7 @@ describe('calls', () => {
     ])
   })
 
-  test('a failed call that nobody awaits does not become an unhandled rejection', async () => {
+  test('a failed call that is not awaited does not become an unhandled rejection', async () => {
     const { ctx } = attempt(() => {
       throw new RequestError({
         code: 'conflict',

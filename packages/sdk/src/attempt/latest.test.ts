@@ -40,7 +40,7 @@ test('flush waits for what is under way and for what waits behind it', async () 
   await done
 })
 
-test('a failure is told to those whose value it was, and the next goes on', async () => {
+test('a failure rejects the callers whose value it was, and the next goes on', async () => {
   const { sent, arrive, latest } = recorder()
   const a = latest.put('a')
   const b = latest.put('b')

@@ -83,7 +83,7 @@ export class Bulk {
 function bodyOf(meant: JobsMeant, { limit, atomic }: Omit<BulkOptions, 'signal'>): Record<string, unknown> {
   const { ids, filter, all } = meant
   if ([ids, filter, all].filter((said) => said !== undefined).length !== 1)
-    throw new InputError('Say which jobs are meant by one of ids, filter or all.', { field: 'ids' })
+    throw new InputError('Name the jobs with ids, filter or all, one of them.', { field: 'ids' })
   return {
     job_ids: ids,
     filter: ids === undefined ? matchOnWire(filter ?? {}) : undefined,

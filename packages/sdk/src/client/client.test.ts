@@ -143,7 +143,7 @@ describe('enqueueMany', () => {
     ])
   })
 
-  test('nothing to enqueue is no request', async () => {
+  test('with nothing to enqueue, no request is sent', async () => {
     const { server, client } = open()
     expect(await client.enqueueMany(mail, [])).toEqual([])
     expect(server.asked).toEqual([])
@@ -211,7 +211,7 @@ describe('enqueueMany', () => {
     await expect(client.enqueueMany(mail, [['a'], ['b']])).rejects.toMatchObject({ status: 422, details: { index: 1 } })
   })
 
-  test('more than can stand or fall together are refused', async () => {
+  test('more jobs than fit into one batch are refused', async () => {
     const { client } = open()
     const inputs = Array.from({ length: 10_001 }, (): [string] => ['a'])
     await expect(client.enqueueMany(mail, inputs)).rejects.toBeInstanceOf(InputError)
@@ -313,7 +313,7 @@ describe('health', () => {
     expect(server.asked).toHaveLength(1)
   })
 
-  test('a refusal is no health', async () => {
+  test('health() rejects when the server refuses', async () => {
     await expect(open(() => refused(503, 'unavailable')).client.health()).rejects.toMatchObject({ status: 503 })
     await expect(open(() => refused(404, 'not_found')).client.health()).rejects.toMatchObject({ status: 404 })
   })
@@ -378,7 +378,7 @@ describe('dead letters', () => {
 })
 
 describe('close', () => {
-  test('lets what is under way finish, and refuses what comes', async () => {
+  test('lets calls under way finish, and refuses new ones', async () => {
     let answer: (said: Said) => void = () => {}
     const { client } = open(() => () => new Promise((resolve) => (answer = resolve)))
     const job = client.enqueue(mail, ['a'])

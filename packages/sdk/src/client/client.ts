@@ -191,7 +191,10 @@ export class Client {
       const { signal } = isEntries(first) ? (second as Signalled) : third
       const count = isEntries(first) ? first.length : (second as readonly unknown[]).length
       if (count > MAX_IN_BATCH)
-        throw new InputError(`${String(MAX_IN_BATCH)} jobs at most can stand or fall together.`, {})
+        throw new InputError(
+          `${String(MAX_IN_BATCH)} jobs at most fit into one batch, which is enqueued whole or not at all.`,
+          {},
+        )
       if (count === 0) return []
       if (!isEntries(first) && this.#layers.length === 0 && !('id' in third))
         return this.#enqueueAlike(first, second as readonly unknown[], third)

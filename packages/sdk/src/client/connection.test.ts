@@ -85,12 +85,12 @@ describe('a call', () => {
     })
   })
 
-  test('refused by something in between is told by its status', async () => {
+  test('a refusal by a proxy is reported with its status', async () => {
     const { connection } = open([{ status: 418, headers: { 'x-request-id': 'r' }, body: '<html>teapot</html>' }])
     await expect(connection.call(GET)).rejects.toMatchObject({ code: 'http_418', status: 418, requestId: 'r' })
   })
 
-  test('whose answer is no JSON did not reach the server', async () => {
+  test('whose answer is not JSON did not reach the server', async () => {
     const { connection } = open([{ body: '<html>hello</html>' }])
     await expect(connection.call(POST)).rejects.toBeInstanceOf(NetworkError)
   })
@@ -103,7 +103,7 @@ describe('a call', () => {
 
 describe('trying again', () => {
   test.each([
-    ['nobody answered', 'dead'],
+    ['no answer', 'dead'],
     ['429', refused(429, 'rate_limited')],
     ['502', { status: 502, body: '' }],
     ['503', UNAVAILABLE],

@@ -132,7 +132,7 @@ export class Connection {
         if (!retryable) return { ...response, tries }
         if (retryAfterMs !== null && retryAfterMs > LONGEST_RETRY_AFTER_MS) return { ...response, tries }
         waitMs = retryAfterMs ?? 0
-        this.log.debug({ path: call.path, tries, status: response.status }, 'the server asked to be asked again')
+        this.log.debug({ path: call.path, tries, status: response.status }, 'the server asked for another try')
       } catch (error) {
         if (isLast || !(error instanceof NetworkError)) throw error
         this.log.debug({ path: call.path, tries, err: error.message }, 'no answer; trying again')

@@ -104,7 +104,7 @@ describe('who travels with whom', () => {
     expect(server.urls).toEqual(Array.from({ length: 3 }, () => 'POST /ojs/v1/jobs'))
   })
 
-  test('while two requests are under way, what comes gathers until one returns', async () => {
+  test('while two requests are under way, new jobs gather until one returns', async () => {
     const answers: (() => void)[] = []
     const held = (asked: Asked): Promise<Said> =>
       new Promise((resolve) => {
@@ -165,7 +165,7 @@ describe('who travels with whom', () => {
 })
 
 describe('to each its own', () => {
-  test('a refused neighbour harms nobody', async () => {
+  test('a refused job does not affect the others of its request', async () => {
     const error = {
       code: 'validation_error',
       message: 'No.',
@@ -183,7 +183,7 @@ describe('to each its own', () => {
     })
   })
 
-  test('all refused is no different', async () => {
+  test('the same holds when all are refused', async () => {
     const { add } = open((asked) =>
       asked.url.endsWith('/bulk')
         ? (sent) => ({ ...bulk((id) => ({ code: 'invalid_request', message: id }))(sent), status: 422 })
@@ -196,7 +196,7 @@ describe('to each its own', () => {
     ])
   })
 
-  test('when the request as a whole is refused, everybody is told', async () => {
+  test('when the request as a whole is refused, every caller gets the refusal', async () => {
     const { add } = open((asked) => (asked.url.endsWith('/bulk') ? refused(401, 'unauthenticated') : null))
     expect(await all(add(0), add(1))).toMatchObject([{ reason: { status: 401 } }, { reason: { status: 401 } }])
   })
@@ -262,7 +262,7 @@ describe('answers that got lost', () => {
     await expect(chosen(lost, { ...view(7), type: 'b.c' }).add()).rejects.toMatchObject({ code: 'duplicate' })
   })
 
-  test('a duplicate of another job is no echo', async () => {
+  test('a duplicate of another job does not count as its own echo', async () => {
     const { add } = open((asked) => (asked.method === 'POST' ? duplicate(idOf(8)) : null))
     await expect(add(7)).rejects.toMatchObject({ code: 'duplicate' })
   })
@@ -356,7 +356,7 @@ describe('servers that are not what they seem', () => {
     expect(server.urls.slice(1)).toEqual(['POST /ojs/v1/jobs', 'POST /ojs/v1/jobs'])
   })
 
-  test('an answer that is none is no success', async () => {
+  test('an answer without results does not count as success', async () => {
     const { add } = open((asked) => (asked.url.endsWith('/bulk') ? { body: { hello: 1 } } : null))
     const [outcome] = await all(add(0), add(1))
     expect(outcome).toMatchObject({ reason: expect.any(NetworkError) })

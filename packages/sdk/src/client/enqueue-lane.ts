@@ -231,7 +231,7 @@ export class EnqueueLane {
 
   async #tellOne(waiting: Waiting, item: unknown, requestId: string | null, tries: number): Promise<void> {
     if (!isRecord(item)) {
-      waiting.reject(new NetworkError('The answer does not tell what became of this job.'))
+      waiting.reject(new NetworkError('The answer has no result for this job.'))
       return
     }
     if (item['error'] === undefined && isRecord(item['job'])) {

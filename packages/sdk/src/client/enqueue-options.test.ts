@@ -127,9 +127,9 @@ describe('refused before anything is sent', () => {
   test.each([
     ['a bare number', { timeout: 30 }, 'timeout'],
     ['a limit of nothing', { totalTimeout: '0s' }, 'totalTimeout'],
-    ['an option nobody knows', { timeOut: '30s' }, 'timeOut'],
+    ['an unknown option', { timeOut: '30s' }, 'timeOut'],
     ['an id of another kind', { id: 'a' }, 'id'],
-    ['a deadline inherited from nobody', { inheritDeadline: true }, 'inheritDeadline'],
+    ['a deadline inherited without a parent', { inheritDeadline: true }, 'inheritDeadline'],
     ['a date that is none', { expiresAt: new Date(NaN) }, 'expiresAt'],
     ['two starts', { delay: '1s', scheduledAt: new Date(0) }, 'delay'],
     ['an unknown mode', { onTimeout: 'delete' }, 'onTimeout'],
@@ -139,11 +139,11 @@ describe('refused before anything is sent', () => {
     expect(thrown).toMatchObject({ details: { field } })
   })
 
-  test('meta that is no JSON', async () => {
+  test('meta that is not JSON', async () => {
     expect(await refused({ meta: { at: new Date(0) } })).toMatchObject({ details: { path: '/at' } })
   })
 
-  test('an input that is no JSON', async () => {
+  test('an input that is not JSON', async () => {
     await expect(wire({}, plain, [{ n: 1n }])).rejects.toMatchObject({ details: { path: '/0/n' } })
   })
 })

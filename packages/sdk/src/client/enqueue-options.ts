@@ -167,7 +167,7 @@ export function momentsOf(options: {
 }): { scheduled_at?: string | null | undefined; expires_at?: string | null | undefined } {
   const { delay, scheduledAt, expiresAt } = options
   if (delay !== undefined && scheduledAt !== undefined)
-    throw new InputError('delay and scheduledAt say the same thing: give one of them.', { field: 'delay' })
+    throw new InputError('delay and scheduledAt mean the same: give one of them.', { field: 'delay' })
   return {
     scheduled_at: delay === undefined ? moment(scheduledAt, 'scheduledAt') : formatDelay(delay, 'delay'),
     expires_at: moment(expiresAt, 'expiresAt'),

@@ -59,7 +59,7 @@ async function open(filter: EventFilter = {}, rule: (count: number) => Line | nu
   return { host, server, client, channels, askedAt, events, heard, types, say, pass, ending: () => ending }
 }
 
-describe('what is told', () => {
+describe('an event', () => {
   test('a stored event comes out of its envelope', async () => {
     const { heard, say } = await open()
     await say(stored('evt_1', 'job.enqueued', { priority: 3 }))
@@ -74,7 +74,7 @@ describe('what is told', () => {
     ])
   })
 
-  test('what is told live has no id of its own', async () => {
+  test('an event that is not stored has no id of its own', async () => {
     const { heard, say } = await open()
     await say(stored('evt_1', 'job.started') + `id: evt_1\n${changed('completed')}`)
     expect(heard[1]).toMatchObject({
@@ -93,7 +93,7 @@ describe('what is told', () => {
     expect(types()).toEqual(['job.started'])
   })
 
-  test('a gap the server tells of is told, whatever was asked for', async () => {
+  test('a gap that the server reports is passed on, whatever was asked for', async () => {
     const { heard, say } = await open({ types: ['job.*'] })
     await say('event: system.gap\ndata: {"reason":"events_pruned","resumed_at":"2026-01-01T12:00:00.000Z"}\n\n')
     expect(heard).toMatchObject([{ type: 'system.gap', id: null, data: { reason: 'events_pruned' } }])
@@ -165,7 +165,7 @@ describe('a stream that breaks', () => {
     expect(server.asked).toHaveLength(2)
   })
 
-  test('is opened more and more slowly while nobody answers, and at once again when somebody did', async () => {
+  test('is opened more and more slowly while there is no answer, and at once again after one', async () => {
     const { channels, askedAt, say, pass } = await open({ after: 'evt_1' }, (count) =>
       count >= 12 ? null : count % 2 === 0 ? 'dead' : refused(503, 'unavailable'),
     )
@@ -185,7 +185,7 @@ describe('a stream that breaks', () => {
     expect(server.asked).toHaveLength(1)
   })
 
-  test('an answer that is no stream is not taken for one', async () => {
+  test('an answer that is not a stream is not taken for one', async () => {
     const { ending } = await open({}, () => ({ body: { events: [] } }))
     expect(ending()).toMatchObject({ code: 'unsupported' })
   })
@@ -221,7 +221,7 @@ describe('the end', () => {
     expect(host.nextTimerAt()).toBeNull()
   })
 
-  test('also while nobody has answered yet', async () => {
+  test('also while there is no answer yet', async () => {
     const gone = new AbortController()
     const { ending } = await open({ signal: gone.signal }, () => 'silent')
     gone.abort(new Error('enough'))

@@ -189,7 +189,7 @@ export class DeadLetters {
     const { signal } = meant
     // The server always wants to be told so. Here something must be said of which ones are meant.
     const isSaid = Object.keys(meant).some((key) => key !== 'signal' && key !== 'limit')
-    if (!isSaid) throw new InputError('Say which dead letters are meant: ids, a filter, or all.', { field: 'ids' })
+    if (!isSaid) throw new InputError('Name the dead letters with ids, filter or all, one of them.', { field: 'ids' })
     const body = { ...bodyOf(meant), confirm: true }
     return this.#caller.call({ method: 'DELETE', path: '/ojs/v1/dead-letter', body, idempotent: false, signal })
   }

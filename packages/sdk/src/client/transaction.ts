@@ -30,7 +30,9 @@ export async function enqueueInTransaction<Sent>(
 ): Promise<{ readonly id: string }> {
   const { schema = 'curfew', ...enqueue } = options
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schema)) {
-    throw new InputError('A schema is named by small letters, digits and _, at most 50 of them.', { field: 'schema' })
+    throw new InputError('The name of a schema has lower-case letters, digits and _, at most 50 of them.', {
+      field: 'schema',
+    })
   }
   const now = instant(nodeHost.wallMs())
   const id = options.id ?? uuidV7(now, systemRandom)

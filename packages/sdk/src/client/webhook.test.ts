@@ -22,7 +22,7 @@ const headers = (more: Record<string, string> = {}) => ({
 })
 
 describe('a webhook', () => {
-  test('that is signed is read, from text and from bytes, whoever spells the headers', () => {
+  test('that is signed is read, from text and from bytes, in any case of the header names', () => {
     const event = { id: 'evt_1', type: 'job.completed', deliveryId: 'del_1', data: { n: 'ü' } }
     expect(verifyWebhook(body, headers(), secret, { now })).toMatchObject(event)
     expect(verifyWebhook(Buffer.from(body), new Headers(headers()), secret, { now })).toMatchObject(event)

@@ -8,10 +8,10 @@ import { toMillis, type Duration } from '../durations.ts'
 import type { CurfewEvent } from './events.ts'
 import { nodeHost } from '../host.ts'
 
-/** The request is not to be believed: forged, changed on its way, or too old. Answer it with 401. */
+/** The request cannot be trusted: forged, changed on its way, or too old. Answer it with 401. */
 export class WebhookError extends CurfewError {
   constructor(reason: string) {
-    super('webhook_not_verified', `The webhook is not to be believed: ${reason}.`)
+    super('webhook_not_verified', `The webhook cannot be trusted: ${reason}.`)
   }
 }
 

@@ -22,7 +22,7 @@ const late = {
   phase: 'FAILED',
   status: 'LATE',
   output: null,
-  error: { code: 'LATE', reason: 'nobody came' },
+  error: { code: 'LATE', reason: 'no answer came' },
   terminationKind: 'Timeout',
   terminatedAtState: 'approve',
 }
@@ -35,7 +35,7 @@ function open(script: readonly Line[] | ((asked: Asked, count: number) => Line))
 }
 
 describe('definitions', () => {
-  test('a definition is deployed under its name, whoever wrote it', async () => {
+  test('a definition is deployed under its name, built or written by hand', async () => {
     const { server, client } = open([{ status: 201, body: { name: 'quote', version: '1.0.0', warnings: [] } }])
     await client.journeys.deploy(quote)
     await client.journeys.deploy(quote.toJSON())
@@ -142,7 +142,7 @@ describe('result', () => {
     expect(error).toBeInstanceOf(JourneyFailedError)
     expect(error).toMatchObject({
       code: 'LATE',
-      reason: 'nobody came',
+      reason: 'no answer came',
       terminationKind: 'Timeout',
       terminatedAtState: 'approve',
       journeyId: ID,

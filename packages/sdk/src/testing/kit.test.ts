@@ -12,7 +12,7 @@ import { openTestKit, type TestKit, type TestKitOptions, type TimeoutKind } from
 
 const job = defineJob('job')
 
-// The kit loads the server when the first is opened. That takes seconds where it has to be translated, and is no part of
+// The kit loads the server when the first is opened. That takes seconds where it has to be translated, and does not count in
 // what any test shows.
 beforeAll(async () => {
   const kit = await openTestKit()
@@ -192,7 +192,7 @@ describe('the test kit', () => {
 
 describe('journeys on the kit', () => {
   const patience = journey('patience', '1.0.0', {
-    execution: { maxDuration: '3h', onTimeout: { errorCode: 'NOBODY', reason: 'nobody came' } },
+    execution: { maxDuration: '3h', onTimeout: { errorCode: 'NO_ANSWER', reason: 'no answer came' } },
     lifecycle: { startMode: 'async' },
     start: 'nap',
     states: {
@@ -215,7 +215,7 @@ describe('journeys on the kit', () => {
     await kit.advance('30m')
     expect(await kit.client.journeys.status(run)).toMatchObject({ currentState: 'ask', remainingMs: 81 * 60_000 })
     await kit.advance('2h')
-    await expect(kit.client.journeys.result(run)).rejects.toMatchObject({ code: 'NOBODY', terminatedAtState: 'ask' })
+    await expect(kit.client.journeys.result(run)).rejects.toMatchObject({ code: 'NO_ANSWER', terminatedAtState: 'ask' })
   })
 
   test('calls are real ones, and reach this machine only if they may', async () => {

@@ -105,7 +105,7 @@ export class ServerLink {
   }
 
   hangUp(call: number): void {
-    this.#calls.get(call)?.abort(new Error('The worker gave this call up.'))
+    this.#calls.get(call)?.abort(new Error('The worker cancelled this call.'))
   }
 
   async deregister(leases: readonly LeaseName[], seq: number): Promise<void> {

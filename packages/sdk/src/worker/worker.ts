@@ -165,7 +165,8 @@ export class Worker {
     const made = makeHandler(job, options, run as AnyHandlerFunction | null, defaults)
     const handler: Registered = isolation === undefined ? made : { ...made, isolation, memoryMb: null }
     const { type } = handler.job
-    if (this.#starting !== null) throw new InputError(`The worker has started: say before how ${type} is done.`)
+    if (this.#starting !== null)
+      throw new InputError(`The worker has started: add the handler of ${type} before start().`)
     if (this.#handlers.has(type)) throw new InputError(`There is a handler for ${type} already.`, { type })
     this.#handlers.set(type, handler)
     const { limits, isManual } = handler

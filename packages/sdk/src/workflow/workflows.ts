@@ -96,7 +96,7 @@ export class Workflows {
     return opened(() => get<WorkflowProgressView>(connection, `${pathOf(idOf(workflow))}/progress`, options))
   }
 
-  /** What waits is cancelled; what is active runs on, and leads to nothing. One that is over is refused: `conflict`. */
+  /** Waiting jobs are cancelled; active ones run on, and nothing follows from their results. A workflow that is over is refused: `conflict`. */
   cancel(workflow: WorkflowRef, { signal }: Signalled = {}): Promise<WorkflowView> {
     const { connection, opened } = this.#ports
     return opened(async () => {

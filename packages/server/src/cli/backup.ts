@@ -50,7 +50,7 @@ export function isTaken(settings: Settings, target: string): boolean {
     throw new SettingsError(`${to} belongs to the data itself. Choose another name for the copy.`)
   const found = statSync(to, { throwIfNoEntry: false })
   if (found?.isDirectory() === true)
-    throw new SettingsError(`${to} is a directory. Name the file that the copy shall have.`)
+    throw new SettingsError(`${to} is a directory. Name the file to write the copy to.`)
   return found !== undefined
 }
 

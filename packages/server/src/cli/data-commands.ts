@@ -59,7 +59,7 @@ export const DATA_COMMANDS: readonly Command[] = [
       const mayReplace = isTaken(values, file)
       if (mayReplace && !(await confirmed(call.flags, call.terminal, `Replace ${file}`))) return EXIT.refused
       const { from, bytes } = backupFile(values, file, { mayReplace })
-      call.terminal.note?.(`Copied ${from} to ${file}: ${grouped(bytes)} bytes, read through, sound and on disk.`)
+      call.terminal.note?.(`Copied ${from} to ${file}: ${grouped(bytes)} bytes, verified and on disk.`)
       return EXIT.fine
     },
   },

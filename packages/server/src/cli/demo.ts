@@ -66,7 +66,7 @@ const stories = (unit: number): readonly Story[] => [
     ends: 'enqueue_ttl',
   },
   {
-    title: 'is handed back, and finishes at the second go',
+    title: 'is handed back, and finishes in its second attempt',
     type: 'invoice.print',
     queue: 'w1',
     limits: {},

@@ -87,7 +87,7 @@ describe('simulate', () => {
     expect(JSON.parse(text)).toMatchObject({ limitedBy: 'platform-cap', end: { kind: 'Timeout', path: 'book' } })
   })
 
-  test('a definition that is not right is told with its places', async () => {
+  test('a definition that is not valid is reported with the places of its errors', async () => {
     const broken = join(directory, 'broken.yaml')
     writeFileSync(broken, FLIGHT.replace('next: pick', 'next: pikc'))
     const { code, text } = await simulate(broken)

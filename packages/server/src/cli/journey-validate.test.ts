@@ -36,7 +36,7 @@ spec:
   states: { end: { type: succeed } }
 `
 
-test('a good definition is told in one line, and costs nothing', async () => {
+test('a valid definition is reported in one line, without a warning', async () => {
   const file = write('good.yaml', GOOD)
   expect(await run(file)).toEqual({ code: 0, out: `${file}: Journey good 1.0.0, a run may take 30 s; 0 warnings\n` })
 })
@@ -145,10 +145,10 @@ spec:
     expect(source).toMatchObject({ spec: { start: 'load', apis: { users: { openApi: { openapi: '3.1.0' } } } } })
   })
 
-  test('one that cannot be read is told at its name', async () => {
-    const { code, out } = await run(write('calls.yaml', calling('./nobody.yaml')))
+  test('one that cannot be read is reported at its name', async () => {
+    const { code, out } = await run(write('calls.yaml', calling('./unknown.yaml')))
     expect(code).toBe(1)
-    expect(out).toMatch(/:5:32 error HTTP-1: No such file: \S+\/nobody\.yaml\. --root DIR names another folder/)
+    expect(out).toMatch(/:5:32 error HTTP-1: No such file: \S+\/unknown\.yaml\. --root DIR names another folder/)
   })
 
   describe('outside of the folder of the definition and of the root', () => {

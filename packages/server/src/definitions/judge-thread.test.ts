@@ -33,7 +33,7 @@ describe('judged in a thread', () => {
     expect(verdict).toEqual(expected)
   })
 
-  test('what is found wrong later is told at its place', async () => {
+  test('an error that is found later is reported at its place', async () => {
     const taken = { code: 'ROUTE-1', path: '/spec/bindings/http/route/path', message: 'taken', on: 'value' as const }
     expect(alsoWrong(await beside(GOOD, limits), [taken])).toMatchObject({
       definition: null,

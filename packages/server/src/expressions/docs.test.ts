@@ -24,7 +24,7 @@ const document = {
 }
 const evaluate = (text: string) => expressions.evaluate('jsonata', text, document, { budgetMs: 60_000 })
 
-describe('the table for those who come from DataWeave', () => {
+describe('the table for readers who know DataWeave', () => {
   const table = page.split('Coming from DataWeave:')[1]?.split('Coming from jq')[0] ?? ''
   const rows = [...table.matchAll(/^\| `(.+?)` \| (.+) \|$/gm)].map(([, from = '', to = '']) => ({ from, to }))
   const expected: Readonly<Record<string, unknown>> = {

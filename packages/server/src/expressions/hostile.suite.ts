@@ -119,7 +119,7 @@ export const MORE: readonly Hostile[] = [
   entry('a huge number in Roman numerals', '$formatInteger(1e300, "I")', FUNCTION),
   entry('a picture with a huge width', '$fromMillis(1, "[Y,300000000]")', FUNCTION),
   entry('a long picture', '$formatNumber(1, $pad("#,", 200000, "#,") & "0")', FUNCTION),
-  // Promises: they never end, or reject with nobody listening, which ends a process.
+  // Promises: they never end, or reject without a listener, which ends a process.
   entry('an object with then', '($g := function($r){ {"then": $r} }; $g(function($a){ $error("x") }))', TYPE),
   entry(
     'an object with then, in a list',
@@ -133,7 +133,7 @@ export const MORE: readonly Hostile[] = [
   ),
   entry('a tuple with then', '[1, 2]@$then[0]', SYNTAX),
   entry('a failure beside an endless loop', '[$error("x"), ($f := function($n){ $f($n + 1) }; $f(0))]', FUNCTION),
-  // Writing where nobody should.
+  // Writing to objects of the engine.
   entry('an object within itself', '{"a": {"b": 1}} ~> |a|{"self": $}|', { value: { a: { b: 1, self: { b: 1 } } } }),
   entry('a list that says it is long', '[[1]] ~> |$|{"length": 4000000000}|', TYPE),
   entry('writing onto a function', '{} ~> |$uppercase|{"implementation": 1}|', TYPE),

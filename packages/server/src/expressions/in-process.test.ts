@@ -182,7 +182,7 @@ describe('limits of time', () => {
     expect(looks()).toBeLessThan(70)
   })
 
-  test('are the smaller of the own and what is left to whoever asks', async () => {
+  test('are the smaller of the engine’s and what the caller has left', async () => {
     const { expressions, looks } = slow()
     await refusal(expressions.evaluate('jsonata', endless, {}, { budgetMs: 10 }))
     expect(looks()).toBeLessThan(25)
@@ -213,7 +213,7 @@ describe('limits of time', () => {
     expect(state.nowMs).toBeGreaterThan(50)
   })
 
-  test('run again when it has stood still for too long, or whoever asks has no more', async () => {
+  test('run again when it has stood still for too long, or the caller has no time left', async () => {
     const often = halting(5, 90)
     expect((await refusal(often.expressions.evaluate('jsonata', endless, {}, LONG))).code).toBe(
       'JN_MAX_EVAL_TIME_EXCEEDED',
@@ -287,7 +287,7 @@ describe('languages', () => {
   })
 })
 
-describe('what is wrong is told at deploy time', () => {
+describe('errors are reported at deploy time', () => {
   const { expressions, refusal } = stage()
   const cases: [text: unknown, code: ExpressionErrorCode, says: RegExp, position?: number][] = [
     ['', 'JN_PARSE_ERROR', /not empty/, 0],
@@ -295,7 +295,7 @@ describe('what is wrong is told at deploy time', () => {
     ['a.b =', 'JN_PARSE_ERROR', /ends too early.*At character 5/, 5],
     ['a == b', 'JN_PARSE_ERROR', /= needs something.*At character 4/, 4],
     ['{"a": }', 'JN_PARSE_ERROR', /At character 7/, 7],
-    ['"abc', 'JN_PARSE_ERROR', /string is not ended/],
+    ['"abc', 'JN_PARSE_ERROR', /string is not closed/],
     ['$upercase(a)', 'JN_UNKNOWN_VARIABLE', /\$upercase.*At character 9/, 9],
     ['$match(a, /(a)\\1/)', 'JN_UNSUPPORTED_SYNTAX', /back-reference.*At character/],
     ['$match(a, /a(?=b)/)', 'JN_UNSUPPORTED_SYNTAX', /looks ahead/],

@@ -52,7 +52,7 @@ describe('a regular expression', () => {
     )
   })
 
-  test('begins where it is told, and sees what is before', () => {
+  test('begins at the given index, and sees what is before', () => {
     const regex = ours(/^a|\bb/g)
     regex.lastIndex = 2
     expect(regex.exec('ab b')).toMatchObject({ 0: 'b', index: 3 })

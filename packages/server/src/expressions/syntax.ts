@@ -133,7 +133,7 @@ class Inspector {
   }
 
   #variable(node: Node): void {
-    if (node.value === 'eval') throw unsupported('There is no $eval here.', node.position)
+    if (node.value === 'eval') throw unsupported('$eval is not supported.', node.position)
     this.#used.push(node)
   }
 
@@ -149,7 +149,7 @@ class Inspector {
       // JSONata copies the left side of ?: and ??, and loses regular expressions on the way.
       if (!(node.value instanceof RegExp)) throw new PatternRefused('cannot stand to the left of ?: or ??')
       this.#states += compilePattern(node.value).states
-      if (this.#states > 2 * MAX_PATTERN_STATES) throw new PatternRefused('is one too many')
+      if (this.#states > 2 * MAX_PATTERN_STATES) throw new PatternRefused('makes all of them together too large')
     } catch (error) {
       if (!(error instanceof PatternRefused)) throw error
       throw unsupported(`This regular expression ${error.message}.`, node.position)

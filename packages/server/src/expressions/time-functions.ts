@@ -52,6 +52,6 @@ export const TIME_FUNCTIONS: Readonly<Record<string, Body>> = {
     return call.native(value, picture, options)
   },
   eval() {
-    throw new ExpressionError('JN_UNSUPPORTED_SYNTAX', 'There is no $eval here.')
+    throw new ExpressionError('JN_UNSUPPORTED_SYNTAX', '$eval is not supported.')
   },
 }

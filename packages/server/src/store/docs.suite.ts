@@ -62,8 +62,8 @@ export function docsSuite(theStore: () => Store): void {
         { before: aDoc(), after: aDoc({ body: '3' }) },
         { before: aDoc(), after: null },
         { before: null, after: aDoc() },
-        { before: aDoc({ id: 'nobody' }), after: aDoc({ id: 'nobody' }) },
-        { before: aDoc({ id: 'nobody' }), after: null },
+        { before: aDoc({ id: 'unknown' }), after: aDoc({ id: 'unknown' }) },
+        { before: aDoc({ id: 'unknown' }), after: null },
       ]
       for (const change of refused) await expect(put(other, change)).rejects.toBeInstanceOf(RowsMoved)
       for (const change of refused) await expect(put(change, other)).rejects.toBeInstanceOf(RowsMoved)

@@ -67,7 +67,7 @@ export function findsSuite(theStore: () => Store): void {
         expect(await ask({ order, tenant: 'me' })).toEqual([mine, both])
         expect(await ask({ order, tenant: 'me', without: ['api', 'other'] })).toEqual([mine])
         expect((await ask({ order, without: ['api'] })).slice(0, 2)).toEqual([plain, mine])
-        expect(await ask({ order, tenant: 'nobody' })).toEqual([])
+        expect(await ask({ order, tenant: 'unknown' })).toEqual([])
       }
     })
 
@@ -130,7 +130,7 @@ export function findsSuite(theStore: () => Store): void {
       expect(await theStore().lastOwned({ ...owner, kind: 'cron' }, 3)).toEqual([])
     })
 
-    test('are nobody else’s', async () => {
+    test('do not include jobs of other owners', async () => {
       const jobs = await given(
         { owner },
         { owner: { ...owner, kind: 'cron' } },
@@ -221,7 +221,7 @@ export function findsSuite(theStore: () => Store): void {
       expect(counts.get('default')).toEqual((await theStore().counts()).get('default'))
     })
 
-    test('of limiters leave out those who only wait, or are over', async () => {
+    test('of limiters leave out jobs that only wait, or are over', async () => {
       await given(...JOB_STATES.map((state) => ({ state, limitKey: 'a' })))
       expect(await within(theStore(), (tx) => tx.seeLimited(['a']))).toEqual(new Map([['a', 1]]))
       expect(await theStore().limited('a')).toEqual({ available: 1, active: 1 })

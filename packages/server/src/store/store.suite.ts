@@ -185,7 +185,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
     describe('finding jobs', () => {
       test('by id gives those that exist, in the order of asking, each once', async () => {
         const [a, b] = (await saved(admitted(), admitted())) as [Job, Job]
-        const ids = [b.id, 'nobody', a.id, b.id]
+        const ids = [b.id, 'unknown', a.id, b.id]
         expect(idsOf(await within(store, (tx) => tx.findJobs(ids)))).toEqual([b.id, a.id])
       })
 
@@ -400,9 +400,9 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await shown({ tenant: 'acme' }, null, { limit: 1, offset: 1 })).toEqual([newest.slice(1), 2])
         expect(await shown({ tenant: 'acme', states: ['pending'] })).toEqual([[own[1]?.id], 1])
         expect(await shown({ tenant: 'acme', queue: 'default', type: 'none' })).toEqual([[], 0])
-        expect(await shown({ tenant: 'nobody' })).toEqual([[], 0])
+        expect(await shown({ tenant: 'unknown' })).toEqual([[], 0])
         expect(await store.tenantCounts('acme')).toMatchObject({ available: 1, pending: 1, active: 0, completed: 0 })
-        expect(await store.tenantCounts('nobody')).toMatchObject({ available: 0, pending: 0 })
+        expect(await store.tenantCounts('unknown')).toMatchObject({ available: 0, pending: 0 })
       })
 
       test('count how many jobs are handed out before one of them, in either order, as far as they look', async () => {
@@ -600,7 +600,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await store.queueTotals()).toEqual({ total: 3, paused: 1 })
       })
 
-      test('a queue that somebody else added meanwhile is left as it is; one that moved on is refused', async () => {
+      test('a queue that another server added meanwhile is left as it is; one that moved on is refused', async () => {
         const first = aQueue({ version: 1, pausedAt: at(1) })
         await save(changes({ queues: [{ before: null, after: first }] }))
         await save(changes({ queues: [{ before: null, after: aQueue() }] }))
@@ -610,10 +610,10 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         expect(await store.queue('default')).toEqual(first)
       })
 
-      test('a worker is told what is new, oldest first, until it has heard', async () => {
+      test('a worker gets its notices, oldest first, until it has acknowledged them', async () => {
         const notices = [1, 2, 3].map((lease) => aNotice({ lease, at: at(lease) }))
         const other = aNotice({ jobId: 'other', reason: 'cancelled' })
-        const heard = (newest = 9) => within(store, (tx) => tx.findNotices(['w\ud800', 'nobody', 'b'], newest))
+        const heard = (newest = 9) => within(store, (tx) => tx.findNotices(['w\ud800', 'unknown', 'b'], newest))
         await save(
           changes({
             notices: [...notices.map((notice) => ({ workerId: 'w\ud800', notice })), { workerId: 'b', notice: other }],
@@ -665,7 +665,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
             await save(changes({ workers: [{ before, after: { ...second, id } }] }))
             const after = { ...second, id, version: 2 }
             expect(await store.worker(id)).toEqual(after)
-            expect(await within(store, (tx) => tx.findWorkers(['nobody', id]))).toEqual([after])
+            expect(await within(store, (tx) => tx.findWorkers(['unknown', id]))).toEqual([after])
           }),
         )
         expect(await store.workers()).toHaveLength(workers)
@@ -888,7 +888,7 @@ export function storeSuite(name: string, open: Open, reopen?: Reopen): void {
         ]).toEqual([[], [], [], null, null])
         expect(await store.life()).toEqual({ aliveAt: null, outages: [] })
         expect(await within(store, (tx) => tx.findNotices(['worker-1'], 9))).toEqual([])
-        // The log goes on as if nothing had been, and what comes next refers to nothing that was lost.
+        // The log goes on as if nothing had been, and new events refer to nothing that was lost.
         const [told] = await save(changes({ events: [anEvent()] }))
         expect(told?.sequence).toBe(before.bounds.last + 1)
         const next = await saved(admitted({ limits }), admitted({ limits }), admitted({ limits }))

@@ -485,7 +485,7 @@ describe('too old to start', () => {
     expect(step?.expired).toEqual([{ kind: 'expires_at', overshootMs: 0 }])
   })
 
-  test('an expires_at that was past at the enqueue is no lateness of ours', () => {
+  test('an expires_at that was past at the enqueue does not count as lateness', () => {
     const step = due(aJob({ expiresAt: at('10:00') }), moment(NOON))
     expect(errorOf(left(step))).toMatchObject({ overshoot_ms: 0 })
   })

@@ -546,7 +546,7 @@ describe('what is refused', () => {
   test('a report on a job that is not active is not_active, whatever else is wrong with it', () => {
     for (const [state, job] of every) {
       if (state === 'active') continue
-      expect(staleReason(job, { workerId: 'nobody', attempt: 99, lease: 99 })).toBe('not_active')
+      expect(staleReason(job, { workerId: 'unknown', attempt: 99, lease: 99 })).toBe('not_active')
     }
   })
 

@@ -82,7 +82,7 @@ describe('a call by the name of an operation', () => {
   })
 
   test.each([
-    ['users.nobody', 'The API users has no operation "nobody".'],
+    ['users.unknown', 'The API users has no operation "unknown".'],
     ['others.getUser', 'There is no API "others" in spec.apis.'],
     ['getUser', 'operationRef must be the name of an API and an operation: users.getUser.'],
     ['users.nowhere', 'The address of nowhere must be absolute, and begin with http:// or https://.'],

@@ -91,7 +91,7 @@ const WORDS: Readonly<Record<Run['limitedBy'], string>> = {
   spec: 'spec.execution.maxDurationSec',
   'platform-default': 'the default for runs, limits.run.default',
   'platform-cap': 'the cap on runs, limits.run.cap',
-  parent: 'what was left of its parent',
+  parent: 'the time its parent had left',
 }
 
 /** What cleans up after a run that is over: a run of its own, with a budget of its own. */

@@ -45,7 +45,7 @@ test.each([
   expect(stateAt(definition, 'Journey', path)).toMatchObject({ response: { outputVar } })
 })
 
-test.each(['', 'nobody', 'approve/x', 'fanout/kyc', 'fanout/other/approve', 'ship/nobody', 'undo', 'toString'])(
+test.each(['', 'unknown', 'approve/x', 'fanout/kyc', 'fanout/other/approve', 'ship/unknown', 'undo', 'toString'])(
   'finds nothing at "%s"',
   (path) => {
     expect(stateAt(definition, 'Journey', path)).toBeNull()

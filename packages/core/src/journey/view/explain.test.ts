@@ -64,7 +64,7 @@ test('a state that the run left less time than its limit is shown with that leng
   expect(states[1]).toMatchObject({ limitMs: 10_000, effectiveMs: 991, clampedBy: 'maxDurationSec' })
   expect(text).toMatch(/ask \(wait\) took 9 ms, 0\.9 % of the budget, of at most 500 ms$/m)
   expect(text).toMatch(
-    /call \(task\) took 993 ms, 99\.3 % of the budget, of at most 991 ms: the run left no more of 10 s$/m,
+    /call \(task\) took 993 ms, 99\.3 % of the budget, of at most 991 ms: shortened from 10 s by the deadline of the run$/m,
   )
 })
 

@@ -150,7 +150,7 @@ export const LIMITED_BY: Readonly<Record<LimitedBy, string>> = {
   spec: 'as its definition says',
   'platform-default': "the server's default, as its definition sets none",
   'platform-cap': "the server's cap, less than its definition asks for",
-  parent: 'what was left to the one that started it',
+  parent: 'the time its parent had left',
 }
 
 function inWords(run: Run, states: readonly StateSpan[], until: Instant): string {
@@ -180,7 +180,7 @@ function sentence(span: StateSpan): string {
 export function clampInWords({ type, limitMs, clampedBy }: StateSpan): string {
   return limitMs === undefined || clampedBy === undefined || type === 'timer'
     ? ''
-    : `the run left no more of ${readableDuration(limitMs)}`
+    : `shortened from ${readableDuration(limitMs)} by the deadline of the run`
 }
 
 function endWords(run: Run, until: Instant): string[] {

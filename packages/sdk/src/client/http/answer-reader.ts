@@ -206,9 +206,8 @@ export class AnswerReader {
     const coding = headers['transfer-encoding']
     const length = headers['content-length']
     if (coding !== undefined && (length !== undefined || isOldest || coding.toLowerCase() !== 'chunked'))
-      throw new BadAnswerError('the answer does not say plainly where it ends')
-    if (length !== undefined && !LENGTH.test(length))
-      throw new BadAnswerError('the answer does not say plainly where it ends')
+      throw new BadAnswerError('the length of the answer is ambiguous')
+    if (length !== undefined && !LENGTH.test(length)) throw new BadAnswerError('the length of the answer is ambiguous')
     if (this.#isHead || status === 204 || status === 304) this.#part = 'complete'
     else if (coding !== undefined) this.#part = 'chunk-line'
     else if (length === undefined) this.#part = 'until-close'

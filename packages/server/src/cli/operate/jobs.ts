@@ -248,7 +248,7 @@ export const JOB_COMMANDS: readonly Command[] = [
   {
     name: 'jobs retry',
     args: '[ID...]',
-    summary: 'give discarded jobs a second life, end the backoff of others',
+    summary: 'start discarded jobs again with new attempts; end the backoff of others',
     options: { ...BULK, ...ONE },
     run: bulk('retry', true),
   },
@@ -301,7 +301,7 @@ export const JOB_COMMANDS: readonly Command[] = [
   {
     name: 'dead retry',
     args: '[ID...]',
-    summary: 'give dead letters a second life',
+    summary: 'start dead letters again with new attempts',
     options: { ...BULK, ...ONE },
     run: (call) =>
       actOnMany(call, { verb: 'retry', path: '/ojs/v1/dead-letter/retry', method: 'POST', isHarmless: true }),

@@ -8,14 +8,14 @@ const LIMIT_HELP = {
   timeout: 'one attempt',
   'total-timeout': 'the whole life of a job',
   'enqueue-ttl': 'waiting before the first start',
-  'grace-period': 'from the soft signal to the end of an attempt',
+  'grace-period': 'time to stop, before an attempt is ended',
   'heartbeat-timeout': 'silence after which an attempt is stalled',
-  'visibility-timeout': 'reservation without a sign of life',
+  'visibility-timeout': 'length of a reservation without a sign of life',
 } as const
 
 export const LIMITS: Options = {
   ...Object.fromEntries(Object.entries(LIMIT_HELP).map(([name, help]) => [name, { value: 'LENGTH', help }])),
-  'on-timeout': { choices: ['retry', 'discard'], help: 'what an execution timeout does' },
+  'on-timeout': { choices: ['retry', 'discard'], help: 'what happens to a job whose attempt times out' },
 }
 
 /** The limits that were given, in milliseconds; `none` removes one where that is allowed. */

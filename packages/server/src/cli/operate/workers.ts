@@ -290,7 +290,7 @@ export const WORKER_COMMANDS: readonly Command[] = [
   {
     name: 'workflows cancel',
     args: 'ID',
-    summary: 'cancel a workflow with all its jobs',
+    summary: 'cancel a workflow: waiting jobs are cancelled, active ones run on',
     options: { ...YES, ...ONE },
     run: cancelWorkflow,
   },

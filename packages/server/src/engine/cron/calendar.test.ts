@@ -93,7 +93,7 @@ describe('where clocks are set forward', () => {
     expect(run(expression, zone, after, expected.length)).toEqual(expected)
   })
 
-  test('a time that is skipped is told of: when, and which', () => {
+  test('a skipped time is reported: when, and which', () => {
     expect(next('30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z')).toEqual({
       at: at('2026-03-30T00:30:00Z'),
       gap: { at: at('2026-03-29T01:00:00Z'), local: '2026-03-29T02:30:00' },

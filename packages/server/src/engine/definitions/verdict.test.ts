@@ -99,11 +99,11 @@ const ERRORS: readonly Case[] = [
   ['a rule with a status that has no body', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/status', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: SUCCEEDED }, status: §205 }] } } }', API), /but not 205/],
   ['the type of an error that is none', 'KIND-2', '/spec/bindings/http/apiResponses/rules/0/when/errorType', spec('bindings: { http: { apiResponses: { rules: [{ when: { phase: SUCCEEDED, §errorType: X }, status: 200 }] } } }', API), /phase FAILED only/],
   // GRAPH
-  ['a start that is no state', 'GRAPH-1', '/spec/start', spec('').replace('start: end', 'start: §begin'), /start leads to "begin"/],
-  ['a next that is no state', 'GRAPH-1', '/spec/states/one/next', one('{ type: timer, timer: { duration: PT1S }, next: §gone }'), /next leads to "gone"/],
+  ['a start that is not a state', 'GRAPH-1', '/spec/start', spec('').replace('start: end', 'start: §begin'), /start leads to "begin"/],
+  ['a next that is not a state', 'GRAPH-1', '/spec/states/one/next', one('{ type: timer, timer: { duration: PT1S }, next: §gone }'), /next leads to "gone"/],
   ['a next that is missing', 'GRAPH-1', '/spec/states/one', one('§{ type: timer, timer: { duration: PT1S } }'), /next is missing/],
   ['a way out of a branch', 'GRAPH-1', '/spec/states/one/parallel/branches/0/states/ask/next', branches('ask: { type: timer, timer: { duration: PT1S }, next: §end }', 'ask: { type: succeed }'), /not a state of this graph/],
-  ['a default that is no state', 'GRAPH-1', '/spec/states/one/default', one(`{ type: choice, choices: [{ when: { ${PREDICATE} }, next: end }], default: §gone }`), /default leads to "gone"/],
+  ['a default that is not a state', 'GRAPH-1', '/spec/states/one/default', one(`{ type: choice, choices: [{ when: { ${PREDICATE} }, next: end }], default: §gone }`), /default leads to "gone"/],
   ['a subjourney that is not there', 'GRAPH-1', '/spec/states/one/subjourney/ref', one('{ type: subjourney, subjourney: { ref: §s }, next: end }'), /no subjourney "s"/],
   ['a binding of no step', 'GRAPH-1', '/spec/bindings/http/steps/ask', spec('bindings: { http: { steps: { §ask: {} } } }'), /no wait or webhook "ask"/],
   ['a loop in an Api that nothing leads out of', 'GRAPH-2', '/spec/states/one', one("{ type: transform, transform: { mapper: { lang: jsonata, expr: '{}' } }, next: one }", API).replace('    one:', '    §one:'), /leads out of it/],
@@ -117,7 +117,7 @@ const ERRORS: readonly Case[] = [
   ['a step called cancel in a branch', 'WAIT-1', '/spec/states/one/parallel/branches/0/states/cancel', branches('ask: { type: succeed }, §cancel: { type: wait, wait: { input: { schema: true } }, next: done }', 'ask: { type: succeed }'), /must not be called cancel/],
   ['two open steps of one name', 'WAIT-2', '/spec/states/one/parallel/branches/1/states/ask', branches(ASK, `§${ASK}`), /may be open at once/],
   // HTTP
-  ['a call of nobody', 'HTTP-1', '/spec/states/one/task', http('resultVar: x').replace('task: {', 'task: §{'), /method and url are missing/],
+  ['a call without an address', 'HTTP-1', '/spec/states/one/task', http('resultVar: x').replace('task: {', 'task: §{'), /method and url are missing/],
   ['an address that is relative', 'HTTP-1', '/spec/states/one/task/url', http('method: GET, url: §/orders'), /must be absolute/],
   ['a host from the data', 'HTTP-1', '/spec/states/one/task/url', http("method: GET, url: §'https://${context.host}/x'"), /before the path/],
   ['a placeholder with an index', 'HTTP-1', '/spec/states/one/task/url', http("method: GET, url: §'https://a.example/${context.a[0]}'"), /is not a placeholder/],
@@ -162,7 +162,7 @@ const ERRORS: readonly Case[] = [
   ['an instant without a zone', 'TIMER-1', '/spec/states/one/timer/until', one("{ type: timer, timer: { until: §'2030-01-01T00:00:00' }, next: end }"), /RFC 3339/],
   ['an expression without a language', 'EXPR-1', '/spec/mappers/m', spec("mappers: { m: §{ expr: 'context.a' } }"), /must name its language/],
   ['DataWeave', 'EXPR-1', '/spec/mappers/m/lang', spec("mappers: { m: { lang: §dataweave, expr: 'context.a' } }"), /not available here; available: jsonata.*docs\/expressions\.md/],
-  ['a language nobody knows', 'EXPR-1', '/spec/mappers/m/lang', spec("mappers: { m: { lang: §perl, expr: 'context.a' } }"), /available: jsonata/],
+  ['an unknown language', 'EXPR-1', '/spec/mappers/m/lang', spec("mappers: { m: { lang: §perl, expr: 'context.a' } }"), /available: jsonata/],
   ['an expression that does not parse', 'EXPR-1', '/spec/mappers/m/expr', spec("mappers: { m: { lang: jsonata, expr: §'context.' } }"), /./],
   ['a mapper twice', 'EXPR-1', '/spec/states/one/transform/mapperRef', one("{ type: transform, transform: { mapper: { lang: jsonata, expr: '1' }, §mapperRef: m }, next: end }"), /not both/],
   ['a mapper that is not there', 'EXPR-1', '/spec/states/one/transform/mapperRef', one('{ type: transform, transform: { mapperRef: §m }, next: end }'), /no mapper "m"/],
@@ -336,7 +336,7 @@ describe('what a hostile text can do', () => {
   })
 })
 
-test('whatever is wrong, it is told at a place that is in the text', async () => {
+test('whatever is wrong, it is reported at a place that is in the text', async () => {
   const texts = ERRORS.map(([, , , text]) => text.replace('§', ''))
   const cut = fc.tuple(
     fc.constantFrom(...texts),

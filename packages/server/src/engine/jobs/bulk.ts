@@ -1,6 +1,6 @@
 /**
  * One action on many jobs, by ids or by what they have in common. It is done in chunks, each a transaction of its own, so
- * that other commands wait for one chunk at most; within a chunk each job stands or falls alone. `atomic`: all or none, which
+ * that other commands wait for one chunk at most; within a chunk each job is decided on its own. `atomic`: all or none, which
  * is one transaction and therefore only for jobs that are named.
  */
 import {
@@ -201,7 +201,7 @@ async function actOnChunk(
   })
   return ids.map((id, index) => ({
     id,
-    outcome: outcomes[index] ?? { ok: false, error: new OjsError('internal_error', 'The job was not decided about.') },
+    outcome: outcomes[index] ?? { ok: false, error: new OjsError('internal_error', 'The job was not processed.') },
   }))
 }
 
@@ -216,7 +216,7 @@ function actionOn(context: Context, action: BulkAction, id: string, rules: Rules
       if (job === null || isForeign(job, rules)) throw notFound('job', id)
       const allowed = rules.states
       if (!allowed.includes(job.state)) {
-        throw new OjsError('conflict', `A job that is ${job.state} is not meant by a bulk ${action}.`, {
+        throw new OjsError('conflict', `A job that is ${job.state} cannot be changed by a bulk ${action}.`, {
           details: { job_id: id, current_state: job.state, expected_state: allowed.join(' or ') },
         })
       }

@@ -104,7 +104,7 @@ export function enqueueBatch(
   }
 }
 
-/** Many that have nothing to do with each other: each stands or falls alone. */
+/** Many independent jobs: each is enqueued or refused on its own. */
 export async function enqueueEach(
   context: JobsContext,
   requests: readonly EnqueueRequest[],

@@ -118,10 +118,10 @@ export class PollServing implements Serving {
 async function lookWithin(unit: Unit, poll: OpenPoll): Promise<Seen> {
   try {
     const [outcome] = await decideEach(unit, [poll.lookWithin()])
-    if (outcome?.ok !== true) throw broken('the look for a poll was refused')
+    if (outcome?.ok !== true) throw broken('the claim for a waiting poll was refused')
     return outcome.value
   } catch (error) {
     if (error instanceof StoreUnavailable || error instanceof RowsMoved) throw error
-    throw new ServingFailed('the look for a poll broke', { cause: error })
+    throw new ServingFailed('the claim for a waiting poll failed', { cause: error })
   }
 }

@@ -207,7 +207,7 @@ describe('an attempt', () => {
     })
   })
 
-  test('a fault of ours is no result', async () => {
+  test('an internal error does not become a result', async () => {
     await expect(
       made({
         answers: [
@@ -454,7 +454,7 @@ describe('a call with a secret', () => {
     ])
   })
 
-  test('takes it out of what comes back, however it is spelled', async () => {
+  test('removes it from the answer, however it is spelled', async () => {
     const auth = { ...bearer, secretRef: 'payments', scheme: 'basic', username: 'ada' } as const
     const body = JSON.stringify({
       plain: 'pay "me"/now',

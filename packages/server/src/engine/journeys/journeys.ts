@@ -120,7 +120,7 @@ export class Journeys {
       try {
         return await this.#owners.takeUp()
       } catch (error) {
-        log.warn({ err: error }, 'runs left behind could not be taken up; trying again')
+        log.warn({ err: error }, 'runs that a stopped server owned could not be taken over; trying again')
         await retryDelay(this.#context)
       }
     }
@@ -261,7 +261,8 @@ export class Journeys {
         underway.again = false
         await this.#walkOnce(underway)
       } catch (error) {
-        if (!(error instanceof OjsError)) this.#context.log.error({ err: error }, 'a run could not be taken on')
+        if (!(error instanceof OjsError))
+          this.#context.log.error({ err: error }, 'a step of a run failed with an internal error; trying again')
         await retryDelay(this.#context)
         underway.again = true
       }
@@ -365,7 +366,10 @@ export class Journeys {
       if (!isNotice && result !== null) underway.results.set(visit, result)
     } catch (error) {
       // Of ours, and no reason to keep the run waiting. What it says may quote what was sent.
-      this.#context.log.error({ error: error instanceof Error ? error.name : 'unknown' }, 'a call of a run broke')
+      this.#context.log.error(
+        { error: error instanceof Error ? error.name : 'unknown' },
+        'a call of a run failed with an internal error',
+      )
       isAnswered = true
       if (!isNotice) underway.results.set(visit, failedResult('NETWORK', 'the call could not be made'))
     } finally {
@@ -382,7 +386,7 @@ export class Journeys {
   #track(work: Promise<unknown>): void {
     const busy: Promise<unknown> = work
       .catch((error: unknown) => {
-        if (!(error instanceof OjsError)) this.#context.log.error({ err: error }, 'a run met an error')
+        if (!(error instanceof OjsError)) this.#context.log.error({ err: error }, 'a run failed with an internal error')
       })
       .finally(() => this.#busy.delete(busy))
     this.#busy.add(busy)

@@ -88,7 +88,7 @@ describe('the answer of an Api', () => {
     expect(await answer(anEnd('Success'), rules)).toMatchObject({ status: 201 })
   })
 
-  test('asks predicates and expressions for a status; what fails or is no status does not count', async () => {
+  test('asks predicates and expressions for a status; one that fails or gives no status does not count', async () => {
     const made = { ...rule, predicate: jsonata('context.tier = "gold"'), status: jsonata('error.status - 2') }
     expect(await answer(anEnd('Timeout'), ruled(made), { tier: 'gold' })).toMatchObject({ status: 502 })
     expect(await answer(anEnd('Timeout'), ruled(made), {})).toMatchObject({ status: 504 })

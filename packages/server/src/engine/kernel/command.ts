@@ -76,7 +76,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
 }
 
 /**
- * The parts of a command that is made of several: each is decided after the one before it, and stands or falls alone.
+ * The parts of a command that is made of several: each is decided after the one before it; a refusal undoes only its own part.
  * What was decided before can no longer be undone by the whole, so from here on the whole must not be refused.
  */
 export async function decideEach<T>(unit: Unit, commands: readonly Command<T>[]): Promise<Outcome<T>[]> {

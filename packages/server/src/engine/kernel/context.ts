@@ -18,13 +18,13 @@ export interface EngineSettings {
   readonly workerTimeoutMs: Millis
   /** Refuse ACK and FAIL that do not name their worker. */
   readonly requireOwner: boolean
-  /** Turns on what only a test bench may use. */
+  /** Enables the endpoints for conformance tests. */
   readonly conformance: boolean
   /** Calls to private networks, and without TLS, are allowed. */
   readonly allowPrivateNetwork: boolean
   /** What definitions may ask for as `platform.config`. */
   readonly platformConfig: Readonly<Record<string, unknown>>
-  /** Refuse fields that are nearly known, instead of warning of them. */
+  /** Refuse fields whose names are close to known ones, instead of warning of them. */
   readonly strict: boolean
   readonly largestResultBytes: number
   readonly largestCheckpointBytes: number

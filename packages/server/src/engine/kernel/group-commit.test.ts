@@ -8,14 +8,14 @@ import { GroupCommit } from './group-commit.ts'
 import { Polls } from '../jobs/polls.ts'
 import { PollServing } from '../jobs/serving.ts'
 
-/** Commits at once, and is on the disk when it is told so. */
+/** Commits at once, and is on the disk when the test says so. */
 class SlowDisk {
   readonly #waiting: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = []
   /** What happens before each of the next transactions has begun. */
   readonly before: (() => void)[] = []
   /** What the next commits tell of the next row to be woken. */
   nextWakeAt: Instant | null = null
-  /** How often somebody looked for jobs that are due. */
+  /** How often the store was asked for jobs that are due. */
   looks = 0
 
   readonly #transaction: Store['transaction'] = async (work) => {
@@ -45,7 +45,7 @@ class SlowDisk {
   }
 }
 
-/** A turn of the event loop ends when it is told to, and everything that follows from it has happened then. */
+/** Ends a turn of the event loop, with everything that follows from it. */
 class Turns {
   readonly #deferred: (() => void)[] = []
   /** How long each of them lasts. */
@@ -104,7 +104,7 @@ function openGroupCommit(): Opened {
   return { commits, disk, turns, groups, clock }
 }
 
-test('whoever was answered and asks again at once is in one transaction with those who waited meanwhile', async () => {
+test('a caller that is answered and asks again at once shares a transaction with those that waited meanwhile', async () => {
   const { commits, disk, turns, groups } = openGroupCommit()
   const first = commits.run(command('first'))
   await turns.end(2)
@@ -121,7 +121,7 @@ test('whoever was answered and asks again at once is in one transaction with tho
   await Promise.all([other, again])
 })
 
-test('a group gathers as long as every turn brings somebody, but not for ever', async () => {
+test('a group gathers as long as every turn adds a command, but not for ever', async () => {
   const { commits, disk, turns, groups } = openGroupCommit()
   const asked: Promise<void>[] = []
   const come = async (): Promise<void> => {
@@ -148,7 +148,7 @@ test('a group gathers as long as every turn brings somebody, but not for ever', 
   expect(Math.max(...groups)).toBeLessThan(12)
 })
 
-test('a command that meets nobody is decided at the end of its turn', async () => {
+test('a command that is alone is decided at the end of its turn', async () => {
   const { commits, disk, turns, groups } = openGroupCommit()
   for (let n = 1; n <= 3; n += 1) {
     const alone = commits.run(command('alone'))
@@ -191,7 +191,7 @@ describe('a process that stands still when a group is about to be decided', () =
   })
 })
 
-describe('whoever prepares an answer ahead', () => {
+describe('a caller that prepares an answer ahead', () => {
   test('hears what was decided before it is on the disk, and that it is, once it is', async () => {
     const { commits, disk, turns } = openGroupCommit()
     const asked = commits.runAhead({ name: 'ahead', run: () => 7 })
@@ -207,7 +207,7 @@ describe('whoever prepares an answer ahead', () => {
     expect(isDurable).toBe(true)
   })
 
-  test('is told if it never gets there', async () => {
+  test('hears if the commit fails', async () => {
     const { commits, disk, turns } = openGroupCommit()
     const asked = commits.runAhead(command('ahead'))
     await turns.end(2)
@@ -276,7 +276,7 @@ describe('what is due', () => {
   )
 })
 
-test('a refusal is heard by whoever asked, and then by those who count', async () => {
+test('a refusal reaches the caller, and then the meters', async () => {
   const { commits, disk, turns } = openGroupCommit()
   const heard: string[] = []
   const refuse = (): never => {
@@ -289,7 +289,7 @@ test('a refusal is heard by whoever asked, and then by those who count', async (
   expect(heard).toEqual(['asker', 'others'])
 })
 
-describe('while each turn brings somebody', () => {
+describe('while each turn adds a command', () => {
   /** How many are in the first group. */
   async function gathered(lastMs: number): Promise<number | undefined> {
     const { commits, disk, turns, groups } = openGroupCommit()

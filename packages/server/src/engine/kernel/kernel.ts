@@ -249,7 +249,8 @@ export class Kernel implements Context {
 
   noteRefusal(command: string, error: unknown, by: string | null = null): void {
     for (const feature of this.#features) feature.onRefusal?.(command, error, by)
-    if (!(error instanceof OjsError)) this.log.error({ command, err: error }, 'a command broke; it changed nothing')
+    if (!(error instanceof OjsError))
+      this.log.error({ command, err: error }, 'command failed with an internal error; nothing was changed')
   }
 
   async read<T>(look: (reads: Reads, now: Instant) => Promise<T>): Promise<T> {

@@ -68,7 +68,7 @@ describe('one server on its data', () => {
 })
 
 describe('many servers on shared data', () => {
-  test('an outage is a time in which none of them gave a sign, whoever starts, stood still or was in trouble', () => {
+  test('an outage is a time in which no server gave a sign, whichever starts, stood still or failed', () => {
     for (const liveness of [new ServerLiveness(true, false), atWork(true)]) {
       liveness.troubled(at(99))
       expect(liveness.judge(alive(100), at(104), true).outages).toEqual([])

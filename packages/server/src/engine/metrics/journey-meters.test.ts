@@ -30,7 +30,7 @@ test('tells who set the deadline that ended a run, and where it was', async () =
 })
 
 test.each(['Fail', 'Cancel', 'RuntimeError'] as const)(
-  'an end by %s is no timeout and leaves no margin',
+  'an end by %s does not count as a timeout and leaves no margin',
   async (kind) => {
     const text = await counted(journeyEnded(anEndedRun(kind, 1_000)))
     expect(text).toContain('phase="FAILED"} 1')

@@ -21,7 +21,7 @@ describe('arguments', () => {
     [{ items: { properties: { 'a/b': { type: 'integer' } } } }, [{ 'a/b': 'x' }], ['/0/a~1b type']],
     [{ items: { required: ['to'] } }, [{}], ['/0 required']],
     [{ $defs: { t: { type: 'string' } }, items: { $ref: '#/$defs/t' } }, ['a', 1], ['/1 type']],
-    [{ items: { format: 'email' } }, ['nobody'], ['/0 format']],
+    [{ items: { format: 'email' } }, ['unknown'], ['/0 format']],
     [
       { items: { properties: { child: { $ref: '#/items' } }, additionalProperties: false } },
       [{ child: { x: 1 } }],

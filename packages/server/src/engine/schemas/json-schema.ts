@@ -100,7 +100,7 @@ const undecided = (message: string): Validation => ({
   kind: 'undecided',
   mistakes: [{ pointer: '', keyword: '', message }],
 })
-const TOO_LONG = undecided(`to validate them takes longer than ${String(MAX_MS)} ms, or never ends`)
+const TOO_LONG = undecided(`validation takes longer than ${String(MAX_MS)} ms, or does not end`)
 export const TOO_MUCH = undecided(
   'they could not be validated, because the schemas of this type have taken too much time lately. Try again later, or mend the schema',
 )

@@ -62,7 +62,7 @@ describe('an account of time', () => {
     expect(account.grantMs(50, 1)).toBe(40)
   })
 
-  test('is no account of others, and the same one wherever its name is used', () => {
+  test('is separate from other accounts, and the same one wherever its name is used', () => {
     const { accounts, account } = open()
     account.book(300)
     expect(accounts.of('email.other').grantMs(50, 1)).toBe(50)

@@ -125,7 +125,7 @@ export class Webhooks {
       } catch (error) {
         // The store cannot serve at the moment, and says so itself; or it is a fault of ours.
         if (!(error instanceof OjsError))
-          this.#context.log.error({ err: error }, 'webhooks could not read on in the log')
+          this.#context.log.error({ err: error }, 'reading the event log for webhooks failed; trying again')
         await retryDelay(this.#context)
         this.#again = true
       }
@@ -228,7 +228,10 @@ export class Webhooks {
       await this.#attemptAndReport(job)
     } catch (error) {
       if (!(error instanceof OjsError))
-        this.#context.log.error({ jobId: job.id, err: error }, 'a webhook delivery broke; it will be tried again')
+        this.#context.log.error(
+          { jobId: job.id, err: error },
+          'webhook delivery failed with an internal error; trying again',
+        )
     }
   }
 

@@ -123,7 +123,7 @@ export async function direct(context: JobsContext, workerId: string, word: Direc
       const worker = unit.worker(workerId)
       if (worker === null || worker.diedAt !== null) throw notFound('worker', workerId)
       if (word !== 'terminate' && (worker.directive === 'terminate' || worker.state === 'terminate')) {
-        throw new OjsError('conflict', 'The worker is terminating; there is no way back from that.', {
+        throw new OjsError('conflict', 'The worker is terminating, and that order cannot be taken back.', {
           details: { worker_id: workerId, directive: shownDirective(worker.directive), state: worker.state },
         })
       }

@@ -98,7 +98,7 @@ function refusalOf(why: Refused): OjsError {
     case 'nothing':
       return new OjsError('unauthenticated', 'A token is needed.')
     case 'unknown':
-      return new OjsError('unauthenticated', 'The token that was sent is not the right one.')
+      return new OjsError('unauthenticated', 'The token that was sent is not valid.')
     case 'revoked':
       return new OjsError('unauthenticated', `The token ${why.name} was revoked.`, {
         details: { token: why.name },
@@ -118,13 +118,9 @@ function refusalOf(why: Refused): OjsError {
         hint: 'Sign in again, or send "Authorization: Bearer <token>".',
       })
     case 'throttled':
-      return new OjsError(
-        'rate_limited',
-        'Too many wrong tokens were sent to this server; this one was not looked at.',
-        {
-          hint: 'Send it again after the time in Retry-After.',
-        },
-      )
+      return new OjsError('rate_limited', 'Too many wrong tokens were sent to this server; this one was not checked.', {
+        hint: 'Send it again after the time in Retry-After.',
+      })
   }
 }
 

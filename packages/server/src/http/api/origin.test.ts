@@ -62,7 +62,7 @@ describe('the host name', () => {
     expect(against('POST', {})).toBeNull()
   })
 
-  test('that is refused is told with what to do about it', () => {
+  test('that is refused gets a message that says what to do', () => {
     const refused = foreignCall({ method: 'GET', headers: { host: 'jobs.example' } }, [])
     expect([refused?.code, refused?.message]).toEqual([
       'permission_denied',

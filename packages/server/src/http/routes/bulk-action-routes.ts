@@ -130,7 +130,7 @@ export const BULK_ACTION_ROUTES: readonly Route[] = [
     method: 'POST',
     path: `/ojs/v1/jobs/bulk/${action}`,
     tag: 'jobs',
-    summary: `${action} many jobs, by ids or by filter; each stands or falls alone, unless atomicity says otherwise`,
+    summary: `${action} many jobs, by ids or by filter; each on its own, unless atomicity says otherwise`,
     body: { shape: APPLICATION_SHAPE },
     answers: {
       200: 'All of them',

@@ -35,7 +35,7 @@ export const NOT_OFFERED: Shape<string> = {
 const FIELDS = { atomicity: oneOf('partial', 'atomic'), idempotency_key: NOT_OFFERED } as const
 /** An entry of another form is refused by itself, as one of the items. */
 const ENTRY_SHAPE: Shape<unknown> = {
-  json: { anyOf: [ENQUEUE_SHAPE.json, { description: 'Anything else is refused by itself' }] },
+  json: { anyOf: [ENQUEUE_SHAPE.json, { description: 'Refused, when no other status fits' }] },
   read: (value) => value,
 }
 const BULK_SHAPE = ruled(
@@ -50,7 +50,7 @@ export const BULK_ROUTES: readonly Route[] = [
     method: 'POST',
     path: '/ojs/v1/jobs/bulk',
     tag: 'jobs',
-    summary: 'Enqueue many jobs that have nothing to do with each other: each stands or falls alone',
+    summary: 'Enqueue many independent jobs: each is enqueued or refused on its own',
     body: { shape: BULK_SHAPE, maxValues: MAX_VALUES_OF_MANY },
     prefersReturn: true,
     answers: {
@@ -92,7 +92,7 @@ export const BULK_ROUTES: readonly Route[] = [
 function refuseWhatIsNotOffered(call: Call): void {
   const read = bodyOf(call, ENVELOPE_SHAPE)
   if (read.atomicity === 'atomic') {
-    throw new OjsError('unsupported', 'In a bulk enqueue each job stands or falls alone.', {
+    throw new OjsError('unsupported', 'In a bulk enqueue each job is enqueued or refused on its own.', {
       details: { field: 'atomicity' },
       hint: 'POST /ojs/v1/jobs/batch enqueues all or none.',
     })
@@ -113,9 +113,7 @@ function inOrder(
   const decided = outcomes.values()
   return entries.map((entry) => {
     if (entry instanceof OjsError) return { ok: false, error: entry }
-    return (
-      decided.next().value ?? { ok: false, error: new OjsError('internal_error', 'The job was not decided about.') }
-    )
+    return decided.next().value ?? { ok: false, error: new OjsError('internal_error', 'The job was not processed.') }
   })
 }
 

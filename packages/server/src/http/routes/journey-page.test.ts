@@ -34,7 +34,7 @@ describe('the page of a run', () => {
     const page = pageOf(anEndedRun('Timeout', 30_000, { trail, end: anEnd('Timeout') }))
     expect(page).toContain('10 s<small>of 10 s</small>')
     expect(page).toContain('20 s<small>of 20 s</small>')
-    expect(page.match(/the run left no more of [\w ]+/g)).toEqual(['the run left no more of 1 d'])
+    expect(page.match(/shortened from [\w ]+/g)).toEqual(['shortened from 1 d by the deadline of the run'])
     // It ends at the deadline, not at the end of the axis.
     expect(page).toContain('<rect class="limit" x="323.6" width="647.2"')
   })

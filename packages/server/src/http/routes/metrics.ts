@@ -123,7 +123,7 @@ function clockGauges(engine: Engine, gauge: Gauges): void {
   )
   const { clock } = engine.store
   if (clock !== null)
-    gauge('curfew_clock_error_seconds', "By how much the database's clock may be known wrongly.", []).set(
+    gauge('curfew_clock_error_seconds', "Uncertainty of what is known about the database's clock.", []).set(
       clock.offset().errorMs / 1000,
     )
 }

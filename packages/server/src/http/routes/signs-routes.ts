@@ -95,7 +95,7 @@ export const SIGN_ROUTES: readonly Route[] = [
     aliases: ['POST /ojs/v1/jobs/:id/checkpoint', 'POST /ojs/v1/checkpoints/:id'],
     quirks: ['POST /ojs/v1/ojs/v1/checkpoints/:id'],
     tag: 'checkpoints',
-    summary: 'Save what the next attempt shall go on from; the last one wins',
+    summary: 'Save where the next attempt continues; the last one saved wins',
     body: { shape: CHECKPOINT_SHAPE },
     handle: async (call) => {
       const read = bodyOf(call, CHECKPOINT_SHAPE)

@@ -108,7 +108,7 @@ test('a reader far behind gets the log piece by piece, no faster than it takes t
   expect(reader.seen).toEqual(upTo(reader.seen.length))
 })
 
-test('what happens while it catches up is told once, and in its place', async () => {
+test('events during the catch-up are sent once, and in order', async () => {
   const log = new Log(1_200)
   const reader = readerOf(log, 0)
   await reader.take()
@@ -142,7 +142,7 @@ describe('a reader that does not read', () => {
   const LARGEST_PIECE = 80 * 1024
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-  /** A stream that is told of what happens, and a reader that looks away. */
+  /** A stream that gets events, and a reader that does not read. */
   async function live(log: Log, endsWith: string | null = null) {
     const reader = readerOf(log, log.events.length, undefined, endsWith)
     await reader.take()
@@ -168,7 +168,7 @@ describe('a reader that does not read', () => {
     expect(reader.seen.at(-1)).toBe(log.events.length)
   })
 
-  test('is told of a gap where what it missed is no longer kept', async () => {
+  test('gets a gap where the events it missed are no longer kept', async () => {
     const log = new Log(10)
     const reader = await live(log)
     for (let n = 0; n < MANY; n += 1) log.happen([], DATA)

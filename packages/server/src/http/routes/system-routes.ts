@@ -204,7 +204,7 @@ export const SYSTEM_ROUTES: readonly Route[] = [
     path: '/ready',
     aliases: ['GET /readyz'],
     tag: 'system',
-    summary: 'Whether to send it traffic',
+    summary: 'Whether the server is ready for traffic',
     open: true,
     handle: ready,
   },

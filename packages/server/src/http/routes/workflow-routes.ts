@@ -232,7 +232,8 @@ export const WORKFLOW_ROUTES: readonly Route[] = [
     path: '/ojs/v1/workflows/:id',
     aliases: ['POST /ojs/v1/workflows/:id/cancel'],
     tag: 'workflows',
-    summary: 'Cancel a workflow: what waits is cancelled, what is active runs on and leads to nothing',
+    summary:
+      'Cancel a workflow: waiting jobs are cancelled; active jobs run on, and nothing follows from their results',
     answers: { 409: 'It is over already' },
     handle: cancel,
   },

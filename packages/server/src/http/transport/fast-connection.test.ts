@@ -22,7 +22,7 @@ async function open(handler: Handler, machine: Host = nodeHost): Promise<TestLan
   return lane
 }
 
-/** A machine on which the lane looks at its connections when it is told to. */
+/** A machine on which the lane looks at its connections when the test says so. */
 function handTurned(): { machine: Host; look: (times: number) => void } {
   let next = (): void => {}
   const setTimer: Host['setTimer'] = (_, fire) => {
@@ -35,7 +35,7 @@ function handTurned(): { machine: Host; look: (times: number) => void } {
   return { machine: { ...nodeHost, setTimer }, look }
 }
 
-/** Answers when it is told to. */
+/** Answers when the test says so. */
 class Slow {
   readonly signals: AbortSignal[] = []
   readonly #answers = new Map<string, (answer: HttpResponse) => void>()
@@ -131,7 +131,7 @@ test('an answer that is a stream keeps its place among the others', async () => 
   expect(heard.text).toMatch(/one\r\n3\r\ntwo\r\n0\r\n\r\nHTTP\/1\.1 200 OK\r\n[^]*\/last$/)
 })
 
-test('what is not plain waits for the answers before it, and takes what comes behind it along', async () => {
+test('a request that is not plain waits for the answers before it, and later requests follow it', async () => {
   const slow = new Slow()
   const lane = await open(slow.handler)
   const socket = await lane.connect()

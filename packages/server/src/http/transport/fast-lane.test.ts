@@ -142,7 +142,7 @@ describe('what is not plain is answered by node:http', () => {
     ['a length and chunks', `${get('/a', `${bodyless}Transfer-Encoding: chunked\r\n`)}0\r\n\r\n`],
     ['chunks with a blank before the colon', `${get('/a', 'Transfer-Encoding : chunked\r\n')}0\r\n\r\n`],
     ['chunks twice', `${get('/a', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n')}0\r\n\r\n`],
-    ['an encoding nobody knows', `${get('/a', 'Transfer-Encoding: xchunked\r\n')}0\r\n\r\n`],
+    ['an unknown encoding', `${get('/a', 'Transfer-Encoding: xchunked\r\n')}0\r\n\r\n`],
     ['an upgrade', get('/a', 'Connection: Upgrade\r\nUpgrade: websocket\r\n')],
     ['an expectation', `${get('/a', 'Expect: 100-continue\r\nContent-Length: 1\r\n')}x`],
     ['another expectation', get('/a', 'Expect: the worst\r\n')],
@@ -154,7 +154,7 @@ describe('what is not plain is answered by node:http', () => {
     ['headers beyond ours', get('/a', `X: ${'x'.repeat(10_000)}\r\n`)],
     ['many headers', get('/a', Array.from({ length: 100 }, (_, n) => `X-${String(n)}: y\r\n`).join(''))],
     ['a large body', post('x'.repeat(70_000))],
-    ['a body that is no UTF-8', post(Buffer.from([0xed, 0xa0, 0x80]), 'X-Request-Id: mine\r\n')],
+    ['a body that is not UTF-8', post(Buffer.from([0xed, 0xa0, 0x80]), 'X-Request-Id: mine\r\n')],
     ['no HTTP', 'SSH-2.0-OpenSSH_9.6\r\n\r\n'],
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00'],
   ])('%s, first, behind others, and with more behind it', async (_, odd) => {
@@ -290,7 +290,7 @@ describe.each([true, false])('whether an answer was written (fast: %s)', (isFast
   }
   const get = (url: string): string => `GET ${url} HTTP/1.1\r\nHost: a\r\n\r\n`
 
-  test('is told when the caller hangs up before it', async () => {
+  test('hears when the caller hangs up first', async () => {
     const { lane, release, isLost, lost } = await opened()
     const socket = await lane.connect()
     socket.write(get('/held'))
@@ -303,7 +303,7 @@ describe.each([true, false])('whether an answer was written (fast: %s)', (isFast
   })
 
   // node:http does not tell of calls that wait behind another; no client of ours sends such.
-  test.runIf(isFast)('is told of an answer that is ready and waits behind another', async () => {
+  test.runIf(isFast)('hears of an answer that is ready and waits behind another', async () => {
     const { lane, isLost, lost } = await opened()
     const socket = await lane.connect()
     socket.write(get('/held') + get('/ready'))

@@ -180,7 +180,7 @@ describe('a call whose time runs from its first line on', () => {
     expect(received()).toMatch(/^HTTP\/1.1 504[^]*Connection: close[^]*\r\n\r\nlate$/)
   })
 
-  test('whose body is no text is told so by whoever waits for it', async () => {
+  test('whose body is not text gets that answer from the route that reads it', async () => {
     const { socket, received } = await calling(async ({ arriving }) => ({
       status: 400,
       headers: {},

@@ -107,7 +107,7 @@ describe('not plain is', () => {
     ['a length beyond all numbers', `${line}${HOST}Content-Length: 18446744073709551617\r\n\r\na`],
     ['chunks', `${line}${HOST}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
     ['a length and chunks', `${line}${HOST}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
-    ['an encoding nobody knows', `${line}${HOST}Transfer-Encoding: identity\r\n\r\n`],
+    ['an unknown encoding', `${line}${HOST}Transfer-Encoding: identity\r\n\r\n`],
     ['an upgrade', `${line}${HOST}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`],
     ['an upgrade without saying so', `${line}${HOST}Upgrade: h2c\r\n\r\n`],
     ['an expectation', `${line}${HOST}Expect: 100-continue\r\nContent-Length: 1\r\n\r\na`],

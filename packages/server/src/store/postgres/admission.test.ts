@@ -102,7 +102,7 @@ test.each(['reject', 'drop_oldest'])('a bound holds for both together (%s)', BUS
   }
 })
 
-test('whoever waits for room at one server hears of an end at the other', BUSY, async () => {
+test('a fetch that waits for room at one server hears of an end at the other', BUSY, async () => {
   await configureQueue(at(0), 'default', { backpressure: { max_depth: 1, strategy: 'block' } })
   await push(at(0), {})
   const startedAt = at(0).now()

@@ -1,4 +1,4 @@
-/** A test file's own corner of a real PostgreSQL: schemas nobody else uses, and all that was opened in them. */
+/** A test file's own corner of a real PostgreSQL: schemas of its own, and all that was opened in them. */
 import { afterAll, vi } from 'vitest'
 import { Client } from 'pg'
 import { minutes } from '@curfew/core'

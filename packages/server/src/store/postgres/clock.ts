@@ -87,7 +87,7 @@ export class DatabaseClock implements SharedClock {
     const first = this.#leap[0]
     if (first !== undefined) {
       const by = Math.round(first.offset - best.offset)
-      return `the database's clock has leapt by ${String(by)} ms and is not confirmed yet`
+      return `the database's clock has jumped by ${String(by)} ms and is not confirmed yet`
     }
     const newest = this.#samples.at(-1)
     const silence = this.#host.monotonicMs() - (newest?.at ?? 0)

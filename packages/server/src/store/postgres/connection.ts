@@ -41,7 +41,7 @@ export function addressOf(url: string, schemaOption?: string, patienceMs = PATIE
   const schema = schemaOption ?? parsed.searchParams.get('schema') ?? DEFAULT_SCHEMA
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schema)) {
     throw new Error(
-      `a schema is named by small letters, digits and _, at most 50 of them, not ${JSON.stringify(schema)}`,
+      `the name of a schema has lower-case letters, digits and _, at most 50 of them, not ${JSON.stringify(schema)}`,
     )
   }
   const options = parsed.searchParams.get('options') ?? ''
@@ -194,8 +194,8 @@ const IDLE = '25P03'
 
 const CONFLICTS: Readonly<Record<string, string>> = {
   [IDLE]: 'the transaction was idle for too long and the database ended it',
-  '40P01': 'the two waited for each other',
-  '40001': 'the two changed the same rows',
+  '40P01': 'deadlock: two transactions waited for each other',
+  '40001': 'two transactions changed the same rows',
 }
 
 const TROUBLES: Readonly<Record<string, string>> = {
@@ -204,7 +204,7 @@ const TROUBLES: Readonly<Record<string, string>> = {
   '53100': 'the disk of the database is full',
   '53200': 'the database is out of memory',
   '53300': 'the database has too many connections',
-  '55P03': 'a lock was not to be had in time',
+  '55P03': 'a lock could not be acquired in time',
   '57014': 'the database took too long',
   '57P01': 'the database is shutting down',
   '57P02': 'the database has crashed and is recovering',

@@ -81,7 +81,7 @@ test.each([
   }
 })
 
-test('whoever waits at one server for room hears of an end at the other', BUSY, async () => {
+test('a fetch that waits at one server for room hears of an end at the other', BUSY, async () => {
   await enqueueMany(20, { key: 'k', concurrency: 1 })
   const startedAt = at(0).now()
   for (let round = 0; round < 10; round += 1) {

@@ -33,7 +33,7 @@ async function someJobs(n: number, given: Parameters<typeof admitted>[0] = {}): 
   return within(a, (tx) => tx.findJobs(steps.map(({ job }) => job.id)))
 }
 
-/** A transaction that stays open after `work` until it is told to end. */
+/** A transaction that stays open after `work` until the test ends it. */
 async function holding<T>(store: Store, work: (tx: Transaction) => Promise<T>) {
   const opened = gate()
   const done = gate<T>()
@@ -156,7 +156,7 @@ describe('two servers', () => {
     expect(both.find((result) => result.status === 'rejected')?.reason).toBeInstanceOf(RowsMoved)
   })
 
-  test('give places in one order, whoever gives them', async () => {
+  test('give places in one order, from whichever server', async () => {
     const ids: string[] = []
     for (let n = 0; n < 10; n++) {
       const step = admitted()
@@ -228,7 +228,7 @@ describe('a name', () => {
     await first.end()
   })
 
-  test('is locked with all others by whoever asks for very many', async () => {
+  test('is locked with all others by a command that asks for very many', async () => {
     const many = Array.from({ length: MOST_NAMES }, (_, n) => String(n))
     const first = await holding(a, (tx) => tx.lockNames(many))
     await within(b, (tx) => tx.lockNames(['other']))
@@ -242,7 +242,7 @@ describe('a name', () => {
     await waitsFor(third, () => within(a, (tx) => tx.lockNames([...many, 'one more'])))
   })
 
-  test('lets whoever had to wait for it see what was decided meanwhile', async () => {
+  test('lets a command that had to wait for it see what was decided meanwhile', async () => {
     const first = await holding(a, async (tx) => {
       await tx.lockNames(['unique/u'])
       await tx.save(changesOf(admitted({ uniqueKey: 'u', limitKey: 'l' })))
@@ -344,7 +344,7 @@ describe('a document', () => {
     expect(both.find((result) => result.status === 'rejected')?.reason).toBeInstanceOf(RowsMoved)
   })
 
-  test('that wants to be woken is told to the other servers', async () => {
+  test('that wants to be woken is announced to the other servers', async () => {
     const heard: (News | null)[] = []
     onTestFinished(b.follow((news) => heard.push(news)))
     await saveIn(a, changes({ docs: [{ before: x, after: { ...x, wakeAt: at(3) } }] }))
@@ -456,7 +456,7 @@ describe('news', () => {
     expect(mine).toEqual([])
   })
 
-  test('of what was rolled back reach nobody', async () => {
+  test('of what was rolled back are not sent', async () => {
     const theirs = newsFor(b)
     await within(a, async (tx) => {
       await tx.save(changesOf(admitted({ queue: 'lost' })))
@@ -516,7 +516,7 @@ describe('a transaction that says nothing', () => {
     return rows.map(({ ms }) => Number(ms))
   }
 
-  test('holds nothing for long, and whoever stood still decides again', { timeout: 10_000 }, async () => {
+  test('holds nothing for long, and the server that stood still decides again', { timeout: 10_000 }, async () => {
     const [job] = (await someJobs(1)) as [Job]
     const stopped = await holding(hasty, (tx) => tx.findJobs([job.id]))
     expect(idsOf(await within(b, (tx) => tx.findJobs([job.id])))).toEqual([job.id])
@@ -676,7 +676,7 @@ describe('a connection that is lost', () => {
 })
 
 describe('a database that may only be read', () => {
-  test('is told apart, and used again when it may be written to', async () => {
+  test('is recognised, and used again when it may be written to', async () => {
     if (bench.cluster === null) return
     await setReadOnly('on')
     onTestFinished(() => setReadOnly('off'))
@@ -728,7 +728,7 @@ describe('a restore', () => {
   const job = (seq: number): Job => ({ ...admitted().job, seq, version: 1 })
   const event: StoredEvent = { ...anEvent({ at: at(1) }), sequence: 3, data: '{}' }
 
-  test('is told to nobody, but counts for everybody', async () => {
+  test('is not announced, but counts on every server', async () => {
     const heard: (News | null)[] = []
     b.follow((news) => heard.push(news))
     await a.restore({ ...NOTHING, jobs: [job(5), job(9)], events: [event] }, true)
@@ -757,7 +757,7 @@ describe('a restore', () => {
     const operator = new Client({ connectionString: bench.url })
     await operator.connect()
     await operator.query(`BEGIN; LOCK TABLE ${schema}.jobs IN ROW SHARE MODE`)
-    await expect(a.reset()).rejects.toThrow('a lock was not to be had in time')
+    await expect(a.reset()).rejects.toThrow('a lock could not be acquired in time')
     await operator.end()
     expect([await a.isHalfRestored(), (await a.sizes()).jobs]).toEqual([true, 1])
     await a.reset()

@@ -38,7 +38,7 @@ const { open, newSchema } = bench
   )
 }
 
-describe('a database that cannot be opened is told in one line:', () => {
+describe('a database that cannot be opened is reported in one line:', () => {
   const refusal = async (url: string): Promise<string> => {
     const error = await open('curfew', undefined, url).then(
       () => new Error('it was opened'),
@@ -57,7 +57,7 @@ describe('a database that cannot be opened is told in one line:', () => {
   test('an address that is none', async () => {
     expect(await refusal('nowhere')).toContain('the database URL cannot be read')
     expect(await refusal('mysql://root:secret@localhost/jobs')).toContain('begins with mysql://')
-    expect(() => addressOf('postgresql://localhost/jobs?schema=Robert%27)')).toThrow('a schema is named by')
+    expect(() => addressOf('postgresql://localhost/jobs?schema=Robert%27)')).toThrow('the name of a schema has')
   })
 
   test('a database that is not there', async () => {
@@ -69,7 +69,7 @@ describe('a database that cannot be opened is told in one line:', () => {
   })
 
   test('a user that is not there', async () => {
-    expect(await refusal(with_((it) => (it.username = 'nobody')))).toContain('nobody')
+    expect(await refusal(with_((it) => (it.username = 'unknown')))).toContain('unknown')
   })
 
   test('a server that does not listen', async () => {
@@ -263,7 +263,7 @@ describe('time', () => {
     expect(now).toBeGreaterThanOrEqual(from - 50)
     expect(now).toBeLessThanOrEqual(to + 50)
     leapMs = 20_000
-    await expect(saveIn(store, changesOf(admitted()))).rejects.toThrow(/has leapt by -(19|20)\d\d\d ms/)
+    await expect(saveIn(store, changesOf(admitted()))).rejects.toThrow(/has jumped by -(19|20)\d\d\d ms/)
     leapMs = 0
     await until(
       () => store.clock?.distrust(),
@@ -276,7 +276,7 @@ describe('time', () => {
     const options = { url: bench.url, schema: newSchema(), events: KEPT, host: nodeHost, random: systemRandom() }
     const byDatabase = await openPostgresStore(options)
     expect([byDatabase.shared, byDatabase.clock?.distrust()]).toEqual([true, null])
-    // A machine whose time stands still is no reason for distrust when the engine brings its own.
+    // A machine whose time stands still does not matter when the engine brings its own clock.
     const byEngine = await openPostgresStore({ ...options, host: new FakeClock(), clock: 'engine' })
     expect([byEngine.shared, byEngine.clock]).toEqual([true, null])
     await saveIn(byEngine, changesOf(admitted()))

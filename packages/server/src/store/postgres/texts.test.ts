@@ -23,7 +23,7 @@ test('a text of up to 4 KB is shared when it comes again', async () => {
   expect(texts.value(placeOf(text))).toBe(texts.value(placeOf(text)))
 })
 
-test('a longer text stays in its rows however often it comes, and nobody remembers it', async () => {
+test('a longer text stays in its rows however often it comes, and is not remembered', async () => {
   const { shared, texts } = table()
   const value = lists(4_097)
   const text = JSON.stringify(value)

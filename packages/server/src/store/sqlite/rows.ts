@@ -56,7 +56,7 @@ export function toJob(row: JobRow, texts: Texts): Job {
 }
 
 function lost(id: string): never {
-  throw broken(`what was sent with job ${id} is not to be found`)
+  throw broken(`the stored body of job ${id} is missing`)
 }
 
 /** A job as it begins, in the order in which INSERT_JOB names it. */

@@ -195,7 +195,7 @@ describe('the file', () => {
 
   describe('is brought to the disk at every commit:', () => {
     type SyncDone = (error: Error | null) => void
-    /** A disk that ends a sync when it is told to. */
+    /** A disk that ends a sync when the test says so. */
     const slowDisk = () => {
       const file = newFile()
       const syncs: SyncDone[] = []
@@ -236,7 +236,7 @@ describe('the file', () => {
       await store.close()
     })
 
-    test('what is read is told only when it is there to stay', async () => {
+    test('a read is answered only when what it shows is on the disk', async () => {
       const { syncs, store } = slowDisk()
       await commit(store)
       const read = store.counts()
@@ -246,7 +246,7 @@ describe('the file', () => {
       await store.close()
     })
 
-    test('a sync that fails is told to those who waited, and the next commit syncs anew', async () => {
+    test('a sync that fails rejects the callers that waited, and the next commit syncs anew', async () => {
       const { syncs, store } = slowDisk()
       const lost = await commit(store)
       syncs[0]?.(Object.assign(new Error('no'), { code: 'EIO' }))
@@ -360,7 +360,7 @@ describe('texts that repeat', () => {
     await store.close()
   })
 
-  test('are shared up to 4 KB; a longer one stays in its rows, and nobody remembers it', async () => {
+  test('are shared up to 4 KB; a longer one stays in its rows, and is not remembered', async () => {
     const file = newFile()
     let store = await openFile(file)
     const long = (length: number): RetryPolicy => {
@@ -523,7 +523,7 @@ describe('when the database cannot serve', () => {
     expect(connections).toHaveLength(1)
   })
 
-  test('because somebody has locked it, it still reads, and writes again when it is free', async () => {
+  test('because another process has locked it, it still reads, and writes again when it is free', async () => {
     const other = new Database(file)
     other.exec('BEGIN IMMEDIATE')
     expect(await reasonOf(save(job()))).toBe('the database is locked by another process')
@@ -537,7 +537,7 @@ describe('when the database cannot serve', () => {
     expect(connections).toHaveLength(1)
   })
 
-  test('because somebody has it for himself alone, it cannot be opened until it is free', async () => {
+  test('because another process has it exclusively, it cannot be opened until it is free', async () => {
     await store.close()
     const other = new Database(file)
     other.pragma('locking_mode = EXCLUSIVE')
@@ -601,7 +601,7 @@ describe('when the database cannot serve', () => {
   })
 
   test.each(['SQLITE_CORRUPT', 'SQLITE_CORRUPT_INDEX', 'SQLITE_NOTADB'])(
-    'a file that is damaged (%s) is told with its name and what to do',
+    'a damaged file (%s) is reported with its name and what to do',
     async (code) => {
       breakDisk(code)
       const refused = save(job())
