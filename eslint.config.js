@@ -2,7 +2,7 @@
 //
 //   time     a command is handed its clock and its chance, so a test can turn both by hand
 //   imports  http → engine → core, engine → store/store.ts ← sqlite; server.ts puts them together, cli serves it.
-//            Within core, engine and http the folders have arrows of their own (ARCHITECTURE.md).
+//            Within core, engine, http and sdk the folders have arrows of their own (ARCHITECTURE.md).
 //            index.ts is for those outside. Arrows never turn round
 //
 // A rule's options do not merge between blocks: the last block that names a rule wins. So every room states its
@@ -95,6 +95,31 @@ const httpWall = [
   { regex: '^\\.\\./\\.\\./[a-z-]+\\.ts$', message: 'http speaks to the engine; the server is put together above it.' },
   { regex: '^(better-sqlite3|pg)$', message: 'http speaks to the engine, not to a database.' },
 ]
+
+const sdkWall = [
+  { regex: '^(\\.\\./)+server/', message: 'The sdk speaks to a server; it holds none.' },
+  { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the sdk: it is handed a client.' },
+]
+
+/** A folder of the sdk, and which of the others it may import. */
+const sdkFolder = (folder, below) => ({
+  name: `wall: sdk/${folder}`,
+  files: [`packages/sdk/src/${folder}/*.ts`],
+  ignores: tests,
+  rules: {
+    'no-restricted-imports': wall(
+      ...sdkWall,
+      {
+        regex: '^(\\.\\./)+index\\.ts$',
+        message: 'index.ts is what others see of the package; nothing inside imports it.',
+      },
+      {
+        regex: `^\\.\\./(?:\\.\\./)*(?!(?:${below || '-'})/)[a-z-]+/`,
+        message: `sdk/${folder} imports ${below === '' ? 'no other folder' : `only ${below.replaceAll('|', ', ')}`} of the sdk.`,
+      },
+    ),
+  },
+})
 
 export default defineConfig(
   { ignores: ['**/dist/', '**/coverage/', '**/.curfew/'] },
@@ -244,11 +269,31 @@ export default defineConfig(
     name: 'wall: the sdk knows core, and no server',
     files: ['packages/sdk/src/**/*.ts'],
     ignores: tests,
+    rules: { 'no-restricted-imports': wall(...sdkWall) },
+  },
+  // What each folder of the sdk may import of the others. Files beside the folders are for all of them.
+  ...Object.entries({
+    wire: '',
+    job: 'wire',
+    workflow: 'wire|job',
+    journey: 'wire|job',
+    client: 'wire|job|workflow|journey',
+    'client/http': 'client',
+    attempt: 'wire|job',
+    isolate: 'attempt',
+    guard: 'attempt|isolate|client',
+    worker: 'wire|job|attempt|isolate|guard|client',
+    testing: 'wire|job|attempt|client|worker',
+  }).map(([folder, below]) => sdkFolder(folder, below)),
+  {
+    name: 'wall: files of the sdk for all folders know types of the wire only',
+    files: ['packages/sdk/src/*.ts'],
+    ignores: [...tests, ...['index', 'telemetry'].map((name) => `packages/sdk/src/${name}.ts`)],
     rules: {
-      'no-restricted-imports': wall(
-        { regex: '^(\\.\\./)+server/', message: 'The sdk speaks to a server; it holds none.' },
-        { regex: '^(better-sqlite3|pg)$', message: 'No database drivers in the sdk: it is handed a client.' },
-      ),
+      'no-restricted-imports': wall(...sdkWall, {
+        regex: '^\\./(?!wire/)[a-z-]+/',
+        message: 'A file beside the folders serves all of them: put it into the folder that it needs.',
+      }),
     },
   },
   {

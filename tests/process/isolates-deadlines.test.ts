@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
-import type { Ending } from '../../packages/sdk/src/isolate/protocol.ts'
+import type { Ending } from '../../packages/sdk/src/attempt/facts.ts'
 import { BOTH, isAlive, now, softStop, Stage, type Place } from './isolate-stage.ts'
 import { until } from './server-process.ts'
 

@@ -18,7 +18,7 @@
  *                                                                        └ SleepingError
  */
 import type { ErrorCode, TerminationKind } from '@curfew/core'
-import type { DefinitionFinding, JourneyOutcome } from './journey/journey-wire.ts'
+import type { DefinitionFinding, JourneyOutcome } from './wire/journeys.ts'
 
 export class CurfewError extends Error {
   readonly code: string

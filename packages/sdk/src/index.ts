@@ -1,6 +1,6 @@
 export { duration, type Duration } from './durations.ts'
 export * from './errors.ts'
-export { RetryAfter } from './client/retry-after.ts'
+export { RetryAfter } from './job/retry-after.ts'
 export {
   timeout,
   type AttemptLimits,
@@ -8,61 +8,42 @@ export {
   type Limits,
   type TimeoutMode,
   type TimeoutSugar,
-} from './limits.ts'
-export type { RetryPolicy } from './client/retry.ts'
-export type { UniquePolicy } from './client/unique.ts'
-export type { KeyedRateLimit, QueueLimit, QueueRateLimit, Rate, RateLimit } from './client/rate-limit.ts'
+} from './job/limits.ts'
+export type { RetryPolicy } from './job/retry.ts'
+export type { UniquePolicy } from './job/unique.ts'
+export type { KeyedRateLimit, QueueLimit, QueueRateLimit, Rate, RateLimit } from './job/rate-limit.ts'
 export type { AsJson } from './as-json.ts'
-export { defineJob, type Job, type JobOptions } from './define-job.ts'
-export { defineHandler, type Handler, type HandlerFunction } from './define-handler.ts'
+export { defineJob, type Job, type JobOptions } from './job/define-job.ts'
+export { defineHandler, type Handler, type HandlerFunction } from './attempt/define-handler.ts'
 export type { Context, ContextEnqueueOptions } from './attempt/context.ts'
 export type { LogFields } from './attempt/job-log.ts'
 export type { StepRetry, StepRun, StepRunOptions } from './attempt/steps.ts'
+export type { AnnotationView, AuditEntryView, IssuedTokenView, TokenRole, TokenView } from './wire/access.ts'
+export type { BulkAction, BulkItem, BulkOutcome, BulkPlan, BulkReport } from './wire/bulk.ts'
+export type { CronView } from './wire/cron.ts'
 export type {
-  AnnotationView,
   AtRiskView,
-  AuditEntryView,
-  BulkAction,
-  BulkItem,
-  BulkOutcome,
-  BulkPlan,
-  BulkReport,
   CheckpointView,
-  CronView,
   DeadLetterStats,
-  DeliveryView,
-  DirectiveView,
-  HealthView,
-  IssuedTokenView,
   JobAtRisk,
   JobErrorView,
   JobState,
   JobView,
-  LimiterView,
-  Manifest,
-  PoolView,
   ProgressView,
-  QueueConfigView,
-  QueueStats,
-  QueueView,
   RetriesView,
-  SchemaVersionView,
-  SchemaView,
-  StatsView,
-  SubscriptionView,
-  TenantStats,
-  TokenRole,
-  TokenView,
-  TypePolicyView,
-  WebhookTestView,
-  WorkerHealthView,
-  WorkerView,
+} from './wire/jobs.ts'
+export type { LimiterView, PoolView, QueueConfigView, QueueStats, QueueView, TypePolicyView } from './wire/queues.ts'
+export type { SchemaVersionView, SchemaView } from './wire/schemas.ts'
+export type { HealthView, Manifest, StatsView, TenantStats } from './wire/server.ts'
+export type { DeliveryView, SubscriptionView, WebhookTestView } from './wire/webhooks.ts'
+export type { DirectiveView, WorkerHealthView, WorkerView } from './wire/workers.ts'
+export type {
   WorkflowProgressView,
   WorkflowState,
   WorkflowStepState,
   WorkflowStepView,
   WorkflowView,
-} from './wire.ts'
+} from './wire/workflows.ts'
 export type { Log } from './log.ts'
 export { Worker, type WorkerOptions, type WorkerSettings } from './worker/worker.ts'
 export type { BatchFunction, BatchItem, BatchOptions, BatchResults } from './worker/batches.ts'
@@ -87,8 +68,8 @@ export type { BulkOptions, JobsMeant } from './client/bulk.ts'
 export type { QueueConfig } from './client/queue-config.ts'
 export type { PoolSpec } from './client/pools.ts'
 export type { DeliveryFilter, SubscriptionChanges, SubscriptionSpec } from './client/webhooks.ts'
-export { entry, type EnqueueEntry } from './client/batch.ts'
-export type { EnqueueOptions, EnqueueRequest, ParentRef } from './client/enqueue-options.ts'
+export { entry, type EnqueueEntry } from './job/entry.ts'
+export type { EnqueueOptions, EnqueueRequest, ParentRef } from './job/enqueue-options.ts'
 export { enqueueInTransaction, type Queryable, type TransactionOptions } from './client/transaction.ts'
 export type { CronChanges, CronEntry, CronJobOptions, OverlapPolicy } from './client/crons.ts'
 export {
@@ -102,7 +83,7 @@ export {
   type WorkflowNode,
   type WorkflowTree,
 } from './workflow/workflow.ts'
-export type { WorkflowFilter, WorkflowOptions, WorkflowRef } from './workflow/workflows.ts'
+export type { WorkflowFilter, WorkflowOptions, WorkflowRef } from './client/workflows.ts'
 export { jsonata, mapperRef, ExpressionText, type Mapper, type MapperRef } from './journey/journey-expression.ts'
 export {
   state,
@@ -137,7 +118,7 @@ export type {
   RunRef,
   StartArguments,
   StartOptions,
-} from './journey/journeys.ts'
+} from './client/journeys.ts'
 export type {
   DefinitionFinding,
   DefinitionHead,
@@ -150,7 +131,7 @@ export type {
   StartedJourney,
   StoredDefinition,
   ValidatedDefinition,
-} from './journey/journey-wire.ts'
+} from './wire/journeys.ts'
 export type { ApiCallOptions } from './client/apis.ts'
 export type { EnqueueMiddleware } from './client/middleware.ts'
 export type { CurfewEvent, EventFilter } from './client/events.ts'

@@ -21,6 +21,7 @@ import {
 import type { Host } from '@curfew/core'
 import { CurfewError } from './errors.ts'
 import { nodeHost } from './host.ts'
+import { onAbort } from './waiting.ts'
 import type { EnqueueMiddleware } from './client/middleware.ts'
 
 export interface TracingOptions {
@@ -91,10 +92,9 @@ export function attemptTracing({
       },
       around,
     )
-    const stopped = (): void => {
+    const unhook = onAbort([ctx.signal], () => {
       span.addEvent('stop', { reason: codeOf(ctx.signal.reason) })
-    }
-    ctx.signal.addEventListener('abort', stopped, { once: true })
+    })
     return context.with(trace.setSpan(around, span), async () => {
       try {
         const result = await next()
@@ -116,7 +116,7 @@ export function attemptTracing({
         recordError(span, cause)
         throw error
       } finally {
-        ctx.signal.removeEventListener('abort', stopped)
+        unhook()
         span.end()
       }
     })

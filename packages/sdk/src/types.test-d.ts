@@ -33,7 +33,7 @@ import {
   type JourneyDefinition,
   type WorkflowView,
 } from './index.ts'
-import { handlerLimits } from './limits.ts'
+import { handlerLimits } from './job/limits.ts'
 
 declare const client: Client
 declare const setting: string

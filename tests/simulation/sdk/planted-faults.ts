@@ -7,7 +7,7 @@ import type { Call, CallAnswer, Effect, Input, Orders } from '../../../packages/
 import type { Report } from '../../../packages/sdk/src/attempt/report.ts'
 import { Session } from '../../../packages/sdk/src/worker/session.ts'
 import type { MakeSession, SessionLike } from '../../../packages/sdk/src/worker/worker.ts'
-import type { HandedJob } from '../../../packages/sdk/src/wire.ts'
+import type { HandedJob } from '../../../packages/sdk/src/wire/jobs.ts'
 
 type Step = (input: Input, now: Instant) => readonly Effect[]
 

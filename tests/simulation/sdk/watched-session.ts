@@ -1,7 +1,7 @@
 /** A session whose inputs and effects are seen: promises about a single worker are checked here, step by step. */
 import type { Instant } from '@curfew/core'
 import type { Call, Effect, Input, Orders } from '../../../packages/sdk/src/worker/inputs.ts'
-import type { HandedJob } from '../../../packages/sdk/src/wire.ts'
+import type { HandedJob } from '../../../packages/sdk/src/wire/jobs.ts'
 import type { SessionLike } from '../../../packages/sdk/src/worker/worker.ts'
 import type { Scene } from './scene.ts'
 import { short } from './ledger.ts'

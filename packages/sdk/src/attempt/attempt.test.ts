@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { after, FakeClock, millis } from '@curfew/core'
 import { Attempt, type AttemptPorts } from './attempt.ts'
 import { RequestError } from '../errors.ts'
-import type { AttemptFacts } from '../isolate/protocol.ts'
+import type { AttemptFacts } from './facts.ts'
 
 const SOFT = { why: 'deadline', kind: 'execution', limitMs: 1_000, source: 'handler' } as const
 

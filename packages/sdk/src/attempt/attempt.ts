@@ -5,7 +5,7 @@
 import { earliest, instant, type Host, type Instant, type LogLine, type Random } from '@curfew/core'
 import { createContext, type Context, type ContextPorts } from './context.ts'
 import { LostLeaseError, RequestError } from '../errors.ts'
-import type { AttemptFacts, Call, Stop } from '../isolate/protocol.ts'
+import type { AttemptFacts, Call, Stop } from './facts.ts'
 import { LatestWins } from './latest.ts'
 import { LazyAbort } from './lazy-abort.ts'
 import type { Hold } from './report.ts'

@@ -63,7 +63,7 @@ export class Budget {
     const { signal } = this.#own
     try {
       const stopped = new Promise<never>((_, reject) => {
-        signal.addEventListener('abort', () => {
+        onAbort([signal], () => {
           // The reason is always one of our own errors.
           reject(signal.reason as Error)
         })

@@ -2,9 +2,9 @@ import { FakeClock } from '@curfew/core'
 import { describe, expect, test, vi } from 'vitest'
 import { createContext, type Context } from './context.ts'
 import { LazyAbort } from './lazy-abort.ts'
-import { defineJob } from '../define-job.ts'
+import { defineJob } from '../job/define-job.ts'
 import { CancelledError, DeadlineError, InputError, LostLeaseError, RequestError } from '../errors.ts'
-import type { AttemptFacts, Call } from '../isolate/protocol.ts'
+import type { AttemptFacts, Call } from './facts.ts'
 
 const SOFT_MS = 10_000
 const GRACE_MS = 1_000

@@ -8,18 +8,18 @@
 import { endsAfter, leftUntil, type Host, type Random } from '@curfew/core'
 import type { AsJson } from '../as-json.ts'
 import { Budget } from './budget.ts'
-import { encodeInput, type AnyJob, type SentBy } from '../define-job.ts'
+import { encodeInput, type AnyJob, type SentBy } from '../job/define-job.ts'
 import { toMillis, type Duration } from '../durations.ts'
-import type { EnqueueOptions } from '../client/enqueue-options.ts'
+import type { EnqueueOptions } from '../job/enqueue-options.ts'
 import { DeadlineError, InputError } from '../errors.ts'
-import type { AttemptFacts, Call } from '../isolate/protocol.ts'
+import type { AttemptFacts, Call } from './facts.ts'
 import { jsonCopy } from './json-data.ts'
 import { logLine, type LogFields } from './job-log.ts'
 import type { LazyAbort } from './lazy-abort.ts'
-import { serverNow } from '../server-clock.ts'
+import { serverNow } from './server-clock.ts'
 import { Steps, type StepRunOptions, type StepProbe, type StepRun } from './steps.ts'
 import { stopError } from './stop-error.ts'
-import type { JobView } from '../wire.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 /** What an enqueue from within a handler may say. It crosses to the worker as JSON; the parent is this job. */
 export type ContextEnqueueOptions = Omit<EnqueueOptions, 'signal' | 'parent'>

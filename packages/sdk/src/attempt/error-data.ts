@@ -14,9 +14,9 @@ import {
   UnsupportedError,
   type StepErrorCode,
 } from '../errors.ts'
-import type { ErrorData } from '../isolate/protocol.ts'
+import type { ErrorData } from './facts.ts'
 import { jsonCopy } from './json-data.ts'
-import { RetryAfter, revivedRetryAfter } from '../client/retry-after.ts'
+import { RetryAfter, revivedRetryAfter } from '../job/retry-after.ts'
 
 /** Bounds what is stored and shown. */
 const MOST_CHARACTERS = 16_384

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { instant, millis } from '@curfew/core'
-import type { Stop } from '../isolate/protocol.ts'
+import type { Stop } from './facts.ts'
 import { reportOf, type AnyEnding, type Report } from './report.ts'
 import type { Terms } from './terms.ts'
 

@@ -1,6 +1,6 @@
 /** What a worker tells the server of an attempt that is over, and how an ending becomes such a report. */
 import { elapsed, instant, isDue, iso, millis, type Instant, type Millis } from '@curfew/core'
-import type { Ending, ErrorData, Stop } from '../isolate/protocol.ts'
+import type { Ending, ErrorData, Stop } from './facts.ts'
 import type { Terms } from './terms.ts'
 
 /** Proof of which attempt a report speaks for. */

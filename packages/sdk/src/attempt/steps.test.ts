@@ -9,7 +9,7 @@ import {
   StepDeadlineError,
   StepError,
 } from '../errors.ts'
-import type { AttemptFacts, Call, StepFacts } from '../isolate/protocol.ts'
+import type { AttemptFacts, Call, StepFacts } from './facts.ts'
 import { LazyAbort } from './lazy-abort.ts'
 
 const SOFT_MS = 10_000

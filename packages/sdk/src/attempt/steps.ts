@@ -34,11 +34,12 @@ import {
   StopError,
   UnsupportedError,
 } from '../errors.ts'
-import type { AttemptFacts, StepFacts } from '../isolate/protocol.ts'
+import type { AttemptFacts, StepFacts } from './facts.ts'
 import { jsonCopy } from './json-data.ts'
 import type { LazyAbort } from './lazy-abort.ts'
-import type { RetryPolicy } from '../client/retry.ts'
-import { serverNow } from '../server-clock.ts'
+import type { RetryPolicy } from '../job/retry.ts'
+import { serverNow } from './server-clock.ts'
+import { sleep } from '../waiting.ts'
 
 export type StepRun<T> = (signal: AbortSignal) => T | Promise<T>
 
@@ -252,17 +253,8 @@ export class Steps {
     await budget.runUntil(
       this.#stop.signal,
       (stopped) => inStep(name, stopped),
-      (signal) => Promise.all([ended, this.#wait(delayMs, signal)]),
+      (signal) => Promise.all([ended, sleep(this.#host, delayMs, signal)]),
     )
-  }
-
-  #wait(ms: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = this.#host.setTimer(ms, resolve)
-      signal.addEventListener('abort', () => {
-        timer.cancel()
-      })
-    })
   }
 
   #refuseWithoutBudget(name: string): void {

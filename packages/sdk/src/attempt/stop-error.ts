@@ -1,5 +1,5 @@
 import { CancelledError, DeadlineError, LostLeaseError, ShutdownError, type StopError } from '../errors.ts'
-import type { Stop } from '../isolate/protocol.ts'
+import type { Stop } from './facts.ts'
 
 /** The reason on a handler's signal, wherever the handler runs. */
 export function stopError(stop: Stop): StopError {

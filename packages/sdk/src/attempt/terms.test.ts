@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instant, millis } from '@curfew/core'
 import { fenceAt, termsOf } from './terms.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 
 const ASKED = { at: instant(1_000), waitedMs: millis(0) }
 

@@ -6,10 +6,10 @@
  * a deadline.
  */
 import { after, instant, millis, minutes, seconds, type Instant, type LimitsView, type Millis } from '@curfew/core'
-import type { AttemptLimits } from '../limits.ts'
+import type { AttemptLimits } from '../job/limits.ts'
 import { toMillis } from '../durations.ts'
-import type { Stop } from '../isolate/protocol.ts'
-import type { HandedJob } from '../wire.ts'
+import type { Stop } from './facts.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 
 /** When an answer is counted from. */
 export interface Asked {

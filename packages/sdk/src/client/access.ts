@@ -1,7 +1,7 @@
 /** For administrators: tokens by name, who changed what, and notes such as deploys. */
 import { toMillis, type Duration } from '../durations.ts'
 import { get, part, type Caller, type Signalled } from './operators.ts'
-import type { AnnotationView, AuditEntryView, IssuedTokenView, TokenRole, TokenView } from '../wire.ts'
+import type { AnnotationView, AuditEntryView, IssuedTokenView, TokenRole, TokenView } from '../wire/access.ts'
 
 const TOKENS = '/api/v1/tokens'
 

@@ -1,35 +1,14 @@
 /**
- * Many jobs that stand or fall together, in one request. Each still passes the layers of middleware by itself: the batch
- * leaves when the last of them has arrived, and what a layer answered by itself is left out.
+ * Many jobs in one request, which is stored whole or not at all. Each still passes the layers of middleware by itself: the
+ * batch leaves when the last of them has arrived, and what a layer answered by itself is left out.
  */
 import type { Connection } from './connection.ts'
-import { argsOf, encodeInput, type Job } from '../define-job.ts'
-import {
-  wireJob,
-  type EnqueueOptions,
-  type EnqueueRequest,
-  type PreparedOptions,
-  type WireJob,
-} from './enqueue-options.ts'
+import { argsOf, encodeInput } from '../job/define-job.ts'
+import { wireJob, type EnqueueRequest, type PreparedOptions, type WireJob } from '../job/enqueue-options.ts'
 import { InputError, RequestError } from '../errors.ts'
 import { isFine } from './refusal.ts'
 import { deferred } from '../waiting.ts'
-import type { JobView } from '../wire.ts'
-
-/** One of many: made by `entry`, so that job and input fit. */
-export interface EnqueueEntry {
-  readonly job: Job<unknown, unknown, unknown, unknown>
-  readonly input: unknown
-  readonly options?: Omit<EnqueueOptions, 'signal'>
-}
-
-export function entry<Sent>(
-  job: Job<Sent, unknown, unknown, unknown>,
-  input: NoInfer<Sent>,
-  options: Omit<EnqueueOptions, 'signal'> = {},
-): EnqueueEntry {
-  return { job, input, options }
-}
+import type { JobView } from '../wire/jobs.ts'
 
 /** All through their layers, then all at once. `prepare` refuses what cannot be sent. */
 export async function sendTogether(

@@ -5,7 +5,7 @@ import { matchOnWire, type JobMatch } from './job-filter.ts'
 import type { Signalled } from './operators.ts'
 import { isFine, isRecord, parsed } from './refusal.ts'
 import { unlessAborted } from '../waiting.ts'
-import type { BulkAction, BulkItem, BulkPlan, BulkReport } from '../wire.ts'
+import type { BulkAction, BulkItem, BulkPlan, BulkReport } from '../wire/bulk.ts'
 
 /** Which jobs: those with these ids (up to 1 000), those that match, or all that the action can be done to. */
 export type JobsMeant =

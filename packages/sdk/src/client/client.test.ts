@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { entry } from './batch.ts'
+import { entry } from '../job/entry.ts'
 import { Client } from './client.ts'
-import { defineJob } from '../define-job.ts'
+import { defineJob } from '../job/define-job.ts'
 import { InputError, UnsupportedError } from '../errors.ts'
 import type { EnqueueMiddleware } from './middleware.ts'
 import { idle, refused, ScriptedServer, turning, world, type Asked, type Line, type Said } from '../scripted.suite.ts'
-import type { JobView } from '../wire.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 const mail = defineJob<[to: string]>('mail.send')
 const ID = '01890000-0000-7000-8000-00000000000a'

@@ -6,13 +6,14 @@
  */
 import { setMaxListeners } from 'node:events'
 import { MAX_IN_BATCH, type Explanation, type Plan } from '@curfew/core'
-import { atIndex, postBatch, prepareAlike, sendTogether, type EnqueueEntry } from './batch.ts'
+import { atIndex, postBatch, prepareAlike, sendTogether } from './batch.ts'
+import type { EnqueueEntry } from '../job/entry.ts'
 import { Annotations, auditLog, Tokens } from './access.ts'
 import { Apis } from './apis.ts'
 import { Bulk } from './bulk.ts'
 import { Connection, type ConnectOptions } from './connection.ts'
 import { Crons } from './crons.ts'
-import { decodeOutput, type AnyJob, type Job } from '../define-job.ts'
+import { decodeOutput, type AnyJob, type Job } from '../job/define-job.ts'
 import type { Duration } from '../durations.ts'
 import { EnqueueLane } from './enqueue-lane.ts'
 import {
@@ -24,14 +25,14 @@ import {
   type EnqueueRequest,
   type PreparedOptions,
   type WireJob,
-} from './enqueue-options.ts'
+} from '../job/enqueue-options.ts'
 import { CurfewError, InputError, UnsupportedError } from '../errors.ts'
 import { listen, type CurfewEvent, type EventFilter } from './events.ts'
 import { matchInQuery, type JobMatch } from './job-filter.ts'
 import { handleOf, type JobHandle } from './job-handle.ts'
-import { Journeys } from '../journey/journeys.ts'
+import { Journeys } from './journeys.ts'
 import { Limiters } from './limiters.ts'
-import { changesOnWire, widelyKnown, type LimitChanges } from '../limits.ts'
+import { changesOnWire, widelyKnown, type LimitChanges } from '../job/limits.ts'
 import { throughLayers, type EnqueueMiddleware } from './middleware.ts'
 import {
   DeadLetters,
@@ -53,19 +54,10 @@ import { Schedules } from './schedules.ts'
 import { Schemas } from './schemas.ts'
 import { unlessAborted } from '../waiting.ts'
 import { Webhooks } from './webhooks.ts'
-import { Workflows } from '../workflow/workflows.ts'
-import type {
-  AtRiskView,
-  AuditEntryView,
-  CheckpointView,
-  HealthView,
-  JobView,
-  Manifest,
-  ProgressView,
-  RetriesView,
-  StatsView,
-  TenantStats,
-} from '../wire.ts'
+import { Workflows } from './workflows.ts'
+import type { AuditEntryView } from '../wire/access.ts'
+import type { AtRiskView, CheckpointView, JobView, ProgressView, RetriesView } from '../wire/jobs.ts'
+import type { HealthView, Manifest, StatsView, TenantStats } from '../wire/server.ts'
 
 export type ClientOptions = ConnectOptions & {
   /** Around each enqueue, the first one outermost. */

@@ -23,8 +23,8 @@ import {
   type TransportRequest,
   type TransportResponse,
 } from './transport.ts'
-import { backoffMs, reasonOf, sleep } from '../waiting.ts'
-import type { Manifest } from '../wire.ts'
+import { backoffMs, onAbort, reasonOf, sleep } from '../waiting.ts'
+import type { Manifest } from '../wire/server.ts'
 
 export interface ConnectionSettings {
   /** Clocks and timers; those of the machine unless a test brings its own. */
@@ -154,19 +154,16 @@ export class Connection {
     const asked = { ...request, headers: { ...request.headers, accept: 'text/event-stream', ...headers } }
     if (signal.aborted) throw reasonOf(signal)
     const begun = this.#transport.begin(asked)
-    const hangUp = (): void => {
+    const unhook = onAbort([signal], () => {
       begun.abort(reasonOf(signal))
-    }
-    signal.addEventListener('abort', hangUp, { once: true })
+    })
     try {
       const response = await this.#answerTo(begun, this.#timeoutMs, signal)
       if (!isFine(response.status)) throw this.refusal(response)
       if (typeof response.body === 'string') throw new UnsupportedError('The server has no stream of events here.')
-      return untilGone(response.body, () => {
-        signal.removeEventListener('abort', hangUp)
-      })
+      return untilGone(response.body, unhook)
     } catch (error) {
-      signal.removeEventListener('abort', hangUp)
+      unhook()
       throw error
     }
   }
@@ -253,12 +250,12 @@ export class Connection {
       const timer = this.host.setTimer(timeoutMs, () => {
         giveUp(new NetworkError(`No answer within ${formatDuration(timeoutMs)}.`))
       })
-      const stop = (): void => {
+      const unhook = onAbort([signal], () => {
         giveUp(reasonOf(signal))
-      }
+      })
       const finish = (): void => {
         timer.cancel()
-        signal?.removeEventListener('abort', stop)
+        unhook()
       }
       // A server in the same process may ignore the signal; its answer is dropped.
       const giveUp = (reason: Error): void => {
@@ -266,7 +263,6 @@ export class Connection {
         reject(reason)
         begun.abort(reason)
       }
-      signal?.addEventListener('abort', stop, { once: true })
       begun.answer.then(
         (response) => {
           finish()

@@ -1,8 +1,9 @@
 /** Jobs on a schedule: entries are registered by name, again with every start of the application if it likes. */
-import type { AnyJob, Job } from '../define-job.ts'
-import type { EnqueueOptions, WireJob } from './enqueue-options.ts'
+import type { AnyJob, Job } from '../job/define-job.ts'
+import type { EnqueueOptions, WireJob } from '../job/enqueue-options.ts'
 import { everyPage, get, part, type Caller, type Signalled } from './operators.ts'
-import type { CronView, JobView } from '../wire.ts'
+import type { CronView } from '../wire/cron.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 /** What becomes of a firing while a job of the same entry is not over. */
 export type OverlapPolicy = 'skip' | 'allow' | 'cancel_previous' | 'enqueue'

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { Connection } from './connection.ts'
 import { EnqueueLane } from './enqueue-lane.ts'
-import type { WireJob } from './enqueue-options.ts'
+import type { WireJob } from '../job/enqueue-options.ts'
 import { NetworkError } from '../errors.ts'
 import { idle, refused, ScriptedServer, turning, world, type Asked, type Line, type Said } from '../scripted.suite.ts'
-import type { JobView } from '../wire.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 const MANIFEST: Said = { body: { extensions: ['urn:curfew:ext:bulk-enqueue'] } }
 const idOf = (n: number): string => `01890000-0000-7000-8000-${String(n).padStart(12, '0')}`

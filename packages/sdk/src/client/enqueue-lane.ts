@@ -13,11 +13,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MAX_IN_BULK } from '@curfew/core'
 import type { Answer, Connection } from './connection.ts'
-import type { WireJob } from './enqueue-options.ts'
+import type { WireJob } from '../job/enqueue-options.ts'
 import { NetworkError, RequestError } from '../errors.ts'
 import { entryRefusal, isFine, isPassing, isRecord, parsed } from './refusal.ts'
-import { reasonOf } from '../waiting.ts'
-import type { JobView } from '../wire.ts'
+import { onAbort, reasonOf } from '../waiting.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 /** A request is no larger than this: common proxies refuse bodies above 1 MiB. */
 const MOST_BYTES = 1_000_000
@@ -62,16 +62,11 @@ export class EnqueueLane {
         reject(reasonOf(signal))
         return
       }
-      const leave = (): void => {
-        end(() => {
-          reject(reasonOf(signal))
-        })
-      }
       const end = (tell: () => void): void => {
         if (waiting.isOver) return
         waiting.isOver = true
         if (!waiting.isTaken) this.#waiting -= 1
-        signal?.removeEventListener('abort', leave)
+        unhook()
         tell()
       }
       const waiting: Waiting = {
@@ -92,7 +87,9 @@ export class EnqueueLane {
           })
         },
       }
-      signal?.addEventListener('abort', leave, { once: true })
+      const unhook = onAbort([signal], () => {
+        waiting.reject(reasonOf(signal))
+      })
       this.#line.push(waiting)
       this.#waiting += 1
       this.#flushSoon()
@@ -287,10 +284,10 @@ function whenAllLeave(group: readonly Waiting[], controller: AbortController): (
   const look = (): void => {
     if (group.every(({ isOver }) => isOver)) controller.abort(new Error('Every caller gave up.'))
   }
-  for (const { signal } of group) signal?.addEventListener('abort', look)
-  return () => {
-    for (const { signal } of group) signal?.removeEventListener('abort', look)
-  }
+  return onAbort(
+    group.map(({ signal }) => signal),
+    look,
+  )
 }
 
 function asError(thrown: unknown): Error {

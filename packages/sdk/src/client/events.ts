@@ -7,7 +7,7 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { Connection } from './connection.ts'
 import { NetworkError, RequestError } from '../errors.ts'
 import { isPassing, isRecord, parsed } from './refusal.ts'
-import { backoffMs, linked, sleep } from '../waiting.ts'
+import { backoffMs, linked, onAbort, sleep } from '../waiting.ts'
 
 export interface EventFilter {
   /** `job.completed`, or all that begin so: `job.*`. */
@@ -145,13 +145,13 @@ class Ear {
           }
           const finish = (): void => {
             timer.cancel()
-            this.#signal.removeEventListener('abort', stop)
+            unhook()
           }
           const giveUp = (why: string): void => {
             finish()
             reject(new NetworkError(why))
           }
-          this.#signal.addEventListener('abort', stop, { once: true })
+          const unhook = onAbort([this.#signal], stop)
           if (this.#signal.aborted) stop()
           else reader.next().then(resolve, reject).finally(finish)
         })

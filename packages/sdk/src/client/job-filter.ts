@@ -1,6 +1,6 @@
 /** Which jobs are meant, by what they have in common: for lists, and for actions on many jobs. */
 import type { Call } from './connection.ts'
-import type { JobState } from '../wire.ts'
+import type { JobState } from '../wire/jobs.ts'
 
 /** All that is given must hold. Times are exclusive. */
 export interface JobMatch {

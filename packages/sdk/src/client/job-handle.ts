@@ -4,12 +4,12 @@
  * which waits for the result.
  */
 import type { Explanation } from '@curfew/core'
-import type { AnyJob } from '../define-job.ts'
+import type { AnyJob } from '../job/define-job.ts'
 import type { Client, JobChanges } from './client.ts'
 import type { CurfewEvent } from './events.ts'
 import type { RetryChanges, Signalled } from './operators.ts'
 import type { WaitOptions } from './result.ts'
-import type { JobView } from '../wire.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 export interface JobHandle<Result = unknown> extends JobView {
   /** Waits for the result, as `client.waitForResult` does: checked and typed by the job's output. */

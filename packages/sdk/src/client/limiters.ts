@@ -1,6 +1,7 @@
 /** Limiters in use: of keys, and of queues. What jobs say of them is in `rate-limit.ts`. */
 import { get, part, type Caller, type Signalled } from './operators.ts'
-import type { LimiterView, Pagination } from '../wire.ts'
+import type { Pagination } from '../wire/jobs.ts'
+import type { LimiterView } from '../wire/queues.ts'
 
 const PATH = '/ojs/v1/rate-limits'
 

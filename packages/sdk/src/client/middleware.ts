@@ -2,8 +2,8 @@
  * Layers around each enqueue, the first one outermost. A layer may look at the request, hand on another one, or answer
  * by itself. The id is there before the first layer: handing the same request on twice enqueues one job.
  */
-import type { EnqueueRequest } from './enqueue-options.ts'
-import type { JobView } from '../wire.ts'
+import type { EnqueueRequest } from '../job/enqueue-options.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 export type EnqueueMiddleware = (
   request: EnqueueRequest,

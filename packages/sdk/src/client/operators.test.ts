@@ -2,11 +2,11 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { Client } from './client.ts'
-import { defineJob } from '../define-job.ts'
+import { defineJob } from '../job/define-job.ts'
 import { InputError, JobFailedError, UnsupportedError } from '../errors.ts'
 import { ScriptedServer, world } from '../scripted.suite.ts'
 import { openTestKit, type TestKit } from '../testing/kit.ts'
-import type { JobView } from '../wire.ts'
+import type { JobView } from '../wire/jobs.ts'
 
 const mail = defineJob<[to: string]>('mail.send', { queue: 'mail' })
 const sum = defineJob('math.sum', { input: z.array(z.number()), output: z.object({ sum: z.number() }) })

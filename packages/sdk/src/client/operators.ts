@@ -1,26 +1,15 @@
 /** What operators do: queues, dead letters, workers and the policies of types. */
 import type { Call } from './connection.ts'
-import type { AnyJob } from '../define-job.ts'
+import type { AnyJob } from '../job/define-job.ts'
 import { InputError } from '../errors.ts'
 import { matchInQuery, matchOnWire, type JobMatch } from './job-filter.ts'
-import { changesOnWire, limitsOnWire, type LimitChanges, type Limits } from '../limits.ts'
+import { changesOnWire, limitsOnWire, type LimitChanges, type Limits } from '../job/limits.ts'
 import { configOnWire, type QueueConfig } from './queue-config.ts'
-import { queueLimitOnWire, type QueueLimit } from './rate-limit.ts'
-import type {
-  BulkOutcome,
-  BulkPlan,
-  DeadLetterStats,
-  DirectiveView,
-  JobView,
-  LimiterView,
-  Pagination,
-  QueueConfigView,
-  QueueStats,
-  QueueView,
-  TypePolicyView,
-  WorkerHealthView,
-  WorkerView,
-} from '../wire.ts'
+import { queueLimitOnWire, type QueueLimit } from '../job/rate-limit.ts'
+import type { BulkOutcome, BulkPlan } from '../wire/bulk.ts'
+import type { DeadLetterStats, JobView, Pagination } from '../wire/jobs.ts'
+import type { LimiterView, QueueConfigView, QueueStats, QueueView, TypePolicyView } from '../wire/queues.ts'
+import type { DirectiveView, WorkerHealthView, WorkerView } from '../wire/workers.ts'
 
 export interface Signalled {
   readonly signal?: AbortSignal

@@ -1,6 +1,6 @@
 /** Queues that share their workers. */
 import { everyPage, get, part, type Caller, type Signalled } from './operators.ts'
-import type { PoolView } from '../wire.ts'
+import type { PoolView } from '../wire/queues.ts'
 
 export interface PoolSpec {
   /** Names, or names with their weights. */

@@ -1,7 +1,7 @@
 /** What a queue says for all of its jobs, as an operator writes it. What is left out stays as it is; `null` removes it. */
 import { toMillis, type Duration } from '../durations.ts'
-import { changesOnWire, type LimitChanges } from '../limits.ts'
-import { queueLimitOnWire, type QueueLimit } from './rate-limit.ts'
+import { changesOnWire, type LimitChanges } from '../job/limits.ts'
+import { queueLimitOnWire, type QueueLimit } from '../job/rate-limit.ts'
 
 export interface QueueConfig {
   /** Limits for jobs that bring none. */

@@ -8,7 +8,7 @@ import { toMillis, type Duration } from '../durations.ts'
 import { DeadlineError, JobFailedError, NetworkError } from '../errors.ts'
 import { isFine, isPassing } from './refusal.ts'
 import { backoffMs, linked, sleep } from '../waiting.ts'
-import type { JobErrorView, JobState, JobView } from '../wire.ts'
+import type { JobErrorView, JobState, JobView } from '../wire/jobs.ts'
 
 export interface WaitOptions {
   /** How long to wait; as long as the job takes unless set. */

@@ -1,6 +1,6 @@
 /** Schedules that journeys have made: looked at, and removed. */
 import { get, part, type Caller, type Signalled } from './operators.ts'
-import type { ScheduleView } from '../journey/journey-wire.ts'
+import type { ScheduleView } from '../wire/journeys.ts'
 
 const PATH = '/api/v1/schedules'
 const PAGE = 200

@@ -1,7 +1,7 @@
 /** Schemas that the arguments of a type of job are held to. A version never changes once it is registered. */
-import type { AnyJob } from '../define-job.ts'
+import type { AnyJob } from '../job/define-job.ts'
 import { everyPage, get, part, type Caller, type Signalled } from './operators.ts'
-import type { SchemaVersionView, SchemaView } from '../wire.ts'
+import type { SchemaVersionView, SchemaView } from '../wire/schemas.ts'
 
 const PATH = '/ojs/v1/admin/schemas'
 

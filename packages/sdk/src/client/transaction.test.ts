@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { defineJob } from '../define-job.ts'
+import { defineJob } from '../job/define-job.ts'
 import { InputError } from '../errors.ts'
 import { enqueueInTransaction, type TransactionOptions } from './transaction.ts'
 

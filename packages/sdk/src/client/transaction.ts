@@ -7,8 +7,8 @@
  * rules the server reads it with.
  */
 import { instant, MAX_BODY_BYTES, OjsError, parseBody, readEnqueue, uuidV7 } from '@curfew/core'
-import type { Job } from '../define-job.ts'
-import { toWire, type EnqueueOptions } from './enqueue-options.ts'
+import type { Job } from '../job/define-job.ts'
+import { toWire, type EnqueueOptions } from '../job/enqueue-options.ts'
 import { InputError } from '../errors.ts'
 import { nodeHost, systemRandom } from '../host.ts'
 

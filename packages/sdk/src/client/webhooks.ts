@@ -2,7 +2,7 @@
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
 import { everyPage, get, part, type Caller, type Signalled } from './operators.ts'
-import type { DeliveryView, SubscriptionView, WebhookTestView } from '../wire.ts'
+import type { DeliveryView, SubscriptionView, WebhookTestView } from '../wire/webhooks.ts'
 
 export interface SubscriptionSpec {
   readonly url: string

@@ -10,7 +10,7 @@ import { after, earliest, instant, isDue, millis, type Host, type Instant, type 
 import { RequestError } from '../errors.ts'
 import type { StartIsolate } from '../isolate/isolate.ts'
 import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
-import type { Stop } from '../isolate/protocol.ts'
+import type { Stop } from '../attempt/facts.ts'
 import { AttemptLog, MAX_CALL_CHARACTERS, type LogLines } from '../attempt/job-log.ts'
 import type { Log } from '../log.ts'
 import { beatenClockMs, fenceAt, lapseAt, monotonicNow } from '../attempt/terms.ts'

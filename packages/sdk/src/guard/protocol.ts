@@ -4,7 +4,8 @@
  */
 import type { MessagePort } from 'node:worker_threads'
 import type { IsolateKind } from '../isolate/isolate.ts'
-import type { Call, Ending, ErrorData, IsolateTask, Stop } from '../isolate/protocol.ts'
+import type { Call, Ending, ErrorData, Stop } from '../attempt/facts.ts'
+import type { IsolateTask } from '../isolate/protocol.ts'
 import type { LogLines } from '../attempt/job-log.ts'
 
 export type WorkerState = 'running' | 'quiet' | 'terminate'

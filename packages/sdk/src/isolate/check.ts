@@ -2,7 +2,7 @@
 import type { Host, Timer } from '@curfew/core'
 import { timerAt } from '../attempt/timer-at.ts'
 import type { Isolate, IsolateKind } from './isolate.ts'
-import type { ErrorData } from './protocol.ts'
+import type { ErrorData } from '../attempt/facts.ts'
 import { LOOK_MS } from './run.ts'
 
 /** How long an isolate may take to start and to load its module. */

@@ -1,6 +1,6 @@
 /** What is said of an isolate that died by itself: what happened, and what to do. */
 import type { Gone, IsolateKind } from './isolate.ts'
-import type { ErrorData } from './protocol.ts'
+import type { ErrorData } from '../attempt/facts.ts'
 
 /** How V8 ends a process that has no memory left; a native module may end it so too. */
 const ABORTS: readonly string[] = ['SIGABRT', 'SIGTRAP', 'SIGILL']

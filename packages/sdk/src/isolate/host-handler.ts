@@ -7,7 +7,7 @@
  */
 import type { Host, Timer } from '@curfew/core'
 import { createContext } from '../attempt/context.ts'
-import { runHandler } from '../define-handler.ts'
+import { runHandler } from '../attempt/define-handler.ts'
 import { errorData, errorFromData } from '../attempt/error-data.ts'
 import { CurfewError } from '../errors.ts'
 import { systemRandom } from '../host.ts'
@@ -18,7 +18,7 @@ import { timerAt } from '../attempt/timer-at.ts'
 import { IsolateLog } from './isolate-log.ts'
 import type { Loaded } from './load-handler.ts'
 import type { Answer, FromIsolate, Outcome, ToIsolate } from './messages.ts'
-import type { AttemptFacts, Call, Stop } from './protocol.ts'
+import type { AttemptFacts, Call, Stop } from '../attempt/facts.ts'
 
 export interface HandlerHost {
   readonly host: Host

@@ -1,7 +1,8 @@
 /** What `Isolates` needs of a thread or a process, and how it hears that it is gone. */
 import type { Host } from '@curfew/core'
 import type { FromIsolate, ToIsolate } from './messages.ts'
-import type { ErrorData, Isolation } from './protocol.ts'
+import type { ErrorData } from '../attempt/facts.ts'
+import type { Isolation } from './protocol.ts'
 
 /** What can be run in one isolate after another. */
 export interface IsolateKind {

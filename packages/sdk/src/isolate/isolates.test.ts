@@ -4,7 +4,8 @@ import { silentLog } from '../log.ts'
 import type { Gone, Isolate, IsolateKind, IsolateSetting } from './isolate.ts'
 import { Isolates } from './isolates.ts'
 import type { FromIsolate, ToIsolate } from './messages.ts'
-import type { Ending, IsolateTask, Stop } from './protocol.ts'
+import type { Ending, Stop } from '../attempt/facts.ts'
+import type { IsolateTask } from './protocol.ts'
 
 const softStop: Stop = { why: 'deadline', kind: 'execution', limitMs: 1_000, source: 'handler' }
 

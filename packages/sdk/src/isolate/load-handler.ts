@@ -5,9 +5,9 @@
  * where it is stricter than the compiler (enums, `./y.js` that means `./y.ts`, types imported without `type`), jiti
  * compiles the module, without writing anything to the disk. JSX is compiled by jiti, too: Node does not know it.
  */
-import { isHandler, type Handler, type HandlerFunction } from '../define-handler.ts'
+import { isHandler, type Handler, type HandlerFunction } from '../attempt/define-handler.ts'
 import { errorData } from '../attempt/error-data.ts'
-import type { ErrorData } from './protocol.ts'
+import type { ErrorData } from '../attempt/facts.ts'
 
 export type Loaded =
   { readonly ok: true; readonly handler: Handler | HandlerFunction } | { readonly ok: false; readonly error: ErrorData }

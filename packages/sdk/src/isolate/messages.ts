@@ -2,7 +2,7 @@
  * What `Isolates` and an isolate say to each other. Threads send it as objects over a port of their own, processes as
  * lines of JSON over a pipe; a process has a second pipe for its watcher.
  */
-import type { AttemptFacts, Call, ErrorData, Stop } from './protocol.ts'
+import type { AttemptFacts, Call, ErrorData, Stop } from '../attempt/facts.ts'
 
 export type Answer = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: ErrorData }
 

@@ -7,7 +7,8 @@
  */
 import type { Host, Timer } from '@curfew/core'
 import { timerAt } from '../attempt/timer-at.ts'
-import type { Ending, IsolateTask, Stop } from './protocol.ts'
+import type { Ending, Stop } from '../attempt/facts.ts'
+import type { IsolateTask } from './protocol.ts'
 
 /**
  * The look at the stack begins this long before the kill, so that the kill need not wait for it: it takes about two

@@ -5,11 +5,11 @@
  * `Next` collects the ids a state leads to, so that the graph around it can ask whether it has them.
  */
 import { formatIsoDuration } from '@curfew/core'
-import type { AnyJob } from '../define-job.ts'
+import type { AnyJob } from '../job/define-job.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
 import { expressionOnWire, ExpressionText, mapperOnWire, type Mapper } from './journey-expression.ts'
-import { retryOnWire, type RetryPolicy } from '../client/retry.ts'
+import { retryOnWire, type RetryPolicy } from '../job/retry.ts'
 
 export type Wire = Readonly<Record<string, unknown>>
 

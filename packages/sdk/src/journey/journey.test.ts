@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { defineJob } from '../define-job.ts'
+import { defineJob } from '../job/define-job.ts'
 import { InputError } from '../errors.ts'
 import { jsonata, mapperRef } from './journey-expression.ts'
 import { state } from './journey-states.ts'

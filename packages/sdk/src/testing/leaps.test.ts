@@ -1,11 +1,11 @@
 /** The kit leaps over times in which workers only beat and poll. What happens, and when, must not show it. */
 import { seededRandom, type Random } from '@curfew/core'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { defineJob } from '../define-job.ts'
-import type { EnqueueOptions } from '../client/enqueue-options.ts'
+import { defineJob } from '../job/define-job.ts'
+import type { EnqueueOptions } from '../job/enqueue-options.ts'
 import { state } from '../journey/journey-states.ts'
 import { journey } from '../journey/journey.ts'
-import type { JobView } from '../wire.ts'
+import type { JobView } from '../wire/jobs.ts'
 import type { Worker } from '../worker/worker.ts'
 import { openKit, openTestKit, type TestKit } from './kit.ts'
 

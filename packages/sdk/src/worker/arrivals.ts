@@ -6,10 +6,10 @@
  *   or is handed back, which uses no try.
  */
 import { after, earliest, elapsed, isDue, type Instant } from '@curfew/core'
-import type { AttemptLimits } from '../limits.ts'
+import type { AttemptLimits } from '../job/limits.ts'
 import { keyOf, type Hold } from '../attempt/report.ts'
 import { termsOf, type Asked } from '../attempt/terms.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { AttemptTable } from './attempt-table.ts'
 import type { BeatList } from './beat-list.ts'
 import type { Effects } from './effects.ts'

@@ -8,7 +8,7 @@ import type { Context } from '../attempt/context.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
 import type { HandlerOptions } from './handlers.ts'
-import { deferred, reasonOf, type Deferred } from '../waiting.ts'
+import { deferred, onAbort, reasonOf, type Deferred } from '../waiting.ts'
 
 export interface BatchOptions extends Omit<HandlerOptions, 'isolation' | 'module' | 'exportName' | 'memory'> {
   /** At most so many jobs at a time. */
@@ -121,15 +121,16 @@ export class Batches<Input, Returned> {
 function abortedWithAll(signals: readonly AbortSignal[]): { signal: AbortSignal; unlink: () => void } {
   const controller = new AbortController()
   let left = signals.length
-  const follow = (event: Event): void => {
-    left -= 1
-    if (left === 0) controller.abort((event.target as AbortSignal).reason)
-  }
-  for (const signal of signals) signal.addEventListener('abort', follow, { once: true })
+  const unhooks = signals.map((signal) =>
+    onAbort([signal], () => {
+      left -= 1
+      if (left === 0) controller.abort(signal.reason)
+    }),
+  )
   return {
     signal: controller.signal,
     unlink: () => {
-      for (const signal of signals) signal.removeEventListener('abort', follow)
+      for (const unhook of unhooks) unhook()
     },
   }
 }

@@ -7,7 +7,7 @@ import { checkHandlers } from './check-handlers.ts'
 import { CurfewError } from '../errors.ts'
 import { makeHandler, type HandlerOptions, type Registered } from './handlers.ts'
 import type { IsolateKind } from '../isolate/isolate.ts'
-import type { ErrorData } from '../isolate/protocol.ts'
+import type { ErrorData } from '../attempt/facts.ts'
 
 let home = ''
 beforeEach(() => {

@@ -3,7 +3,7 @@ import { CurfewError } from '../errors.ts'
 import type { Registered } from './handlers.ts'
 import type { IsolateKind } from '../isolate/isolate.ts'
 import { loadHandler } from '../isolate/load-handler.ts'
-import type { ErrorData } from '../isolate/protocol.ts'
+import type { ErrorData } from '../attempt/facts.ts'
 
 /** Handlers of several types that are the same export of a module, in the same kind of place. */
 interface Shared {

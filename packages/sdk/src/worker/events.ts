@@ -7,7 +7,7 @@ import type { DeadlineKind } from '../errors.ts'
 import type { WorkerState } from '../guard/protocol.ts'
 import type { Log } from '../log.ts'
 import { keyOf, type Report, type WireError } from '../attempt/report.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { Delivery, Effect } from './inputs.ts'
 
 /** Which attempt an event is about. */

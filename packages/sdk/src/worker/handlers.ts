@@ -1,9 +1,9 @@
 /** What a worker can do: for each type of job a handler, with its limits and the walls it runs within. */
-import type { AnyHandlerFunction } from '../define-handler.ts'
-import { defineJob, type AnyJob } from '../define-job.ts'
+import type { AnyHandlerFunction } from '../attempt/define-handler.ts'
+import { defineJob, type AnyJob } from '../job/define-job.ts'
 import { InputError } from '../errors.ts'
 import type { Isolation } from '../isolate/protocol.ts'
-import { handlerLimits, type AttemptLimits } from '../limits.ts'
+import { handlerLimits, type AttemptLimits } from '../job/limits.ts'
 import { moduleFile } from './module-file.ts'
 
 export interface HandlerOptions extends AttemptLimits {

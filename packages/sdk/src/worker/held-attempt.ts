@@ -11,10 +11,10 @@
  * An attempt is forgotten when its handler is over and its report was answered (or there is none to send).
  */
 import { after, earliest, elapsed, instant, isDue, millis, type Instant, type Millis } from '@curfew/core'
-import type { Stop } from '../isolate/protocol.ts'
+import type { Stop } from '../attempt/facts.ts'
 import type { Hold } from '../attempt/report.ts'
 import { lapseAt, type Terms } from '../attempt/terms.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { HandlerFacts, LeaseName } from './inputs.ts'
 import { bufferMs } from './prefetch.ts'
 

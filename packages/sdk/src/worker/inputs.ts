@@ -4,10 +4,10 @@
  */
 import type { Instant, Millis } from '@curfew/core'
 import type { StopOrder, Watched, WorkerState } from '../guard/protocol.ts'
-import type { Stop } from '../isolate/protocol.ts'
+import type { Stop } from '../attempt/facts.ts'
 import type { AnyEnding, Report } from '../attempt/report.ts'
 import type { Asked, Terms } from '../attempt/terms.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 
 /** Names a lease: proof of which attempt of which job is meant. */
 export interface LeaseName {

@@ -5,7 +5,7 @@
  */
 import { elapsed, isDue, type Instant } from '@curfew/core'
 import { keyOf, reportOf, type AnyEnding, type Hold, type Report } from '../attempt/report.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { AttemptTable } from './attempt-table.ts'
 import type { Effects } from './effects.ts'
 import { bufferedMs, newAttempt, NO_HANDLER, NO_TERMS, stoppedBy, type HeldAttempt } from './held-attempt.ts'

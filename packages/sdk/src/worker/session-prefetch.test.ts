@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { after, millis } from '@curfew/core'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import { Drive, job } from './session.suite.ts'
 
 const names = (from: number, count: number): string[] =>

@@ -1,7 +1,7 @@
 /** A session and a server in trouble: refusals, repeats, late answers, a guard that ends. */
 import { describe, expect, test } from 'vitest'
 import { after, millis } from '@curfew/core'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { Input } from './inputs.ts'
 import { Drive, job as anyJob } from './session.suite.ts'
 

@@ -1,7 +1,7 @@
 /** A worker session whose inputs a test says one by one. */
 import { after, instant, millis, type Instant } from '@curfew/core'
 import type { StopOrder } from '../guard/protocol.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { Call, CallAnswer, Effect, Input, Orders, ServerFeatures } from './inputs.ts'
 import { Session } from './session.ts'
 

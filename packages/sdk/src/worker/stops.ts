@@ -5,7 +5,7 @@
  * - A handler that runs inline can only be asked to stop. Given up, it is `abandoned`: its lease is kept until it ends.
  */
 import { after, earliest, elapsed, isDue, millis, type Instant } from '@curfew/core'
-import type { Stop } from '../isolate/protocol.ts'
+import type { Stop } from '../attempt/facts.ts'
 import type { AttemptTable } from './attempt-table.ts'
 import type { Effects } from './effects.ts'
 import { giveUpAt, isUnbegun, takesSlot, type HeldAttempt } from './held-attempt.ts'

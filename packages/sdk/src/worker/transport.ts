@@ -10,7 +10,7 @@ import type { LastCall, StopOrder, WorkerState } from '../guard/protocol.ts'
 import { MAX_CALL_CHARACTERS, type JobLogs } from '../attempt/job-log.ts'
 import type { Hold, Report } from '../attempt/report.ts'
 import { monotonicNow } from '../attempt/terms.ts'
-import type { HandedJob } from '../wire.ts'
+import type { HandedJob } from '../wire/jobs.ts'
 import type { Call, CallAnswer, Delivery, Orders, ServerFeatures } from './inputs.ts'
 
 export interface WorkerTransport {

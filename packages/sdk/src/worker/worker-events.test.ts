@@ -1,9 +1,9 @@
 /** What a worker tells its listeners, batches, and when a handler wants to be tried again: on the real server and a clock turned by hand. */
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { defineJob } from '../define-job.ts'
+import { defineJob } from '../job/define-job.ts'
 import { InputError } from '../errors.ts'
 import type { Log } from '../log.ts'
-import { RetryAfter } from '../client/retry-after.ts'
+import { RetryAfter } from '../job/retry-after.ts'
 import { openTestKit, type TestKit } from '../testing/kit.ts'
 import type { BatchItem } from './batches.ts'
 import type { WorkerEvents } from './events.ts'

@@ -5,7 +5,7 @@ import type { ConnectOptions } from '../client/connection.ts'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
 import type { WorkerFacts } from '../guard/protocol.ts'
-import type { AttemptLimits } from '../limits.ts'
+import type { AttemptLimits } from '../job/limits.ts'
 
 export interface WorkerSettings {
   /** Read from left to right: the first has precedence. */

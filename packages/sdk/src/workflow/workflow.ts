@@ -3,9 +3,9 @@
  *
  *   chain([entry(extract, [url]), group([entry(toCsv, []), entry(toPdf, [])]), entry(load, [])])
  */
-import type { EnqueueEntry } from '../client/batch.ts'
+import type { EnqueueEntry } from '../job/entry.ts'
 import { InputError } from '../errors.ts'
-import type { EnqueueOptions, WireJob } from '../client/enqueue-options.ts'
+import type { EnqueueOptions, WireJob } from '../job/enqueue-options.ts'
 
 /** A job, made by `entry`, or a list inside the list. */
 export type WorkflowNode = EnqueueEntry | WorkflowTree

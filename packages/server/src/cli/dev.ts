@@ -2,6 +2,8 @@
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { lengthInWords } from '@curfew/core'
+import { until } from '../engine/kernel/until.ts'
+import { nodeHost } from '../host.ts'
 import { SettingsError } from '../settings.ts'
 import { DevWorker } from './dev-worker.ts'
 import { watchCode } from './dev-watch.ts'
@@ -55,13 +57,14 @@ async function runDev({ flags, terminal }: Call): Promise<number> {
 
 /** By Ctrl-C, or by the end of the terminal: the worker is not in its session, so it would stay. */
 const ended = (signal: AbortSignal | undefined): Promise<void> =>
-  new Promise((resolve) => {
-    const end = (): void => {
-      resolve()
-    }
-    if (signal?.aborted === true) end()
-    signal?.addEventListener('abort', end)
-    process.once('SIGHUP', end)
+  until(nodeHost, {
+    signals: signal === undefined ? [] : [signal],
+    listen: (end) => {
+      process.once('SIGHUP', end)
+      return () => {
+        process.off('SIGHUP', end)
+      }
+    },
   })
 
 export const DEV: Command = {

@@ -5,6 +5,7 @@
  */
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { onAbort } from '../engine/kernel/until.ts'
 import { NOTHING, RowsMoved, StoreUnavailable, type Life, type Sizes, type Store } from '../store/store.ts'
 import { refuseServed, total } from './export.ts'
 import { interruptible, Stopped } from './frame/interrupt.ts'
@@ -31,10 +32,9 @@ export async function runImport({ settings, file }: ImportOptions): Promise<void
   const into = nameOf(placeOf(settings))
   const { signal, release } = interruptible()
   const input: Readable = file === '-' ? process.stdin : createReadStream(file)
-  const stop = (): void => {
+  onAbort([signal], () => {
     input.destroy(new Stopped())
-  }
-  signal.addEventListener('abort', stop)
+  })
   const lines = linesOf(input as AsyncIterable<Uint8Array>)
   try {
     const header = await headerOf(lines)

@@ -1,6 +1,7 @@
 /** `curfew top`: asks the server every second, draws four times a second, listens to keys. */
 import { emitKeypressEvents } from 'node:readline'
 import { instant, readBoardJob } from '@curfew/core'
+import { onAbort } from '../engine/kernel/until.ts'
 import { SettingsError } from '../settings.ts'
 import type { Call, Command } from './frame/command.ts'
 import { EXIT } from './frame/exit.ts'
@@ -95,7 +96,7 @@ async function runTop({ flags, terminal }: Call): Promise<number> {
     draw()
     return await new Promise<number>((resolve) => {
       // A signal, or a terminal that is closed, must not leave the screen as it is.
-      terminal.signal?.addEventListener('abort', () => {
+      onAbort(terminal.signal === undefined ? [] : [terminal.signal], () => {
         resolve(EXIT.interrupted)
       })
       stdin.on('end', () => {

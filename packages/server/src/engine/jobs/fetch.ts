@@ -18,6 +18,7 @@ import {
   type ReportedError,
   type Worker,
 } from '@curfew/core'
+import { onAbort } from '../kernel/until.ts'
 import type { Queue } from '../../store/store.ts'
 import type { Command } from '../kernel/command.ts'
 import type { JobsContext } from './context.ts'
@@ -105,7 +106,7 @@ export async function waitFor(
   }
   // The end of an empty poll changes nothing: work that comes before it wakes the poll.
   const timer = context.host.setTimer(held.waitMs, end, ALWAYS_IDLE)
-  gone.addEventListener('abort', end, { once: true })
+  const unhook = onAbort([gone], end)
   try {
     let brought: Brought | null = null
     for (;;) {
@@ -139,7 +140,7 @@ export async function waitFor(
     }
   } finally {
     timer.cancel()
-    gone.removeEventListener('abort', end)
+    unhook()
     poll.leave()
   }
 }

@@ -30,6 +30,7 @@ import {
   type Walked,
   type WantedCall,
 } from '@curfew/core'
+import { onAbort } from '../kernel/until.ts'
 import type { Command } from '../kernel/command.ts'
 import { definitionOf } from '../definitions/definitions.ts'
 import type { JourneysContext } from './context.ts'
@@ -92,11 +93,10 @@ export class Journeys {
     this.#watch = new RunWatch(context, (run) => {
       this.#heard(run)
     })
-    const stop = (): void => {
+    onAbort([context.closing], () => {
       for (const call of this.#open) call.abort()
       for (const underway of this.#underway.values()) underway.wake()
-    }
-    context.closing.addEventListener('abort', stop, { once: true })
+    })
   }
 
   get isOwner(): boolean {

@@ -1,10 +1,10 @@
 /** Journeys on the server: deploy definitions, start runs, look, submit, wait, cancel. */
 import type { RunExplanation } from '@curfew/core'
-import type { Call, Connection } from '../client/connection.ts'
+import type { Call, Connection } from './connection.ts'
 import { toMillis, type Duration } from '../durations.ts'
-import { parentOnWire, type ParentRef } from '../client/enqueue-options.ts'
+import { parentOnWire, type ParentRef } from '../job/enqueue-options.ts'
 import { InputError, InvalidDefinitionError, JourneyFailedError } from '../errors.ts'
-import type { DefinitionJson, JourneyDefinition, JourneyRef } from './journey.ts'
+import type { DefinitionJson, JourneyDefinition, JourneyRef } from '../journey/journey.ts'
 import type {
   DefinitionHead,
   DeployedDefinition,
@@ -15,11 +15,11 @@ import type {
   StartedJourney,
   StoredDefinition,
   ValidatedDefinition,
-} from './journey-wire.ts'
-import { get, part, type Signalled } from '../client/operators.ts'
+} from '../wire/journeys.ts'
+import { get, part, type Signalled } from './operators.ts'
 import { jsonText } from '../plain-json.ts'
-import { isFine, isRecord } from '../client/refusal.ts'
-import { untilOver, type WaitOptions } from '../client/result.ts'
+import { isFine, isRecord } from './refusal.ts'
+import { untilOver, type WaitOptions } from './result.ts'
 
 /** A run by its id, or as `start` gave it. */
 export type RunRef<Out = unknown> = string | RunningJourney<Out> | JourneyOutcome<Out> | { readonly journeyId: string }

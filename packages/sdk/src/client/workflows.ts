@@ -1,14 +1,15 @@
 /** Workflows on the server: begin, look, wait, cancel. */
-import type { Connection } from '../client/connection.ts'
+import type { Connection } from './connection.ts'
 import { toMillis, type Duration } from '../durations.ts'
-import { parentOnWire, type EnqueueRequest, type ParentRef, type WireJob } from '../client/enqueue-options.ts'
+import { parentOnWire, type EnqueueRequest, type ParentRef, type WireJob } from '../job/enqueue-options.ts'
 import { InputError, UnsupportedError, WorkflowFailedError } from '../errors.ts'
-import { get, part, type Signalled } from '../client/operators.ts'
+import { get, part, type Signalled } from './operators.ts'
 import { jsonText } from '../plain-json.ts'
-import { isFine } from '../client/refusal.ts'
-import { untilOver, type Ending, type WaitOptions } from '../client/result.ts'
-import type { Pagination, WorkflowProgressView, WorkflowState, WorkflowView } from '../wire.ts'
-import { treeOnWire, type WorkflowTree } from './workflow.ts'
+import { isFine } from './refusal.ts'
+import { untilOver, type Ending, type WaitOptions } from './result.ts'
+import type { Pagination } from '../wire/jobs.ts'
+import type { WorkflowProgressView, WorkflowState, WorkflowView } from '../wire/workflows.ts'
+import { treeOnWire, type WorkflowTree } from '../workflow/workflow.ts'
 
 /** A workflow by its id, or as `create` gave it. */
 export type WorkflowRef = string | { readonly id: string }

@@ -5,11 +5,11 @@
  * Jobs travel with a list of arguments. An input that is an array is that list; any other input is its only entry.
  */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { AsJson } from './as-json.ts'
-import { InputError } from './errors.ts'
+import type { AsJson } from '../as-json.ts'
+import { InputError } from '../errors.ts'
 import type { Limits } from './limits.ts'
-import type { RetryPolicy } from './client/retry.ts'
-import type { UniquePolicy } from './client/unique.ts'
+import type { RetryPolicy } from './retry.ts'
+import type { UniquePolicy } from './unique.ts'
 
 export type AnySchema = StandardSchemaV1
 

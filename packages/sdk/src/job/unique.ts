@@ -2,7 +2,7 @@
 import { formatIsoDuration } from '@curfew/core'
 import { toMillis, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
-import type { JobState } from '../wire.ts'
+import type { JobState } from '../wire/jobs.ts'
 
 export interface UniquePolicy {
   /** What is compared, besides the type; `['args']` unless said otherwise. */

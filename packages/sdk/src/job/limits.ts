@@ -5,8 +5,8 @@
  * retry is always outside the timeout: there is no order in which to register anything.
  */
 import type { TimeoutMode } from '@curfew/core'
-import { toMillis, type Duration } from './durations.ts'
-import { InputError } from './errors.ts'
+import { toMillis, type Duration } from '../durations.ts'
+import { InputError } from '../errors.ts'
 
 export type { TimeoutMode }
 

@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { checkOutput, decodeInput, decodeOutput, defineJob, encodeInput, type AnyJob } from './define-job.ts'
-import { InputError } from './errors.ts'
+import { InputError } from '../errors.ts'
 
 /** Through the wire and back. */
 async function travel(job: AnyJob, input: unknown): Promise<unknown> {

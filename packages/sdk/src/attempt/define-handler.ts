@@ -4,9 +4,9 @@
  *
  *   export const transcode = defineHandler(transcodeJob, async (ctx, [id, size]) => { … })
  */
-import type { Context } from './attempt/context.ts'
-import { checkOutput, readInput, type AnyJob, type GotBy, type Job } from './define-job.ts'
-import { InputError } from './errors.ts'
+import type { Context } from './context.ts'
+import { checkOutput, readInput, type AnyJob, type GotBy, type Job } from '../job/define-job.ts'
+import { InputError } from '../errors.ts'
 
 /** Known by every copy of the SDK that an application may hold. */
 const MARK = Symbol.for('curfew.handler')

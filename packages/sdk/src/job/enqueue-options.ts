@@ -1,9 +1,9 @@
 /** What an enqueue says, and how it goes onto the wire: the job's own options first, the publish laid over, per field. */
 import { isUuidV7 } from '@curfew/core'
-import { encodeInput, type AnyJob } from '../define-job.ts'
+import { encodeInput, type AnyJob } from './define-job.ts'
 import { formatDelay, type Duration } from '../durations.ts'
 import { InputError } from '../errors.ts'
-import { limitsOnWire, widelyKnown, type Limits } from '../limits.ts'
+import { limitsOnWire, widelyKnown, type Limits } from './limits.ts'
 import { copyOf, isCopyOf } from '../plain-copy.ts'
 import { jsonText } from '../plain-json.ts'
 import { rateLimitOnWire, type RateLimit } from './rate-limit.ts'

@@ -1,11 +1,11 @@
 /** What an attempt asks of the server while it runs. */
-import type { AttemptPorts } from './attempt.ts'
+import type { AttemptPorts } from '../attempt/attempt.ts'
 import type { Client } from '../client/client.ts'
 import type { Connection } from '../client/connection.ts'
-import type { AnyJob } from '../define-job.ts'
-import type { EnqueueOptions } from '../client/enqueue-options.ts'
-import type { JobLogs } from './job-log.ts'
-import type { Hold } from './report.ts'
+import type { AnyJob } from '../job/define-job.ts'
+import type { EnqueueOptions } from '../job/enqueue-options.ts'
+import type { JobLogs } from '../attempt/job-log.ts'
+import type { Hold } from '../attempt/report.ts'
 
 export function serverCalls(
   connection: Connection,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { Client } from '../client/client.ts'
+import { Client } from './client.ts'
 import { ApiFailedError, DeadlineError, InputError, InvalidDefinitionError, JourneyFailedError } from '../errors.ts'
-import { state } from './journey-states.ts'
-import { journey } from './journey.ts'
+import { state } from '../journey/journey-states.ts'
+import { journey } from '../journey/journey.ts'
 import { ScriptedServer, turning, world, type Asked, type Line } from '../scripted.suite.ts'
 
 const ID = '01890000-0000-7000-8000-00000000000a'

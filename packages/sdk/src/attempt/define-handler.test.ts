@@ -1,9 +1,9 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { expect, test } from 'vitest'
-import type { Context } from './attempt/context.ts'
+import type { Context } from './context.ts'
 import { defineHandler, isHandler, runHandler } from './define-handler.ts'
-import { defineJob } from './define-job.ts'
-import { errorData } from './attempt/error-data.ts'
+import { defineJob } from '../job/define-job.ts'
+import { errorData } from './error-data.ts'
 
 /** Accepts `{ width: <number as text> }` and gives the number. */
 const width: StandardSchemaV1<{ width: string }, { width: number }> = {

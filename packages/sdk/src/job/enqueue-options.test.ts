@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Duration } from '../durations.ts'
-import { defineJob, type AnyJob } from '../define-job.ts'
+import { defineJob, type AnyJob } from './define-job.ts'
 import { LastOptions, prepareOptions, toWire, type EnqueueOptions } from './enqueue-options.ts'
 import { InputError } from '../errors.ts'
 
