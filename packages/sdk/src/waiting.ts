@@ -85,9 +85,9 @@ export function reasonOf(signal: AbortSignal | undefined): Error {
 }
 
 const FIRST_MS = 200
-const LONGEST_MS = 5_000
+const MAX_MS = 5_000
 
 /** Exponential with full jitter: callers that failed together do not come back together. */
-export function backoffMs(failures: number, random: Random, firstMs = FIRST_MS, longestMs = LONGEST_MS): number {
+export function backoffMs(failures: number, random: Random, firstMs = FIRST_MS, longestMs = MAX_MS): number {
   return Math.floor(random() * Math.min(longestMs, firstMs * 2 ** Math.min(failures - 1, 30)))
 }

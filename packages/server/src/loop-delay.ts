@@ -6,7 +6,7 @@
 import { ALWAYS_IDLE, type Host, type Timer } from '@curfew/core'
 
 const SHORTEST_REST_MS = 10
-const LONGEST_REST_MS = 1_000
+const MAX_REST_MS = 1_000
 /** From this share of the time on the event loop counts as busy. */
 const BUSY = 0.02
 
@@ -51,7 +51,7 @@ export class LoopDelay {
     const wake = (): void => {
       this.#delays.record(Math.max(1, Math.round((this.#host.monotonicMs() - dueMs) * 1e6)))
       const isBusy = this.#utilization() >= BUSY
-      this.#restMs = isBusy ? SHORTEST_REST_MS : Math.min(LONGEST_REST_MS, 2 * this.#restMs)
+      this.#restMs = isBusy ? SHORTEST_REST_MS : Math.min(MAX_REST_MS, 2 * this.#restMs)
       this.#rest()
     }
     this.#timer = this.#host.setTimer(this.#restMs, wake, ALWAYS_IDLE)

@@ -189,13 +189,13 @@ export function readValue(setting: Setting, given: unknown, source: string): Val
 
 class OutOfRange extends SettingsError {}
 
-const MOST_COUNTED = 999_999_999
+const MAX_COUNTED = 999_999_999
 
 function within(setting: Setting, value: number, text: string, source: string): number {
   const { kind, byDefault, least = 0 } = setting
   if (value >= least) return value
   const words = (of: number): string => (kind === 'duration' ? formatDuration(of) : String(of))
-  const range = `between ${words(least)} and ${words(kind === 'duration' ? MAX_DURATION_MS : MOST_COUNTED)}`
+  const range = `between ${words(least)} and ${words(kind === 'duration' ? MAX_DURATION_MS : MAX_COUNTED)}`
   const remedy =
     byDefault === null ? 'Leave it out to set none.' : `Leave it out for the default, ${words(Number(byDefault))}.`
   throw new OutOfRange(`${source} must be ${range}, and not ${text}. ${remedy}`)

@@ -19,7 +19,7 @@ import { jsonCopy } from './json-data.ts'
 import { RetryAfter, revivedRetryAfter } from '../job/retry-after.ts'
 
 /** Bounds what is stored and shown. */
-const MOST_CHARACTERS = 16_384
+const MAX_CHARACTERS = 16_384
 
 export function errorData(thrown: unknown): ErrorData {
   try {
@@ -73,7 +73,7 @@ function jsonOrNothing(value: unknown): unknown {
 }
 
 function cut(text: string): string {
-  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text
 }
 
 /** The error as what it was, as far as it is one of the SDK's. */

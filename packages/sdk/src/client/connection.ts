@@ -85,7 +85,7 @@ const JSON_MEDIA = 'application/json'
 const DEFAULT_TIMEOUT_MS = 30_000
 const DEFAULT_RETRIES = 5
 /** A Retry-After longer than this is passed to the caller as an error. */
-const LONGEST_RETRY_AFTER_MS = 30_000
+const MAX_RETRY_AFTER_MS = 30_000
 
 /** A server that does not tell what it can do, can do nothing of ours. */
 const SAYS_NOTHING: Manifest = { extensions: [], capabilities: {} }
@@ -130,7 +130,7 @@ export class Connection {
         if (isLast || !isPassing(response.status)) return { ...response, tries }
         const { retryable, retryAfterMs } = this.refusal(response)
         if (!retryable) return { ...response, tries }
-        if (retryAfterMs !== null && retryAfterMs > LONGEST_RETRY_AFTER_MS) return { ...response, tries }
+        if (retryAfterMs !== null && retryAfterMs > MAX_RETRY_AFTER_MS) return { ...response, tries }
         waitMs = retryAfterMs ?? 0
         this.log.debug({ path: call.path, tries, status: response.status }, 'the server asked for another try')
       } catch (error) {

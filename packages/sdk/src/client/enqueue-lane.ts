@@ -22,8 +22,8 @@ import type { JobView } from '../wire/jobs.ts'
 /** A request is no larger than this: common proxies refuse bodies above 1 MiB. */
 const MOST_BYTES = 1_000_000
 /** Requests under way: where many jobs share one, and where each has its own. */
-const MOST_SHARED = 2
-const MOST_SINGLE = 32
+const MAX_SHARED = 2
+const MAX_SINGLE = 32
 
 interface Waiting {
   readonly job: WireJob
@@ -108,7 +108,7 @@ export class EnqueueLane {
 
   #flush(): void {
     while (this.#waiting > 0) {
-      if (this.#underWay >= (this.#shares === false ? MOST_SINGLE : MOST_SHARED)) return
+      if (this.#underWay >= (this.#shares === false ? MAX_SINGLE : MAX_SHARED)) return
       if (this.#waiting > 1 && this.#shares === null) {
         void this.#ask()
         return

@@ -34,7 +34,7 @@ export interface CurfewEvent {
 /** The server says something every 15 s, if only that it is there. */
 const SILENCE_MS = 45_000
 const FIRST_BACKOFF_MS = 500
-const LONGEST_BACKOFF_MS = 30_000
+const MAX_BACKOFF_MS = 30_000
 const ENDINGS = ['completed', 'cancelled', 'discarded']
 const BEGINNINGS = ['enqueued', 'scheduled', 'started']
 
@@ -105,7 +105,7 @@ class Ear {
         unlink()
       }
       this.#failures += 1
-      const waitMs = backoffMs(this.#failures, random, FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS)
+      const waitMs = backoffMs(this.#failures, random, FIRST_BACKOFF_MS, MAX_BACKOFF_MS)
       await sleep(host, waitMs, this.#signal).catch(() => {})
     }
   }

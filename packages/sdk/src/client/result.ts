@@ -23,11 +23,11 @@ interface Outcome {
 }
 
 /** One question. Idle connections are cut by common proxies after a minute. */
-const LONGEST_ASK_MS = 30_000
+const MAX_ASK_MS = 30_000
 /** What a held answer may be late by. */
 const LATE_MS = 10_000
 const FIRST_POLL_MS = 250
-const LONGEST_POLL_MS = 5_000
+const MAX_POLL_MS = 5_000
 
 /** Something that ends: where to ask for its end, where to look at it, and how to read the answers. */
 export interface Ending<T> {
@@ -117,7 +117,7 @@ class Watch<T> {
         failures = 0
         // An answer that came at once was not held back: ask more gently.
         const wasHeld = host.monotonicMs() - askedMs >= 500
-        if (!wasHeld) waitMs = Math.min(LONGEST_POLL_MS, Math.floor(FIRST_POLL_MS * 1.5 ** (looks - 1)))
+        if (!wasHeld) waitMs = Math.min(MAX_POLL_MS, Math.floor(FIRST_POLL_MS * 1.5 ** (looks - 1)))
       } catch (error) {
         if (!(error instanceof NetworkError) || this.#leftMs() === null) throw error
         waitMs = backoffMs((failures += 1), random)
@@ -129,7 +129,7 @@ class Watch<T> {
   /** Null: not over yet. A server in trouble counts as one that did not answer. */
   async #ask(): Promise<T | null> {
     const left = this.#leftMs()
-    const askMs = left === null ? LONGEST_ASK_MS : Math.min(LONGEST_ASK_MS, left)
+    const askMs = left === null ? MAX_ASK_MS : Math.min(MAX_ASK_MS, left)
     const answer = await this.#connection.send({
       method: 'GET',
       path: this.#ending.askPath,

@@ -8,12 +8,12 @@
  */
 import { entryUrl } from './entry.ts'
 
-const MOST_FRAMES = 50
+const MAX_FRAMES = 50
 
 export const STACK_QUESTION = {
   expression: `(() => {
     const { stackTraceLimit } = Error
-    Error.stackTraceLimit = ${String(MOST_FRAMES)}
+    Error.stackTraceLimit = ${String(MAX_FRAMES)}
     const { stack } = new Error()
     Error.stackTraceLimit = stackTraceLimit
     return stack

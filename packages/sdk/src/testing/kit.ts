@@ -62,10 +62,10 @@ interface TestedServer extends InProcessServer {
 }
 
 /** `drain` gives up on a job that is still open after this long. */
-const LONGEST_DRAIN_MS = 366 * 86_400_000
+const MAX_DRAIN_MS = 366 * 86_400_000
 /** Jobs that only wait for a worker would have been taken long before. */
 const STUCK_MS = 5 * 60_000
-const LONGEST_STEP_MS = 60_000
+const MAX_STEP_MS = 60_000
 /** A leap ends so long before the next event: everything is in its usual course again when it comes. */
 const LEAP_LEAD_MS = 2_000
 /** Shorter times are played. */
@@ -258,7 +258,7 @@ export class TestKit {
 
   /** Turns the clock until every job is over: backoffs, schedules and deadlines included. */
   async drain(): Promise<void> {
-    const giveUpAt = this.#clock.now() + LONGEST_DRAIN_MS
+    const giveUpAt = this.#clock.now() + MAX_DRAIN_MS
     let stepMs = 1
     let stuckMs = 0
     for (let open = await this.#open(); open.length > 0; open = await this.#open()) {
@@ -269,7 +269,7 @@ export class TestKit {
         throw new Error(`${String(open.length)} jobs are still open, and nothing would change that: ${told.join(', ')}`)
       }
       await this.advance({ ms: stepMs })
-      stepMs = Math.min(LONGEST_STEP_MS, stepMs * 2)
+      stepMs = Math.min(MAX_STEP_MS, stepMs * 2)
     }
   }
 

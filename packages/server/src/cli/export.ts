@@ -19,7 +19,7 @@ import { SettingsError, type Settings } from '../settings.ts'
 const ALIVE_WITHIN_MS = 5_000
 
 const FIRST_PAGE = 16
-const LARGEST_PAGE = 1_000
+const MAX_PAGE = 1_000
 /** About how much text a page should become, so that large jobs come few at a time. */
 const PAGE_CHARACTERS = 4 * 1024 * 1024
 /** How much is gathered before it is written. */
@@ -197,7 +197,7 @@ async function* pages<Row, Cursor>(
     yield lines
     after = cursorOf(last)
     const fitting = Math.floor((lines.length * PAGE_CHARACTERS) / lengthOf(lines))
-    limit = Math.max(1, Math.min(fitting, limit * 2, LARGEST_PAGE))
+    limit = Math.max(1, Math.min(fitting, limit * 2, MAX_PAGE))
   }
 }
 

@@ -86,8 +86,8 @@ export async function list({ flags, terminal }: Call): Promise<number> {
 }
 
 const FIRST_POLL_MS = 200
-const LONGEST_POLL_MS = 5_000
-const LONGEST_ASK_SEC = 30
+const MAX_POLL_MS = 5_000
+const MAX_ASK_SEC = 30
 
 /** Until the run is over, or so long at most; 0: looks once. Null: as long as it takes. */
 async function waitFor(
@@ -99,9 +99,9 @@ async function waitFor(
 ): Promise<number> {
   const beganMs = performance.now()
   const leftMs = (): number => (longestMs === null ? Infinity : longestMs - (performance.now() - beganMs))
-  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(LONGEST_POLL_MS, pollMs * 1.5)) {
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(MAX_POLL_MS, pollMs * 1.5)) {
     const askedMs = performance.now()
-    const seconds = Math.min(LONGEST_ASK_SEC, Math.ceil(leftMs() / 1000))
+    const seconds = Math.min(MAX_ASK_SEC, Math.ceil(leftMs() / 1000))
     const hold = seconds > 0 ? `?wait=true&timeout=${String(seconds)}` : ''
     const answer: Answer = await server.ask('GET', `${runPath(id)}/result${hold}`)
     if (answer.status === 200) return tellOutcome(answer.body as OutcomeView, flags, terminal)

@@ -4,7 +4,7 @@
  */
 const LF = 0x0a
 /** More than the largest record can need, and far less than the longest string there can be. */
-const LONGEST_LINE = 128 * 1024 * 1024
+const MAX_LINE = 128 * 1024 * 1024
 
 export class BadLine extends Error {
   constructor(number: number, message: string) {
@@ -35,7 +35,7 @@ export async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator
   }
   const take = (part: Uint8Array): void => {
     length += part.length
-    if (length > LONGEST_LINE) throw new BadLine(number + 1, 'the line is too long to be a record')
+    if (length > MAX_LINE) throw new BadLine(number + 1, 'the line is too long to be a record')
     parts.push(part)
   }
   for await (const chunk of input) {

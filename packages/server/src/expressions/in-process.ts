@@ -9,7 +9,7 @@ import { CompiledExpression } from './jsonata.ts'
 import { checkedText, checkLanguage, truth } from './languages.ts'
 import { Lane } from './lane.ts'
 import { checkedLimits, tooMuch, type EvaluationLimits } from './limits.ts'
-import { MOST_STANDSTILL_MS } from './meter.ts'
+import { MAX_STANDSTILL_MS } from './meter.ts'
 
 export interface ExpressionPorts {
   readonly host: Host
@@ -76,7 +76,7 @@ export class InProcessExpressions implements Expressions {
   /** An evaluation that waited for anything would wait for ever. There is no known way to write one; this is the net. */
   #unlessStuck(evaluated: Promise<unknown>, budgetMs: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const timer = this.#ports.host.setTimer(budgetMs + MOST_STANDSTILL_MS + 1, () => {
+      const timer = this.#ports.host.setTimer(budgetMs + MAX_STANDSTILL_MS + 1, () => {
         reject(tooMuch(`The expression took longer than ${String(Math.round(budgetMs))} ms.`))
       })
       void evaluated.then(resolve, reject).finally(() => {

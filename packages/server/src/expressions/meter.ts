@@ -26,9 +26,9 @@ import { ExpressionError } from '../engine/expressions.ts'
 const LOOK_EVERY = 2_000
 
 /** No piece of work between two looks takes as long, whatever the expression. */
-const LONGEST_PIECE_MS = 40
+const MAX_PIECE_MS = 40
 /** So much of the time in which the machine stood still is not counted. */
-export const MOST_STANDSTILL_MS = 100
+export const MAX_STANDSTILL_MS = 100
 
 /** Two numbers in one, because there is one for each array and object: weight, and depth below 512. */
 const measure = (weight: number, depth: number): number => weight * 512 + depth
@@ -89,8 +89,8 @@ export class Meter {
     if (this.#work > MAX_WORK) this.#stop('The expression takes too many steps.')
     const { deadlineMs, latestMs, budgetMs } = this.#terms
     const nowMs = this.#terms.monotonicMs()
-    const stoodStillMs = Math.max(0, nowMs - this.#lookedAtMs - LONGEST_PIECE_MS)
-    this.#standstillMs = Math.min(MOST_STANDSTILL_MS, this.#standstillMs + stoodStillMs)
+    const stoodStillMs = Math.max(0, nowMs - this.#lookedAtMs - MAX_PIECE_MS)
+    this.#standstillMs = Math.min(MAX_STANDSTILL_MS, this.#standstillMs + stoodStillMs)
     this.#lookedAtMs = nowMs
     if (nowMs >= Math.min(latestMs, deadlineMs + this.#standstillMs))
       this.#stop(`The expression took longer than ${String(Math.round(budgetMs))} ms.`)

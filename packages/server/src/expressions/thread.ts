@@ -11,11 +11,11 @@ import { ExpressionError, type EvaluationTerms, type Expressions } from '../engi
 import type { ExpressionPorts } from './in-process.ts'
 import { truth } from './languages.ts'
 import { checkedLimits, tooLarge, tooMuch, type EvaluationLimits } from './limits.ts'
-import { MOST_STANDSTILL_MS } from './meter.ts'
+import { MAX_STANDSTILL_MS } from './meter.ts'
 import type { Answer, Question } from './thread-messages.ts'
 
 /** How long a thread may take beyond the time of the evaluation itself before it is ended. */
-const GRACE_MS = 50 + MOST_STANDSTILL_MS
+const GRACE_MS = 50 + MAX_STANDSTILL_MS
 /** For what has no time of its own: loading a thread, and reading a text. Generous, for machines with too much to do. */
 const START_MS = 5_000
 const MEMORY_MB = 128

@@ -41,8 +41,8 @@ export interface HttpClient {
 const CONNECT_MS = 10_000
 const KEPT_MS = 4_000
 /** To one origin. Who waits for one has his time running: a few slow answers must not hold up everybody else. */
-const MOST_CONNECTIONS = 256
-const LONGEST_URL = 4_096
+const MAX_CONNECTIONS = 256
+const MAX_URL = 4_096
 
 export function openHttpClient({ allowPrivateNetwork, resolve = resolveBySystem }: HttpClientOptions): HttpClient {
   const guard: Guard = (address) => {
@@ -50,7 +50,7 @@ export function openHttpClient({ allowPrivateNetwork, resolve = resolveBySystem 
     return allowPrivateNetwork || isPublicAddress(address) ? null : BLOCKED
   }
   const agent = new Agent({
-    connections: MOST_CONNECTIONS,
+    connections: MAX_CONNECTIONS,
     pipelining: 1,
     keepAliveTimeout: KEPT_MS,
     keepAliveMaxTimeout: KEPT_MS,
@@ -114,7 +114,7 @@ async function untilAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise
 
 /** Only what can be called at all; whether it may be is decided by its addresses. */
 export function callable(text: string): URL {
-  if (text.length > LONGEST_URL || !URL.canParse(text)) throw new CallRefused('the URL cannot be read')
+  if (text.length > MAX_URL || !URL.canParse(text)) throw new CallRefused('the URL cannot be read')
   const url = new URL(text)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new CallRefused('only http and https can be called')
   if (url.username !== '' || url.password !== '') throw new CallRefused('credentials do not belong into a URL')

@@ -13,7 +13,7 @@ export interface ForeseenAttempt {
 }
 
 /** Enough for the attempt that runs and the two after it. */
-const MOST_STEPS = 12
+const MAX_STEPS = 12
 
 export function foreseenAttempts(
   job: Job,
@@ -21,7 +21,7 @@ export function foreseenAttempts(
   now: Instant,
   isHeld: boolean,
 ): { readonly spans: readonly TimelineSpan[]; readonly attempts: readonly ForeseenAttempt[] } {
-  const { steps } = foresee(job, life, now, { assume: 'living', most: MOST_STEPS, isHeld })
+  const { steps } = foresee(job, life, now, { assume: 'living', most: MAX_STEPS, isHeld })
   const spans: TimelineSpan[] = []
   let kind = kindNow(job, steps[0])
   let from = now

@@ -257,7 +257,7 @@ export class Access {
     for (const { secret } of this.#entries.values())
       if (!isDue(secret.endsAt, now)) next = earliest(next, secret.endsAt)
     if (next === null || this.#isClosed) return
-    this.#ending = this.#context.timerAt(earliest(next, after(now, LONGEST_TIMER)) ?? next, () => {
+    this.#ending = this.#context.timerAt(earliest(next, after(now, MAX_TIMER)) ?? next, () => {
       this.#take(this.tokens)
     })
   }
@@ -327,7 +327,7 @@ function tokenIn(header: string): string | undefined {
 }
 
 /** Node timers above 2^31-1 ms fire at once. */
-const LONGEST_TIMER = hours(24)
+const MAX_TIMER = hours(24)
 
 function entryOf(token: Token, secret: TokenSecret, use: Use, ended: AbortController): Entry {
   return {

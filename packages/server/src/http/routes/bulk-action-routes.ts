@@ -66,8 +66,8 @@ const FOR_ADMINISTRATORS: Readonly<Record<BulkAction, Meant>> = {
 const DONE: Readonly<Record<BulkAction, string>> = { cancel: 'cancelled', retry: 'retried', delete: 'deleted' }
 
 /** An answer lists no more than this one by one; its numbers are of all. */
-const MOST_LISTED = 1_000
-const MOST_BY_FILTER = 1_000_000
+const MAX_LISTED = 1_000
+const MAX_BY_FILTER = 1_000_000
 
 /** Described here, and read when it is known what a filter means that names no state. */
 const later = ({ json }: Shape<unknown>): Shape<unknown> => ({ json, read: (value) => value })
@@ -87,7 +87,7 @@ const CONFIRMED = {
     { required: ['dry_run'], properties: { dry_run: { const: true } } },
   ],
 }
-const limit = whole(1, MOST_BY_FILTER)
+const limit = whole(1, MAX_BY_FILTER)
 /** `confirm`: everything is meant. `dry_run`: say what would be done, and do nothing. */
 const SAFETY = { confirm: flag(), dry_run: flag() } as const
 /** `dryRun` would act on everything it was to show. */
@@ -233,13 +233,13 @@ async function forApplications(call: Call, action: BulkAction): Promise<Answer> 
       total_matched: done.length,
       [DONE[action]]: done.length - skipped,
       skipped,
-      items: done.slice(0, MOST_LISTED).map(({ id, outcome }, index) => ({
+      items: done.slice(0, MAX_LISTED).map(({ id, outcome }, index) => ({
         index,
         job_id: id,
         status: outcome.ok ? DONE[action] : 'skipped',
         ...(outcome.ok ? {} : { reason: outcome.error.message, code: outcome.error.code }),
       })),
-      ...(done.length > MOST_LISTED ? { x_items_omitted: done.length - MOST_LISTED } : {}),
+      ...(done.length > MAX_LISTED ? { x_items_omitted: done.length - MAX_LISTED } : {}),
     }),
   }
 }
@@ -286,14 +286,14 @@ const withStates = (filter: JobFilter, byDefault: readonly JobState[]): JobFilte
   filter.states.length === 0 ? { ...filter, states: byDefault } : filter
 
 function acted({ engine, request }: Call, action: BulkAction, meaning: Meaning): Promise<BulkDone[]> {
-  const { filter, ids: named, limit: most = MOST_BY_FILTER, ...rules } = meaning
+  const { filter, ids: named, limit: most = MAX_BY_FILTER, ...rules } = meaning
   return filter === null
     ? actOnEach(engine, action, named, rules)
     : actOnMatching(engine, action, filter, most, rules, request.signal)
 }
 
 async function tried({ engine, request }: Call, action: BulkAction, meaning: Meaning): Promise<Answer> {
-  const { filter, ids: named, limit: most = MOST_BY_FILTER, ...rules } = meaning
+  const { filter, ids: named, limit: most = MAX_BY_FILTER, ...rules } = meaning
   const trial =
     filter === null
       ? await tryEach(engine, named, rules)
@@ -326,6 +326,6 @@ function summary(action: BulkAction, done: readonly BulkDone[]): { succeeded: nu
     matched: done.length,
     succeeded: done.length - errors.length,
     failed: errors.length,
-    errors: errors.slice(0, MOST_LISTED),
+    errors: errors.slice(0, MAX_LISTED),
   }
 }

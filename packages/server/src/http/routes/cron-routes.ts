@@ -24,10 +24,10 @@ import { PAGES, upTo } from '../api/query.ts'
 import { pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from '../api/route.ts'
 
 const PAGE = 500
-const MOST_PREVIEWED = 100
+const MAX_PREVIEWED = 100
 const HISTORY_QUERY = { limit: upTo(1, 200) } as const
 const LIST_QUERY = { enabled: flag(), cursor: CRON_NAME_SHAPE, ...PAGES } as const
-const NEXT_QUERY = { count: upTo(1, MOST_PREVIEWED) } as const
+const NEXT_QUERY = { count: upTo(1, MAX_PREVIEWED) } as const
 
 const nameOf = (call: Call): string => CRON_NAME_SHAPE.read(param(call, 'name'), 'name')
 

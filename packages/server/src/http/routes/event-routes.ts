@@ -11,7 +11,7 @@ import { matches, type EventFilter } from '../shapes/event-view.ts'
 import { EventStream, type Gap } from './stream.ts'
 
 /** A poll looks at no more events than this; the cursor moves on and `has_more` says so. */
-const MOST_SCANNED = 20_000
+const MAX_SCANNED = 20_000
 const CHUNK = 1_000
 
 const FILTERS = { types: commaList(), queues: commaList(), job_types: commaList() } as const
@@ -59,7 +59,7 @@ async function poll(call: Call): Promise<Answer> {
   const start = after === null ? (isForward ? first - 1 : last + 1) : await placeOf(engine, after, 'after')
   const found: StoredEvent[] = []
   let place = start
-  for (let scanned = 0; found.length < limit && scanned < MOST_SCANNED; scanned += CHUNK) {
+  for (let scanned = 0; found.length < limit && scanned < MAX_SCANNED; scanned += CHUNK) {
     if (isForward ? place >= last : place <= first) break
     if (scanned > 0) await nextTurn(engine.host)
     const part = isForward

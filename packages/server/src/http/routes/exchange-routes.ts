@@ -43,8 +43,8 @@ import {
 } from '../shapes/report-shapes.ts'
 import { bodyOf, tenantOf, type Call, type Route } from '../api/route.ts'
 
-export const MOST_REPORTS = 1_000
-const MOST_HEARD = 10_000
+export const MAX_REPORTS = 1_000
+const MAX_HEARD = 10_000
 
 /** The worker is named once, for all of them. */
 const REPORT_FIELDS = { job_id: JOB_ID, attempt: whole(0), x_lease: whole(0) } as const
@@ -62,13 +62,13 @@ const EXCHANGE_SHAPE = object(
     checkpoints: list(
       object({ ...REPORT_FIELDS, ...CHECKPOINT_FIELDS }, { required: ['job_id', 'state'] }),
       0,
-      MOST_REPORTS,
+      MAX_REPORTS,
     ),
-    acks: list(object({ ...REPORT_FIELDS, ...ACK_FIELDS }, { required: ['job_id'] }), 0, MOST_REPORTS),
+    acks: list(object({ ...REPORT_FIELDS, ...ACK_FIELDS }, { required: ['job_id'] }), 0, MAX_REPORTS),
     nacks: list(
       ruled(object({ ...REPORT_FIELDS, ...NACK_FIELDS }, { required: ['job_id'] }), ERROR_OR_REQUEUE),
       0,
-      MOST_REPORTS,
+      MAX_REPORTS,
     ),
     beat: NAMELESS_BEAT_SHAPE,
     fetch: object({ ...FETCH_FIELDS, count: whole(0, 1000) }, { required: ['queues'] }),
@@ -76,7 +76,7 @@ const EXCHANGE_SHAPE = object(
       {
         state: oneOf(...WORKER_STATES),
         seq: whole(0),
-        heard: list(object({ job_id: JOB_ID, x_lease: whole(0) }, { required: ['job_id', 'x_lease'] }), 0, MOST_HEARD),
+        heard: list(object({ job_id: JOB_ID, x_lease: whole(0) }, { required: ['job_id', 'x_lease'] }), 0, MAX_HEARD),
       },
       { required: ['state', 'seq'] },
     ),

@@ -180,7 +180,7 @@ function rowOf(span: StateSpan, axis: Axis): string {
 // ---- What it worked on ----
 
 /** Longer texts are cut: the history has all of it. */
-const LONGEST_SHOWN = 2_000
+const MAX_SHOWN = 2_000
 
 function dataOf({ input, states }: RunExplanation): string {
   const parts = [
@@ -199,7 +199,7 @@ ${parts.map(([title, value]) => `  <details><summary>${escape(title)}</summary><
 
 function shownJson(value: object): string {
   const text = JSON.stringify(value, null, 2)
-  return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}\n…` : text
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}\n…` : text
 }
 
 const GROUPS: Readonly<Record<string, string>> = {

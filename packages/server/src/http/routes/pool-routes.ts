@@ -7,7 +7,7 @@ import { PAGES } from '../api/query.ts'
 import { queuesOf } from './queue-routes.ts'
 import { pagingOf, paginationOf, param, type Call, type Route } from '../api/route.ts'
 
-const MOST_POOLS = 10_000
+const MAX_POOLS = 10_000
 /** How many queues the statistics of all queues show, by name. */
 const MAX_SHOWN = 1_000
 
@@ -59,7 +59,7 @@ export const POOL_ROUTES: readonly Route[] = [
     query: PAGES,
     handle: async (call) => {
       const paging = pagingOf(call, 20)
-      const docs = await call.engine.read((reads) => reads.docs(POOL.kind, '', null, MOST_POOLS))
+      const docs = await call.engine.read((reads) => reads.docs(POOL.kind, '', null, MAX_POOLS))
       const some = docs.slice(paging.offset, paging.offset + paging.limit)
       const shown = await Promise.all(some.map((doc) => view(call.engine, readDoc<Pool>(doc))))
       return { body: JSON.stringify({ items: shown, pagination: paginationOf(paging, docs.length, shown.length) }) }

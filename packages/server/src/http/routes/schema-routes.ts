@@ -88,11 +88,11 @@ async function remove(call: Call, type: string, version: string): Promise<Answer
   return { body: JSON.stringify({ deleted: true, ...headView(schema) }) }
 }
 
-const MOST_LISTED = 10_000
+const MAX_LISTED = 10_000
 
 async function list(call: Call, key: 'schemas' | 'items', byDefault: number): Promise<Answer> {
   const paging = pagingOf(call, byDefault)
-  const docs = await call.engine.read((reads) => reads.docs(SCHEMA.kind, '', null, MOST_LISTED))
+  const docs = await call.engine.read((reads) => reads.docs(SCHEMA.kind, '', null, MAX_LISTED))
   const shown = docs.slice(paging.offset, paging.offset + paging.limit).map((found) => headView(readDoc<Schema>(found)))
   return { body: JSON.stringify({ [key]: shown, pagination: paginationOf(paging, docs.length, shown.length) }) }
 }

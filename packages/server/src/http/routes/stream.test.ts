@@ -139,7 +139,7 @@ describe('a reader that does not read', () => {
   const DATA = JSON.stringify({ text: 'x'.repeat(4_000) })
   /** More than is kept for it, and more than a piece should have. */
   const MANY = 5_000
-  const LARGEST_PIECE = 80 * 1024
+  const MAX_PIECE = 80 * 1024
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
   /** A stream that gets events, and a reader that does not read. */
@@ -160,7 +160,7 @@ describe('a reader that does not read', () => {
     while (reader.seen.length < MANY && (await reader.take())) if (reader.seen.length % 7 === 0) log.happen()
     while (reader.seen.length < log.events.length - 10 && (await reader.take()));
     expect(reader.seen).toEqual(upTo(log.events.length).slice(10))
-    expect(Math.max(...reader.sizes)).toBeLessThan(LARGEST_PIECE)
+    expect(Math.max(...reader.sizes)).toBeLessThan(MAX_PIECE)
     const more = reader.take()
     await turn()
     log.happen()

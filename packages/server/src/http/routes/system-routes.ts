@@ -12,8 +12,8 @@ import {
 } from '@curfew/core'
 import type { Engine } from '../../engine/engine.ts'
 import { MAX_HELD } from '../shapes/beat-shape.ts'
-import { MOST_REPORTS } from './exchange-routes.ts'
-import { LONGEST_WAIT_MS } from '../shapes/fetch-shape.ts'
+import { MAX_REPORTS } from './exchange-routes.ts'
+import { MAX_WAIT_MS } from '../shapes/fetch-shape.ts'
 import type { Answer } from '../api/message.ts'
 import { type Call, type Route } from '../api/route.ts'
 import { metricsText } from './metrics.ts'
@@ -83,10 +83,10 @@ function manifest({ engine, info }: Call): Answer {
         checkpoint_bytes: engine.settings.largestCheckpointBytes,
         batch_jobs: MAX_IN_BATCH,
         bulk_jobs: MAX_IN_BULK,
-        exchange_reports: MOST_REPORTS,
+        exchange_reports: MAX_REPORTS,
         beat_jobs: MAX_HELD,
         fetch_count: 1_000,
-        fetch_wait_ms: LONGEST_WAIT_MS,
+        fetch_wait_ms: MAX_WAIT_MS,
         caps,
       },
       x_timeout_defaults: {

@@ -34,7 +34,7 @@ import { PAGES } from '../api/query.ts'
 import { bodyOf, pagingOf, paginationOf, param, queryOf, tenantOf, type Call, type Route } from '../api/route.ts'
 
 const PATH = '/ojs/v1/webhooks/subscriptions'
-const MOST_SUBSCRIPTIONS = 10_000
+const MAX_SUBSCRIPTIONS = 10_000
 
 /** Without the secret, which is shown once, in the answer to the subscription. */
 function view(webhook: Webhook): Record<string, unknown> {
@@ -99,7 +99,7 @@ const ownId = async (call: Call): Promise<string> => (await find(call)).id
 
 async function listSubscriptions(call: Call): Promise<Answer> {
   const paging = pagingOf(call, 50)
-  const docs = await call.engine.read((reads) => reads.docs(WEBHOOK.kind, '', null, MOST_SUBSCRIPTIONS))
+  const docs = await call.engine.read((reads) => reads.docs(WEBHOOK.kind, '', null, MAX_SUBSCRIPTIONS))
   const seen = docs.map((doc) => readDoc<Webhook>(doc)).filter(({ tenant }) => isSeen(call, tenant))
   const shown = seen.slice(paging.offset, paging.offset + paging.limit).map(view)
   return {
@@ -157,7 +157,7 @@ function deliveryView(job: Job, whole: boolean): string {
 }
 
 /** How far back one looks for the deliveries of one subscription. */
-const MOST_SCANNED = 2_000
+const MAX_SCANNED = 2_000
 const CHUNK = 200
 
 async function listDeliveries(call: Call, subscriptionId: string | null): Promise<Answer> {
@@ -170,7 +170,7 @@ async function listDeliveries(call: Call, subscriptionId: string | null): Promis
     (status === null || statusOf(job) === status)
   const found: Job[] = []
   let before: string | null = null
-  for (let scanned = 0, more = true; more && scanned < MOST_SCANNED; scanned += CHUNK) {
+  for (let scanned = 0, more = true; more && scanned < MAX_SCANNED; scanned += CHUNK) {
     const cursor: string | null = before
     const page: JobPage = await selectJobs(call.engine, filter, cursor, { offset: 0, limit: CHUNK })
     found.push(...page.jobs.filter(fits))

@@ -35,7 +35,7 @@ import { param, queryOf, tenantOf, type Call, type Route } from '../api/route.ts
 
 const PAGE = 500
 /** A list looks at no more workflows than this; the cursor moves on. */
-const MOST_SCANNED = 5_000
+const MAX_SCANNED = 5_000
 
 const LIST_QUERY = { state: oneOf(...WORKFLOW_STATES), limit: PAGES.limit, cursor: CURSOR } as const
 const LOOK_QUERY = { wait: flag(), timeout: upTo(1, 300) } as const
@@ -181,7 +181,7 @@ async function newest(
 ): Promise<{ found: Workflow[]; next: string | null }> {
   const found: Workflow[] = []
   let before = cursor
-  for (let scanned = 0; scanned < MOST_SCANNED; scanned += PAGE) {
+  for (let scanned = 0; scanned < MAX_SCANNED; scanned += PAGE) {
     const page = await reads.docsBelow(WORKFLOW.kind, before, PAGE)
     await nextTurn(engine.host)
     for (const [index, doc] of page.entries()) {

@@ -17,7 +17,7 @@ import {
 import { handBack, type FetchRequest, type Handed } from '../../engine/jobs/fetch.ts'
 import type { Call } from '../api/route.ts'
 
-export const LONGEST_WAIT_MS = 30_000
+export const MAX_WAIT_MS = 30_000
 
 export const VISIBILITY = policy(whole(0, 315_360_000_000))
 export const visibilityOf = (ms: number | undefined): Millis | null =>
@@ -45,7 +45,7 @@ export function fetchRequest(workerId: string | null, read: FetchFields, tenant:
     count: read.count ?? 1,
     workerId,
     visibilityMs: visibilityOf(read.visibility_timeout_ms),
-    waitMs: Math.min(read.wait_ms ?? 0, LONGEST_WAIT_MS),
+    waitMs: Math.min(read.wait_ms ?? 0, MAX_WAIT_MS),
     tenant,
   }
 }

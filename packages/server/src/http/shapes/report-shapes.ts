@@ -110,8 +110,8 @@ export function checkpointOf(
   return { state, stepIndex, metadata: memberText(source, 'metadata') ?? null, seq }
 }
 
-const LONGEST_BACKTRACE = 10_000
-const MOST_FRAMES = 50
+const MAX_BACKTRACE = 10_000
+const MAX_FRAMES = 50
 
 /** `error.details` as it was written. */
 function detailsText(source: string): Json | undefined {
@@ -120,8 +120,8 @@ function detailsText(source: string): Json | undefined {
 
 function reportedError(read: ErrorRead, details: Json | undefined): ReportedError {
   const frames = typeof read.backtrace === 'string' ? read.backtrace.split('\n') : read.backtrace
-  let room = LONGEST_BACKTRACE
-  const backtrace = frames?.slice(0, MOST_FRAMES).filter((frame) => (room -= frame.length) >= 0)
+  let room = MAX_BACKTRACE
+  const backtrace = frames?.slice(0, MAX_FRAMES).filter((frame) => (room -= frame.length) >= 0)
   return {
     ...(read.type === undefined ? {} : { type: read.type }),
     ...(read.code === undefined ? {} : { code: read.code }),

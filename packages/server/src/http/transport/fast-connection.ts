@@ -10,7 +10,7 @@ import type { HeldBytes } from './held-bytes.ts'
 import { Incoming } from './incoming.ts'
 import type { HttpResponse } from '../api/message.ts'
 import { MAX_AT_ONCE, piecesOf } from './large-answer.ts'
-import { LARGEST_PLAIN_BODY, LARGEST_PLAIN_HEAD, readPlainRequest } from './plain-request.ts'
+import { MAX_PLAIN_BODY, MAX_PLAIN_HEAD, readPlainRequest } from './plain-request.ts'
 
 /** What a connection needs of the lane it is on. */
 export interface Lane {
@@ -30,13 +30,13 @@ export interface Lane {
 }
 
 /** After this many checks without a request the connection is closed. */
-const MOST_IDLE_LOOKS = 13
+const MAX_IDLE_LOOKS = 13
 /** A message that is incomplete after this many checks or pieces goes to `node:http`, which has limits for slow senders. */
-const MOST_PARTIAL_LOOKS = 1
-const MOST_PIECES = 8
+const MAX_PARTIAL_LOOKS = 1
+const MAX_PIECES = 8
 /** A caller that pipelines more bytes than this has to wait for answers. The largest plain message is far smaller. */
-const MOST_OPEN = 100
-const MOST_HELD = 2 * (LARGEST_PLAIN_HEAD + LARGEST_PLAIN_BODY)
+const MAX_OPEN = 100
+const MAX_HELD = 2 * (MAX_PLAIN_HEAD + MAX_PLAIN_BODY)
 
 const NOTHING = Buffer.alloc(0)
 
@@ -140,8 +140,8 @@ export class FastConnection {
   look(): void {
     if (this.#open.length > 0) return
     this.#looks += 1
-    if (this.#held.length === 0 && this.#looks > MOST_IDLE_LOOKS) this.destroy()
-    if (this.#held.length > 0 && this.#looks > MOST_PARTIAL_LOOKS) this.#leave()
+    if (this.#held.length === 0 && this.#looks > MAX_IDLE_LOOKS) this.destroy()
+    if (this.#held.length > 0 && this.#looks > MAX_PARTIAL_LOOKS) this.#leave()
   }
 
   destroy(): void {
@@ -156,7 +156,7 @@ export class FastConnection {
         // What is left came with the last piece.
         if (at > 0) [this.#pieces, this.#firstByteMs] = [1, this.#lane.nowMs()]
         // `node:http` judges a message by its head before it holds the rest.
-        this.#isLeaving = this.#pieces >= MOST_PIECES || this.#lane.held.isFull
+        this.#isLeaving = this.#pieces >= MAX_PIECES || this.#lane.held.isFull
         break
       }
       if (request === 'other') this.#isLeaving = true
@@ -247,12 +247,12 @@ export class FastConnection {
 
   /** Not for a caller who is gone, does not read its answers, or is far ahead of them. */
   get #hasRoom(): boolean {
-    return this.#socket.writable && !this.#socket.writableNeedDrain && this.#open.length < MOST_OPEN
+    return this.#socket.writable && !this.#socket.writableNeedDrain && this.#open.length < MAX_OPEN
   }
 
   /** Keeps reading where possible: that is how a disconnect is noticed. */
   #pace(): void {
-    const most = this.#lane.held.isFull ? 0 : MOST_HELD
+    const most = this.#lane.held.isFull ? 0 : MAX_HELD
     if (this.#held.length > most || this.#socket.writableNeedDrain) this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()
   }

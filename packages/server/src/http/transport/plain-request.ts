@@ -22,9 +22,9 @@ export interface PlainRequest {
 }
 
 /** Larger messages are for `node:http`, which has limits and timeouts for all sizes. */
-export const LARGEST_PLAIN_HEAD = 8 * 1024
-export const LARGEST_PLAIN_BODY = 64 * 1024
-const MOST_HEADERS = 64
+export const MAX_PLAIN_HEAD = 8 * 1024
+export const MAX_PLAIN_BODY = 64 * 1024
+const MAX_HEADERS = 64
 
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE']
 const VERSION = ' HTTP/1.1\r\n'
@@ -43,11 +43,11 @@ for (let byte = 0x21; byte <= 0x7e; byte += 1) {
 PARTS[SPACE] = PARTS[TAB] = VALUE
 
 /** Where names and values begin and end, four numbers a header. One request is read at a time. */
-const places = new Int32Array(4 * MOST_HEADERS)
+const places = new Int32Array(4 * MAX_HEADERS)
 
 /** The request that begins at `from`; `partial` while what has come may become one. */
 export function readPlainRequest(bytes: Buffer, from: number): PlainRequest | 'partial' | 'other' {
-  const most = Math.min(bytes.length, from + LARGEST_PLAIN_HEAD)
+  const most = Math.min(bytes.length, from + MAX_PLAIN_HEAD)
   const method = METHODS.find((name) => agrees(bytes, from, most, name))
   if (method === undefined) return 'other'
   const target = from + method.length + 1
@@ -58,7 +58,7 @@ export function readPlainRequest(bytes: Buffer, from: number): PlainRequest | 'p
   let count = 0
   for (; at < most && bytes[at] !== CR; count += 1) {
     const nameEnd = pastAll(NAME, bytes, at, most)
-    if (nameEnd === at || count === MOST_HEADERS || !agrees(bytes, nameEnd, most, ':')) return 'other'
+    if (nameEnd === at || count === MAX_HEADERS || !agrees(bytes, nameEnd, most, ':')) return 'other'
     const value = pastBlanks(bytes, nameEnd + 1, most)
     const valueEnd = pastAll(VALUE, bytes, value, most)
     if (!agrees(bytes, valueEnd, most, '\r\n')) return 'other'
@@ -74,7 +74,7 @@ export function readPlainRequest(bytes: Buffer, from: number): PlainRequest | 'p
   const headers = headersOf(head, from, count)
   if (headers === null) return 'other'
   const length = Number(headers['content-length'] ?? 0)
-  if (length > LARGEST_PLAIN_BODY) return 'other'
+  if (length > MAX_PLAIN_BODY) return 'other'
   const end = at + 2 + length
   const url = head.slice(target - from, targetEnd - from)
   // Whose time runs already is not kept waiting for its body.
@@ -100,13 +100,13 @@ function headersOf(head: string, from: number, count: number): Record<string, st
 
 /** Callers use the same few names in every request. */
 const knownNames = new Map<string, string>()
-const MOST_KNOWN = 200
+const MAX_KNOWN = 200
 
 function lowerCase(name: string): string {
   const known = knownNames.get(name)
   if (known !== undefined) return known
   const lower = name.toLowerCase()
-  if (knownNames.size < MOST_KNOWN) knownNames.set(name, lower)
+  if (knownNames.size < MAX_KNOWN) knownNames.set(name, lower)
   return lower
 }
 
