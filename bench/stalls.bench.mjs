@@ -20,7 +20,7 @@ import { HERE, startServer } from './lib/processes.mjs'
 import { machine, quantile } from './lib/report.mjs'
 import { SITUATIONS } from './stalls/situations.mjs'
 
-const MOST_MS = 50
+const MAX_MS = 50
 const results = fileURLToPath(new URL('./results/', import.meta.url))
 const probe = new URL('./lib/loop-delay.mjs', import.meta.url).href
 
@@ -45,7 +45,7 @@ export async function run(args) {
   const report = {
     title: `Curfew stalls${quick ? ', one round each' : ''}`,
     machine: machine(),
-    mostMs: MOST_MS,
+    mostMs: MAX_MS,
     compared: against !== null,
     rows: [],
   }

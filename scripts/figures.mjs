@@ -23,9 +23,9 @@ const COMMANDS = {
   patch: ['packages/server/src/engine/jobs/patch.ts', 'packages/server/src/engine/patch.ts'],
 }
 
-const isSource = (path) => /^packages\/[^/]+\/src\/.*\.tsx?$/.test(path) && !isTest(path)
-const isTest = (path) => /\.(test|test-d|suite)\.tsx?$/.test(path)
-const isDoc = (path) => /\.md$/.test(path) && !/^(bench\/results|examples|tests)\//.test(path)
+export const isSource = (path) => /^packages\/[^/]+\/src\/.*\.tsx?$/.test(path) && !isTest(path)
+export const isTest = (path) => /\.(test|test-d|suite)\.tsx?$/.test(path)
+export const isDoc = (path) => /\.md$/.test(path) && !/^(bench\/results|examples|tests)\//.test(path)
 const linesIn = (text) => text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
 
 // ---- One commit ----
@@ -98,9 +98,19 @@ function isOnlyTypes(names) {
   return listed !== undefined && listed.length > 0 && listed.every((name) => name.startsWith('type '))
 }
 
-/** A phrase may be broken over two lines of a comment. */
+/** How often the texts have vague words; `files` are pairs of path and text. */
 export function wordsIn(files) {
-  return sum(files.map(([, text]) => text.replace(/\n\s*(?:\*|\/\/|--)?\s*/g, ' ').match(WORDS)?.length ?? 0))
+  return sum(files.map(([, text]) => vagueWords(text).length))
+}
+
+/**
+ * The vague words of a text. A phrase may be broken over two lines of a comment.
+ *
+ * @param {string} text
+ * @returns {string[]}
+ */
+export function vagueWords(text) {
+  return text.replace(/\n\s*(?:\*|\/\/|--)?\s*/g, ' ').match(WORDS) ?? []
 }
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0)

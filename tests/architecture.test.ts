@@ -1,8 +1,10 @@
 /** The files that the documents about the code name are there, and commands do not reach the whole engine by their imports. */
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { isDoc, isSource, isTest, vagueWords } from '../scripts/figures.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const FOLDERS: Readonly<Record<string, string>> = {
@@ -95,3 +97,16 @@ test('a command that only calls a server starts without the server, a store, a l
   expect(loaded.filter((path) => heavy.test(path))).toEqual([])
   expect([...loadedBy('cli/serve-process.ts')].some((path) => path.endsWith('/src/server.ts'))).toBe(true)
 })
+
+test.runIf(existsSync(`${root}/.git`))(
+  'source, tests and docs name their subject: none of the vague words that npm run figures counts',
+  () => {
+    const files = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0')
+    const read = files.filter(
+      (path) => (isSource(path) || isTest(path) || isDoc(path)) && existsSync(`${root}/${path}`),
+    )
+    expect(read.length).toBeGreaterThan(500)
+    const found = read.map((path) => `${path}: ${vagueWords(readFileSync(`${root}/${path}`, 'utf8')).join(', ')}`)
+    expect(found.filter((line) => !line.endsWith(': '))).toEqual([])
+  },
+)

@@ -12,7 +12,7 @@ import type { Chance } from './chance.ts'
 import { insist } from './violation.ts'
 
 /** More turns than this in one millisecond are a circle. */
-const MOST_TURNS = 2_000
+const MAX_TURNS = 2_000
 
 interface Event {
   readonly at: number
@@ -94,7 +94,7 @@ export class World {
     this.#lastTurnAt = this.now
     insist(
       'liveness',
-      this.#standing < MOST_TURNS,
+      this.#standing < MAX_TURNS,
       () => `time stands still at ${String(this.now)}: a timer fires for ever`,
     )
     await idle()
