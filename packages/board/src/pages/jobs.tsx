@@ -1,61 +1,21 @@
 /** Which jobs, how many, what have they in common? Filters are in the address; rows stay where they are while one reads. */
-import { before, days, floorTo, hours, iso, minutes, type Millis } from '@curfew/core'
 import type { JSX } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { ask, may, queryOf } from '../api.ts'
+import { may, queryOf } from '../api.ts'
 import { Budget, Why } from '../budget.tsx'
 import { useQuery } from '../query.ts'
-import { go, search, setFilters } from '../router.ts'
-import { clockTime, serverNow } from '../time.ts'
-import {
-  act,
-  count,
-  Dialog,
-  Facts,
-  JobLink,
-  jobPath,
-  Link,
-  Loading,
-  Needs,
-  Page,
-  StateBadge,
-  Time,
-  Trouble,
-} from '../ui.tsx'
-import { STATES, TIMEOUT_KINDS, type FoundJob, type FoundJobs } from '../wire.ts'
+import { go, search } from '../router.ts'
+import { clockTime } from '../time.ts'
+import { count, JobLink, jobPath, Link, Loading, Needs, Page, StateBadge, Time, Trouble } from '../ui.tsx'
+import type { FoundJob, FoundJobs } from '../wire.ts'
+import { FilterForm, filtersOf, isTyping, parametersOf, type Filters } from './jobs-filters.tsx'
+import { BulkDialog, type Bulk } from './jobs-bulk.tsx'
 
-/** Names in the query bar, and the parameters they mean. */
-const WORDS: Readonly<Record<string, string>> = {
-  type: 'type',
-  queue: 'queue',
-  worker: 'worker',
-  tag: 'tag',
-  error: 'error_type',
-  source: 'source',
-  id: 'id_prefix',
-}
 /** Of these no count is kept, and nothing can be done to all of them at once. */
 const COMPARED = ['source', 'id_prefix']
-const SPANS: Readonly<Record<string, Millis>> = { '15m': minutes(15), '1h': hours(1), '24h': hours(24), '7d': days(7) }
 const PAGE = 50
 /** A search that looks at many jobs is not repeated as often. */
 const MANY = 2_000
-
-interface Filters {
-  readonly [name: string]: string | null
-}
-
-function filtersOf(query: URLSearchParams): Filters {
-  const names = ['state', 'timeout_kind', 'since', ...Object.values(WORDS)]
-  return Object.fromEntries(names.map((name) => [name, query.get(name)]))
-}
-
-/** What the API is asked; moments that move are rounded to the minute, so that one list stays one list. */
-function parametersOf({ since, ...rest }: Filters): Record<string, string | null> {
-  const span = since === null || since === undefined ? undefined : SPANS[since]
-  const from = span === undefined ? null : iso(floorTo(before(serverNow(), span), minutes(1)))
-  return { ...rest, created_after: from }
-}
 
 export function Jobs(): JSX.Element {
   const query = search.value
@@ -89,122 +49,6 @@ export function Jobs(): JSX.Element {
   )
 }
 
-function FilterForm({ filters }: { filters: Filters }): JSX.Element {
-  const bar = useRef<HTMLInputElement>(null)
-  const shown = Object.entries(WORDS)
-    .filter(([, name]) => (filters[name] ?? '') !== '')
-    .map(([word, name]) => `${word}:${filters[name] ?? ''}`)
-    .join(' ')
-  const [problem, setProblem] = useState<string | null>(null)
-  useEffect(() => {
-    const focus = (event: KeyboardEvent): void => {
-      if (event.key !== '/' || isTyping(event)) return
-      event.preventDefault()
-      bar.current?.focus()
-    }
-    document.addEventListener('keydown', focus)
-    return () => {
-      document.removeEventListener('keydown', focus)
-    }
-  }, [])
-  const apply = (text: string): void => {
-    const words = text.trim() === '' ? [] : text.trim().split(/\s+/)
-    const changes: Record<string, string | null> = Object.fromEntries(Object.values(WORDS).map((name) => [name, null]))
-    for (const word of words) {
-      const [, name = '', value = ''] = /^([a-z]+):(.+)$/.exec(word) ?? []
-      const parameter = WORDS[name]
-      if (parameter === undefined) {
-        // An id alone opens the job.
-        if (words.length === 1 && /^[\w-]{36,}$/.test(word)) {
-          go(jobPath(word))
-          return
-        }
-        if (/^[0-9a-f-]{4,35}$/.test(word)) {
-          changes['id_prefix'] = word
-          continue
-        }
-        setProblem(
-          `"${word}" is not understood. Use ${Object.keys(WORDS)
-            .map((known) => `${known}:…`)
-            .join(' ')}, an id or the beginning of one.`,
-        )
-        return
-      }
-      changes[parameter] = value
-    }
-    setProblem(null)
-    setFilters({ ...changes, cursor: null })
-  }
-  return (
-    <form
-      class="filters"
-      role="search"
-      onSubmit={(event) => {
-        event.preventDefault()
-        apply(bar.current?.value ?? '')
-      }}
-    >
-      <label class="wide">
-        <span>
-          Search <kbd>/</kbd>
-        </span>
-        <input
-          key={shown}
-          ref={bar}
-          defaultValue={shown}
-          placeholder="type:report.build queue:media error:timeout source:queue, or an id"
-          aria-describedby="query-problem"
-        />
-      </label>
-      <Choice name="state" label="State" value={filters['state'] ?? ''} options={STATES} />
-      <Choice
-        name="timeout_kind"
-        label="Ended by limit"
-        value={filters['timeout_kind'] ?? ''}
-        options={TIMEOUT_KINDS}
-      />
-      <Choice name="since" label="Created within" value={filters['since'] ?? ''} options={Object.keys(SPANS)} />
-      <button type="submit">Search</button>
-      <span id="query-problem" role="alert">
-        {problem}
-      </span>
-    </form>
-  )
-}
-
-function Choice({
-  name,
-  label,
-  value,
-  options,
-}: {
-  name: string
-  label: string
-  value: string
-  options: readonly string[]
-}): JSX.Element {
-  const all = options.includes(value) || value === '' ? options : [...options, value]
-  return (
-    <label>
-      {label}
-      <select
-        value={value}
-        onChange={(event) => {
-          setFilters({ [name]: event.currentTarget.value, cursor: null })
-        }}
-      >
-        <option value="">any</option>
-        {all.map((option) => (
-          <option key={option} value={option}>
-            {option.replaceAll('_', ' ')}
-          </option>
-        ))}
-      </select>
-    </label>
-  )
-}
-
-/** The rows that were found first stay, in their order; what came later is only counted, until it is asked for. */
 function List({
   data,
   filters,
@@ -429,68 +273,3 @@ const filterBody = (asked: Record<string, string | null>): object =>
       .filter(([, value]) => value !== null && value !== '')
       .map(([name, value]) => [name, name === 'state' ? (value ?? '').split(',') : value]),
   )
-
-interface Bulk {
-  readonly action: 'retry' | 'cancel' | 'delete'
-  readonly what: object
-}
-
-interface Tried {
-  readonly would_act_on: number
-  readonly skipped: number
-  readonly by_state: Readonly<Record<string, number>>
-  readonly by_queue: Readonly<Record<string, number>>
-}
-
-/** Says what would be done before anything is. */
-function BulkDialog({ bulk: { action, what }, onClose }: { bulk: Bulk; onClose: () => void }): JSX.Element {
-  const [tried, setTried] = useState<Tried | null>(null)
-  const [problem, setProblem] = useState<string | null>(null)
-  const path = `/ojs/v1/admin/jobs/bulk/${action}`
-  useEffect(() => {
-    ask<Tried>('POST', path, { ...what, dry_run: true }).then(setTried, (error: unknown) => {
-      setProblem(error instanceof Error ? error.message : 'The server does not answer.')
-    })
-  }, [])
-  const many = tried?.would_act_on ?? 0
-  return (
-    <Dialog
-      title={`${action[0]?.toUpperCase() ?? ''}${action.slice(1)} jobs`}
-      confirm={many === 0 ? null : `${action} ${count(many)}`}
-      isDanger={action !== 'retry'}
-      onConfirm={() => act(`Done: ${action} of ${count(many)}.`, () => ask('POST', path, { ...what, confirm: true }))}
-      onClose={onClose}
-    >
-      {problem === null ? null : <p class="trouble">{problem}</p>}
-      {tried === null && problem === null ? <p>Finding the jobs that this affects…</p> : null}
-      {tried === null ? null : (
-        <>
-          <p>
-            {many === 0
-              ? 'This would affect no job'
-              : `This would affect ${count(many)} ${many === 1 ? 'job' : 'jobs'}`}
-            {tried.skipped === 0 ? '.' : `; ${count(tried.skipped)} cannot be ${PAST[action]} as they are.`}
-          </p>
-          <Facts
-            of={[
-              ['By state', numbers(tried.by_state)],
-              ['By queue', numbers(tried.by_queue)],
-            ]}
-          />
-        </>
-      )}
-    </Dialog>
-  )
-}
-
-const PAST = { retry: 'retried', cancel: 'cancelled', delete: 'deleted' } as const
-
-function numbers(by: Readonly<Record<string, number>>): string {
-  const parts = Object.entries(by).map(([name, value]) => `${name} ${count(value)}`)
-  return parts.length === 0 ? 'none' : parts.join(', ')
-}
-
-/** Keys are letters while one writes. */
-export function isTyping({ target }: KeyboardEvent): boolean {
-  return target instanceof HTMLElement && target.matches('input:not([type=checkbox]), textarea, select')
-}

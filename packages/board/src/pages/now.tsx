@@ -1,43 +1,21 @@
 /** Is anything late, about to be, or stuck? A verdict, at most five causes, the numbers, the queues. */
-import { after, elapsed, hours, millis } from '@curfew/core'
-import type { ComponentChildren, JSX } from 'preact'
-import { ask, may, queryOf } from '../api.ts'
+import { elapsed, hours } from '@curfew/core'
+import type { JSX } from 'preact'
+import { queryOf } from '../api.ts'
 import { pulse } from '../live.ts'
 import { useQuery } from '../query.ts'
 import { folded, kindFilter, type Series } from '../series.ts'
-import { clockTime, instantAt, length, now, running, serverNow, untilMs } from '../time.ts'
-import {
-  act,
-  Ago,
-  Columns,
-  Copy,
-  count,
-  JobLink,
-  Link,
-  Loading,
-  Needs,
-  Page,
-  perSecond,
-  Source,
-  Table,
-  Trouble,
-} from '../ui.tsx'
-import { href } from '../router.ts'
-import type { AtRisk, ForecastView, Health, Job, Manifest, Note, QueueView, Stats, WorkerView } from '../wire.ts'
+import { clockTime, instantAt, length, now, running, untilMs } from '../time.ts'
+import { Ago, Columns, count, Link, Loading, Page, perSecond, Table, Trouble } from '../ui.tsx'
+import type { AtRisk, ForecastView, Health, Manifest, Note, QueueView, Stats, WorkerView } from '../wire.ts'
+import { lateQueues, silentWorkers, stuckIn, stuckQueues, troubleIn, type Cause } from './now-causes.tsx'
+import { Greeting } from './now-greeting.tsx'
 
 const MAX_CAUSES = 5
 
 interface QueuesShown {
   readonly queues: readonly QueueView[]
   readonly pagination: { readonly total: number }
-}
-
-interface Cause {
-  readonly key: string
-  readonly at: number
-  readonly isLate: boolean
-  readonly what: ComponentChildren
-  readonly more: ComponentChildren
 }
 
 export function Now(): JSX.Element {
@@ -126,131 +104,6 @@ function Verdict({ causes, risk }: { causes: readonly Cause[]; risk: AtRisk }): 
       <span aria-hidden="true">✓ </span>All well: no job will be late at the present pace.
     </p>
   )
-}
-
-function troubleIn(health: Health | null): Cause[] {
-  if (health === null || health.status === 'ok') return []
-  return [
-    {
-      key: 'health',
-      at: 0,
-      isLate: true,
-      what: `The store is ${health.backend.status}: ${health.backend.reason ?? 'no reason given'}`,
-      more: <Link to="/settings">server</Link>,
-    },
-  ]
-}
-
-/** The pace that would save the first of them, or why nothing moves. */
-function paceInWords(pace: AtRisk['queues'][number] | undefined, needed: number, why: string | undefined): string {
-  if (why !== undefined) return `, ${why}`
-  if (pace === undefined || pace.starts_per_second === 0) return ', nothing starts'
-  return `, ${perSecond(pace.starts_per_second)}/s, needs ${perSecond(needed)}/s`
-}
-
-function lateQueues({ items, queues }: AtRisk, stuck: ReadonlyMap<string, string>): Cause[] {
-  const names = [...new Set(items.map(({ queue }) => queue))]
-  return names.flatMap((name) => {
-    const [first] = items.filter(({ queue }) => queue === name)
-    const pace = queues.find(({ queue }) => queue === name)
-    if (first === undefined) return []
-    const at = instantAt(first.latest_start)
-    const needed = (first.jobs_ahead + 1) / Math.max(1, elapsed(serverNow(), at) / 1_000)
-    return [
-      {
-        key: `queue ${name}`,
-        at,
-        isLate: true,
-        what: (
-          <>
-            <Link to={`/queues/${encodeURIComponent(name)}`}>{name}</Link>: {count(pace?.waiting ?? 0)} waiting
-            {paceInWords(pace, needed, stuck.get(name))}. {first.type} <JobLink id={first.job_id} /> has{' '}
-            {count(first.jobs_ahead)} ahead and must start by {clockTime(first.latest_start)}
-          </>
-        ),
-        more: (
-          <>
-            {first.limit.replaceAll('_', ' ')} <Source source={first.source} type={first.type} queue={name} />
-          </>
-        ),
-      },
-    ]
-  })
-}
-
-function silentWorkers(workers: readonly WorkerView[], deadMs: number): Cause[] {
-  return workers.flatMap((worker) => {
-    const seen = instantAt(worker.last_seen_at)
-    const silentMs = elapsed(seen, now.value)
-    if (worker.active_jobs === 0 || silentMs < deadMs / 2 || silentMs > deadMs * 10) return []
-    const left = deadMs - silentMs
-    return [
-      {
-        key: `worker ${worker.worker_id}`,
-        at: after(seen, millis(deadMs)),
-        isLate: false,
-        what: (
-          <>
-            <Link to={`/workers/${encodeURIComponent(worker.worker_id)}`}>{worker.worker_id}</Link> silent for{' '}
-            {length(silentMs)}
-            {left > 0 ? `, declared dead in ${length(left)}` : ', declared dead'}: it holds {String(worker.active_jobs)}{' '}
-            {worker.active_jobs === 1 ? 'job' : 'jobs'}
-          </>
-        ),
-        more: <Link to={`/workers/${encodeURIComponent(worker.worker_id)}`}>blast radius</Link>,
-      },
-    ]
-  })
-}
-
-/** Queues with jobs that no worker can take, and why. */
-function stuckIn(queues: readonly QueueView[], workers: readonly WorkerView[]): Map<string, string> {
-  const found = new Map<string, string>()
-  for (const { name, counts, paused, status, paused_at: at } of queues) {
-    if (counts.available === 0) continue
-    const isServed = workers.some((worker) => worker.state === 'running' && worker.queues.includes(name))
-    if (paused) found.set(name, at === undefined ? status : `${status} since ${clockTime(at)}`)
-    else if (!isServed) found.set(name, NOT_SERVED)
-  }
-  return found
-}
-
-/** More than these are one cause: what is wrong is then no matter of single queues. */
-const MAX_STUCK_APART = 2
-const NOT_SERVED = 'no registered worker serves it'
-
-function stuckQueues(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>, isPart: boolean): Cause[] {
-  const unserved = [...stuck].filter(([, why]) => why === NOT_SERVED).map(([name]) => name)
-  if (unserved.length <= MAX_STUCK_APART) return eachStuck(queues, stuck)
-  const jobs = queues.reduce((sum, { name, counts }) => sum + (unserved.includes(name) ? counts.available : 0), 0)
-  const together: Cause = {
-    key: 'stuck, no worker',
-    at: Infinity,
-    isLate: false,
-    what: (
-      <>
-        {isPart ? 'At least ' : ''}
-        {count(unserved.length)} queues: {count(jobs)} waiting, no registered worker serves them
-      </>
-    ),
-    more: <Link to="/queues">queues</Link>,
-  }
-  return [...eachStuck(queues, new Map([...stuck].filter(([, why]) => why !== NOT_SERVED))), together]
-}
-
-function eachStuck(queues: readonly QueueView[], stuck: ReadonlyMap<string, string>): Cause[] {
-  return [...stuck].map(([name, why]) => ({
-    key: `stuck ${name}`,
-    at: Infinity,
-    isLate: false,
-    what: (
-      <>
-        <Link to={`/queues/${encodeURIComponent(name)}`}>{name}</Link>:{' '}
-        {count(queues.find((queue) => queue.name === name)?.counts.available ?? 0)} waiting, {why}
-      </>
-    ),
-    more: <Link to={`/jobs${queryOf({ queue: name, state: 'available' })}`}>jobs</Link>,
-  }))
 }
 
 function Tiles({ stats }: { stats: Stats }): JSX.Element {
@@ -396,111 +249,5 @@ function QueueTable({ queues, risk }: { queues: readonly QueueView[]; risk: AtRi
         )
       })}
     </Table>
-  )
-}
-
-const FIRST_JOB = { type: 'email.send', args: ['ada@example.com'], options: { timeout_ms: 30_000 } }
-
-const DEMO_QUEUE = 'demo'
-
-/** What is sent, and what becomes of it. */
-const DEMO: readonly {
-  readonly type: string
-  readonly shows: string
-  readonly isServed: boolean
-  readonly options: Readonly<Record<string, unknown>>
-}[] = [
-  {
-    type: 'demo.too-old',
-    shows: 'It may wait 3 s for its start (enqueue_ttl); then it is discarded',
-    isServed: false,
-    options: { enqueue_ttl_ms: 3_000 },
-  },
-  {
-    type: 'demo.total',
-    shows: 'Its whole life may take 4 s (total_timeout), waiting included',
-    isServed: false,
-    options: { total_timeout_ms: 4_000 },
-  },
-  {
-    type: 'demo.later',
-    shows: 'It is scheduled: it may start in 2 s, and must have by 5 s',
-    isServed: false,
-    options: { delay_until: '+PT2S', expires_at: '+PT5S' },
-  },
-  {
-    type: 'demo.cancelled',
-    shows: 'It is cancelled right after it is enqueued',
-    isServed: false,
-    options: {},
-  },
-  {
-    type: 'demo.work',
-    shows: 'It waits until a worker serves the queue; an attempt may take 30 s',
-    isServed: true,
-    options: { timeout_ms: 30_000 },
-  },
-  {
-    type: 'demo.retried',
-    shows: 'Three attempts of 2 s each, with a grace of 1 s',
-    isServed: true,
-    options: { timeout_ms: 2_000, grace_period_ms: 1_000, retry: { max_attempts: 3 } },
-  },
-]
-
-async function sendDemo(): Promise<void> {
-  for (const { type, options } of DEMO) {
-    const { job } = await ask<{ job: Job }>('POST', '/ojs/v1/jobs', {
-      type,
-      args: [],
-      options: { queue: DEMO_QUEUE, ...options },
-    })
-    if (type === 'demo.cancelled' && may('operate')) await ask('DELETE', `/ojs/v1/jobs/${job.id}`)
-  }
-}
-
-/** The first page of a server on which nothing has happened yet. */
-function Greeting(): JSX.Element {
-  const base = window.location.origin + href('/')
-  return (
-    <Page title="This server is up, and empty">
-      <p>Enqueue a job from a terminal:</p>
-      <Copy
-        text={`curl -sS ${base}ojs/v1/jobs -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(FIRST_JOB)}'`}
-      />
-      <Needs role="produce">
-        <button
-          type="button"
-          class="main"
-          onClick={() => void act('Sent. It waits for a worker.', () => ask('POST', '/ojs/v1/jobs', FIRST_JOB))}
-        >
-          Send this job now
-        </button>
-        <h2>Or see what limits do</h2>
-        <p>Six small jobs on the queue {DEMO_QUEUE}, each of which ends in a different way:</p>
-        <Table label="Demo jobs" head={['Job', 'What it shows', 'Needs a worker']}>
-          {DEMO.map(({ type, shows, isServed }) => (
-            <tr key={type}>
-              <th scope="row">{type}</th>
-              <td class="wrap">{shows}</td>
-              <td>{isServed ? 'yes' : 'no'}</td>
-            </tr>
-          ))}
-        </Table>
-        <p>
-          <button
-            type="button"
-            onClick={() => void act('Sent. Those without a worker end within five seconds.', sendDemo)}
-          >
-            Send the demo jobs
-          </button>
-        </p>
-      </Needs>
-      <p>
-        A worker takes it with the SDK, or with three calls: fetch, heartbeat, ack. Every call is described in{' '}
-        <a href={href('/openapi.json')}>openapi.json</a>; how limits work is in <code>docs/timeouts.md</code>, the SDK
-        in <code>docs/sdk-worker.md</code>.
-      </p>
-    </Page>
   )
 }
