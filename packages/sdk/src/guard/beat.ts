@@ -4,6 +4,9 @@ import type { Connection } from '../client/connection.ts'
 import type { LogLines } from '../attempt/job-log.ts'
 import type { BeatAnswer, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
+/** What a beat says of an attempt. */
+export type InBeat = Pick<Watched, 'key' | 'jobId' | 'lease' | 'manual'>
+
 /**
  * `fences`: the server understands leases, and signs apart from the list. Elsewhere a handler that must prove its life
  * by itself and did not is left out of the list. `stacks`: where the handlers of these attempts are stuck, by key. `logs`: what attempts have logged, by key.
@@ -11,14 +14,14 @@ import type { BeatAnswer, LastCall, Watched, WorkerFacts, WorkerState } from './
 export function beatBody(
   facts: WorkerFacts,
   state: WorkerState,
-  watched: readonly Watched[],
+  watched: readonly InBeat[],
   signs: ReadonlySet<string>,
   now: Instant,
   fences: boolean,
   stacks: ReadonlyMap<string, readonly string[]> = new Map(),
   logs: ReadonlyMap<string, LogLines> = new Map(),
 ): Record<string, unknown> {
-  const isProven = ({ manual, key }: Watched): boolean => !manual || signs.has(key)
+  const isProven = ({ manual, key }: InBeat): boolean => !manual || signs.has(key)
   const listed = fences ? watched : watched.filter(isProven)
   const ids = listed.map(({ jobId }) => jobId)
   const common = { ...facts, state, active_jobs: ids.length, active_job_ids: ids }

@@ -13,8 +13,9 @@ import { Isolates, type IsolatesOptions } from '../isolate/isolates.ts'
 import type { Stop } from '../attempt/facts.ts'
 import { AttemptLog, MAX_CALL_CHARACTERS, type LogLines } from '../attempt/job-log.ts'
 import type { Log } from '../log.ts'
-import { beatenClockMs, fenceAt, lapseAt, monotonicNow } from '../attempt/terms.ts'
-import { beatBody } from './beat.ts'
+import { beatenClockMs, fenceAt, lapseAt, monotonicNow, type Reservation } from '../attempt/terms.ts'
+import { beatBody, type InBeat } from './beat.ts'
+import type { ListReader } from './shared-list.ts'
 import type { BeatAnswer, GuardNews, GuardOrder, LastCall, Watched, WorkerFacts, WorkerState } from './protocol.ts'
 
 export interface GuardPorts {
@@ -23,6 +24,8 @@ export interface GuardPorts {
   readonly facts: WorkerFacts
   /** The server understands leases and `x_beats`. */
   readonly fences: boolean
+  /** Attempts that are not told of by orders. */
+  readonly shared?: ListReader
   readonly beat: (body: Record<string, unknown>, timeoutMs: number) => Promise<BeatAnswer>
   /** Makes one call, once. */
   readonly call: (call: LastCall) => Promise<void>
@@ -41,6 +44,11 @@ const MAX_UNANSWERED = 4
 const SILENCE_MS = 1_000
 const LOST: Stop = { why: 'lost', message: 'The server has not been heard for too long; the job may run elsewhere.' }
 
+/** Beats at this interval renew its clocks often enough. */
+export function isPacedBy(attempt: Reservation, intervalMs: number): boolean {
+  return beatenClockMs(attempt) / BEATS_PER_CLOCK >= intervalMs
+}
+
 export class Guard {
   readonly #ports: GuardPorts
   readonly #isolates: Isolates
@@ -51,7 +59,7 @@ export class Guard {
   readonly #vouchedAt = new Map<string, Instant>()
   /** When the latest beat was sent that listed this attempt and was answered. Only for what runs in isolates. */
   readonly #inIsolates = new Map<string, Instant>()
-  /** How many attempts it was told of so far. */
+  /** How many attempts it was told of by orders so far. */
   #begun = 0
   /** Clocks of attempts that are too short for the usual interval, by attempt. */
   readonly #shortClocks = new Map<string, number>()
@@ -177,9 +185,8 @@ export class Guard {
     this.#begun += 1
     this.#watched.set(key, attempt)
     this.#vouchedAt.set(key, this.#now())
-    const clockMs = beatenClockMs(attempt)
-    if (clockMs / BEATS_PER_CLOCK >= (this.#intervalMs ?? 0)) return
-    this.#shortClocks.set(key, clockMs)
+    if (isPacedBy(attempt, this.#intervalMs ?? 0)) return
+    this.#shortClocks.set(key, beatenClockMs(attempt))
     this.#armBeat()
   }
 
@@ -254,7 +261,9 @@ export class Guard {
 
   async #beat(): Promise<void> {
     const askedAt = this.#now()
-    const [epoch, begun] = [this.#epoch, this.#begun]
+    const epoch = this.#epoch
+    // Read before the list itself: what began meanwhile is not counted.
+    const begun = this.#ports.shared?.begun(this.#begun) ?? this.#begun
     this.#beatAt = askedAt
     this.#askedBeatAt = null
     if (this.#unanswered >= MAX_UNANSWERED) {
@@ -265,6 +274,7 @@ export class Guard {
     const signs = new Set(this.#signs)
     const stacks = new Map(this.#stacks)
     const watched = [...this.#watched.values()]
+    const listed = [...watched, ...this.#fromList()]
     const logs = this.#unsentLogs()
     this.#stacks.clear()
     this.#signs.clear()
@@ -272,7 +282,7 @@ export class Guard {
     this.#armBeat()
     try {
       const answer = await this.#ports.beat(
-        beatBody(this.#ports.facts, this.#state, watched, signs, askedAt, this.#ports.fences, stacks, logs),
+        beatBody(this.#ports.facts, this.#state, listed, signs, askedAt, this.#ports.fences, stacks, logs),
         Math.max(MIN_PATIENCE_MS, this.#intervalMs ?? 0),
       )
       if (this.#closed) return
@@ -297,6 +307,11 @@ export class Guard {
       if (this.#signs.size > 0) this.#armBeat()
       if (this.#unanswered === 0) this.#onQuiet?.()
     }
+  }
+
+  #fromList(): InBeat[] {
+    const listed = this.#ports.shared?.read() ?? []
+    return listed.filter(({ key }) => !this.#watched.has(key)).map((each) => ({ ...each, manual: false }))
   }
 
   /** The worker deregisters next: a beat that arrived after that would bring it back. */

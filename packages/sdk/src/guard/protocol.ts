@@ -27,6 +27,8 @@ export interface ThreadData {
   readonly token: string | null
   readonly fences: boolean
   readonly facts: WorkerFacts
+  /** The list of attempts that the worker shares with it: see `shared-list.ts`. */
+  readonly listed: SharedArrayBuffer
   /** Where its news go. */
   readonly news: MessagePort
 }

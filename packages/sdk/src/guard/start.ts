@@ -3,6 +3,7 @@ import { MessageChannel, receiveMessageOnPort, Worker as Thread } from 'node:wor
 import type { Host } from '@curfew/core'
 import type { Log } from '../log.ts'
 import { Guard, type GuardPorts } from './guard.ts'
+import { OrderLine } from './order-line.ts'
 import { pack } from './pack.ts'
 import type { GuardNews, GuardOrder, ThreadData } from './protocol.ts'
 
@@ -42,22 +43,21 @@ export function guardHere(ports: Omit<GuardPorts, 'tell'>, tell: (news: GuardNew
   }
 }
 
-/** Orders of one turn travel together. */
+/** Orders of one turn travel together; what only the next beat needs does not travel (`order-line.ts`). */
 export function guardInThread(
   entry: URL,
-  data: Omit<ThreadData, 'news'>,
+  data: Omit<ThreadData, 'news' | 'listed'>,
   { host, log }: { host: Host; log: Log },
   tell: (news: GuardNews) => void,
 ): GuardHandle {
   const { port1: port, port2: news } = new MessageChannel()
-  const thread = new Thread(entry, { workerData: { ...data, news }, transferList: [news], name: 'curfew-guard' })
-  let waiting: GuardOrder[] = []
+  const line = new OrderLine()
+  const workerData: ThreadData = { ...data, news, listed: line.listed }
+  const thread = new Thread(entry, { workerData, transferList: [news], name: 'curfew-guard' })
   let isClosing = false
   const flush = (): void => {
-    if (waiting.length === 0) return
-    const orders = waiting
-    waiting = []
-    thread.postMessage(pack(orders))
+    const orders = line.take()
+    if (orders.length > 0) thread.postMessage(pack(orders))
   }
   const hear = (news: readonly GuardNews[]): void => {
     for (const each of news) tell(each)
@@ -80,13 +80,13 @@ export function guardInThread(
   port.on('message', hear)
   return {
     order: (order) => {
-      if (waiting.push(order) === 1) host.defer(flush)
+      if (line.add(order)) host.defer(flush)
     },
     flush,
     catchUp,
     close: () => {
       isClosing = true
-      waiting.push({ op: 'close' })
+      line.add({ op: 'close' })
       flush()
       return exited
     },

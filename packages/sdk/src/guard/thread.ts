@@ -5,6 +5,7 @@ import { nodeHost } from '../host.ts'
 import { stderrLog } from '../log.ts'
 import { Guard } from './guard.ts'
 import { sendBeat, sendLast } from './beat.ts'
+import { ListReader } from './shared-list.ts'
 import { unpack, type PackedOrder } from './pack.ts'
 import type { GuardNews, ThreadData } from './protocol.ts'
 
@@ -23,6 +24,7 @@ function live(data: ThreadData): void {
     log: stderrLog,
     facts: data.facts,
     fences: data.fences,
+    shared: new ListReader(data.listed),
     beat: (body, timeoutMs) => sendBeat(connection, body, timeoutMs),
     call: (call) => sendLast(connection, call),
     tell: (news) => {

@@ -138,11 +138,14 @@ export class Arrivals {
 
   #start(held: HeldAttempt, now: Instant): void {
     const { table, effects } = this.#parts
+    const { job } = held
+    if (job === null) throw new Error(`the attempt ${held.key} was started twice`)
+    held.job = null
     table.enter(held, 'running')
     held.giveUpAt = giveUpAt(held.facts, held.terms.hardAt)
     held.begunAt = now
     effects.wakeBy(nextDueAt(held))
-    effects.do({ do: 'start', key: held.key, job: held.job, terms: held.terms })
+    effects.do({ do: 'start', key: held.key, job, terms: held.terms })
   }
 
   /** The handler of an older attempt is over: what waited for it begins. */

@@ -26,7 +26,8 @@ export type Step = 'buffered' | 'waiting' | 'running' | 'abandoned' | 'over'
 export interface HeldAttempt {
   readonly key: string
   readonly hold: Hold
-  readonly job: HandedJob
+  /** Null from the start of its handler on: a worker that is busy holds hundreds of attempts whose reports are on their way. */
+  job: HandedJob | null
   readonly terms: Terms
   readonly facts: HandlerFacts
   step: Step
