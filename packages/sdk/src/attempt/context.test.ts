@@ -55,6 +55,15 @@ const forever = (signal: AbortSignal): Promise<never> =>
     })
   })
 
+test('what a handler takes out of its context works by itself', async () => {
+  const { ctx, calls } = attempt()
+  const { jobId, signal, remaining, heartbeat } = ctx
+  expect([jobId, signal.aborted, remaining()]).toEqual(['job-1', false, SOFT_MS])
+  await heartbeat()
+  expect(calls).toEqual([{ op: 'heartbeat' }])
+  expect(ctx.heartbeat).toBe(heartbeat)
+})
+
 describe('remaining', () => {
   test('is what is left in whole milliseconds, rounded down, and never negative', () => {
     const { clock, ctx } = attempt()

@@ -108,6 +108,109 @@ export interface ContextPorts {
 
 /** `stop` makes the signal when the handler asks for it. */
 export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: ContextPorts): Context {
+  return new AttemptContext(facts, stop, ports)
+}
+
+type ContextCalls = Pick<
+  Context,
+  | 'remaining'
+  | 'graceRemaining'
+  | 'withBudget'
+  | 'step'
+  | 'sleep'
+  | 'progress'
+  | 'checkpoint'
+  | 'log'
+  | 'heartbeat'
+  | 'enqueue'
+>
+
+/** Its functions are made when the handler first asks for one, and may be taken out of it: `({ log }) => log('…')`. */
+class AttemptContext implements Context {
+  readonly jobId: string
+  readonly type: string
+  readonly queue: string
+  readonly attempt: number
+  readonly lease: number | null
+  readonly maxAttempts: number | null
+  readonly args: readonly unknown[]
+  readonly meta: Readonly<Record<string, unknown>>
+  readonly lastCheckpoint: unknown
+  readonly workflowId: string | null
+  readonly parentResults: readonly unknown[]
+  readonly #facts: AttemptFacts
+  readonly #stop: LazyAbort
+  readonly #ports: ContextPorts
+  #made: ContextCalls | null = null
+
+  constructor(facts: AttemptFacts, stop: LazyAbort, ports: ContextPorts) {
+    this.jobId = facts.jobId
+    this.type = facts.type
+    this.queue = facts.queue
+    this.attempt = facts.attempt
+    this.lease = facts.lease
+    this.maxAttempts = facts.maxAttempts
+    this.args = facts.args
+    this.meta = facts.meta
+    this.lastCheckpoint = facts.lastCheckpoint
+    this.workflowId = facts.workflowId
+    this.parentResults = facts.parentResults
+    this.#facts = facts
+    this.#stop = stop
+    this.#ports = ports
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  get remaining(): Context['remaining'] {
+    return this.#calls.remaining
+  }
+
+  get graceRemaining(): Context['graceRemaining'] {
+    return this.#calls.graceRemaining
+  }
+
+  get withBudget(): Context['withBudget'] {
+    return this.#calls.withBudget
+  }
+
+  get step(): Context['step'] {
+    return this.#calls.step
+  }
+
+  get sleep(): Context['sleep'] {
+    return this.#calls.sleep
+  }
+
+  get progress(): Context['progress'] {
+    return this.#calls.progress
+  }
+
+  get checkpoint(): Context['checkpoint'] {
+    return this.#calls.checkpoint
+  }
+
+  get log(): Context['log'] {
+    return this.#calls.log
+  }
+
+  get heartbeat(): Context['heartbeat'] {
+    return this.#calls.heartbeat
+  }
+
+  get enqueue(): Context['enqueue'] {
+    return this.#calls.enqueue
+  }
+
+  get #calls(): ContextCalls {
+    this.#made ??= contextCalls(this.#facts, this.#stop, this.#ports)
+    return this.#made
+  }
+}
+
+function contextCalls(facts: AttemptFacts, stop: LazyAbort, ports: ContextPorts): ContextCalls {
   const { host } = ports
   // Most handlers have none.
   let made: Steps | null = null
@@ -120,20 +223,6 @@ export function createContext(facts: AttemptFacts, stop: LazyAbort, ports: Conte
   }
 
   return {
-    jobId: facts.jobId,
-    type: facts.type,
-    queue: facts.queue,
-    attempt: facts.attempt,
-    lease: facts.lease,
-    maxAttempts: facts.maxAttempts,
-    args: facts.args,
-    meta: facts.meta,
-    lastCheckpoint: facts.lastCheckpoint,
-    workflowId: facts.workflowId,
-    parentResults: facts.parentResults,
-    get signal() {
-      return stop.signal
-    },
     remaining,
     graceRemaining,
 

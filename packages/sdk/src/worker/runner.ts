@@ -126,9 +126,16 @@ export class Runner {
   }
 
   async #live(key: string, handler: Registered, { attempt, isolate }: Running, { hardAt }: Terms): Promise<void> {
-    const ending = isPlain(handler, this.#ports.middleware)
-      ? await runPlain(handler, attempt.context)
-      : await this.#execute(key, handler, attempt, isolate, hardAt)
+    let ending: Ending
+    if (isPlain(handler, this.#ports.middleware)) {
+      const { context } = attempt
+      try {
+        const value: unknown = await handler.run(context, context.args)
+        ending = value === undefined ? NO_RESULT : { kind: 'returned', result: jsonCopy(value, 'The result') }
+      } catch (error) {
+        ending = { kind: 'threw', error: errorData(error) }
+      }
+    } else ending = await this.#execute(key, handler, attempt, isolate, hardAt)
     attempt.close()
     if (attempt.isSaving) await attempt.flush()
     this.#running.delete(key)
@@ -231,15 +238,6 @@ function isPlain(handler: Registered, middleware: readonly AttemptMiddleware[]):
   const { isolation, run, job } = handler
   if (isolation !== 'inline' || run === null || middleware.length > 0) return false
   return job.options.input === undefined && job.options.output === undefined
-}
-
-async function runPlain({ run }: PlainHandler, context: Context): Promise<Ending> {
-  try {
-    const value: unknown = await run(context, context.args)
-    return value === undefined ? NO_RESULT : { kind: 'returned', result: jsonCopy(value, 'The result') }
-  } catch (error) {
-    return { kind: 'threw', error: errorData(error) }
-  }
 }
 
 const NO_RESULT: Ending = { kind: 'returned', result: undefined }
