@@ -21,12 +21,14 @@ test('what was put in is read until it is taken out', () => {
 
 test('places are used again, however often attempts come and go', () => {
   const { writer, reader } = pair()
+  const stays = attempt('stays', 9_999)
+  writer.add(stays)
   for (let n = 0; n < 5_000; n += 1) {
     expect(writer.add(attempt(`job-${String(n)}`, n + 1))).toBe(true)
     if (n >= 700) expect(writer.remove(`job-${String(n - 700)}#${String(n - 699)}`)).toBe(true)
   }
   const left = reader.read().map(({ lease }) => lease)
-  expect(left.sort((one, other) => one - other)).toEqual(Array.from({ length: 700 }, (_, n) => 4_301 + n))
+  expect(left.sort((one, other) => one - other)).toEqual([...Array.from({ length: 700 }, (_, n) => 4_301 + n), stays.lease])
 })
 
 test('what does not fit is refused, and leaves nothing behind', () => {
