@@ -28,7 +28,10 @@ test('places are used again, however often attempts come and go', () => {
     if (n >= 700) expect(writer.remove(`job-${String(n - 700)}#${String(n - 699)}`)).toBe(true)
   }
   const left = reader.read().map(({ lease }) => lease)
-  expect(left.sort((one, other) => one - other)).toEqual([...Array.from({ length: 700 }, (_, n) => 4_301 + n), stays.lease])
+  expect(left.sort((one, other) => one - other)).toEqual([
+    ...Array.from({ length: 700 }, (_, n) => 4_301 + n),
+    stays.lease,
+  ])
 })
 
 test('what does not fit is refused, and leaves nothing behind', () => {
