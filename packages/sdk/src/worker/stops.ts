@@ -52,7 +52,7 @@ export class Stops {
 
   /**
    * Its handler has ended. A timer of the handler's own, such as that of a step, may fire before the session looks at the time:
-   * what passed at the soft deadline is the limit of the attempt, whoever noticed it first.
+   * what passed at the soft deadline is the limit of the attempt, even if the handler noticed it first.
    */
   settledAt(held: HeldAttempt, now: Instant): void {
     if (held.step === 'running' && held.stop === null && isDue(held.terms.softAt, now)) held.stop = held.terms.softStop
