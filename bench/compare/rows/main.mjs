@@ -24,8 +24,8 @@ export const ENQUEUE_1 = enqueueRow({
   title: 'Enqueue, 1 in flight',
   who: producer('limit-http', 'limit-sqlite', 'limit-fdatasync'),
   call: 'enqueueRate',
-  warmUp: { inFlight: 1, count: 12_000, maxMs: 12_000 },
-  full: { inFlight: 1, count: 3_000, maxMs: 2_500 },
+  warmUp: { inFlight: 1, count: 30_000, maxMs: 12_000 },
+  full: { inFlight: 1, count: 6_000, maxMs: 2_500 },
   quick: { inFlight: 1, count: 2_000, maxMs: 1_500 },
 })
 
@@ -34,8 +34,8 @@ export const ENQUEUE_50 = enqueueRow({
   title: 'Enqueue, 50 in flight',
   who: producer('limit-http'),
   call: 'enqueueRate',
-  warmUp: { inFlight: 50, count: 60_000, maxMs: 8_000 },
-  full: { inFlight: 50, count: 20_000, maxMs: 2_500 },
+  warmUp: { inFlight: 50, count: 240_000, maxMs: 10_000 },
+  full: { inFlight: 50, count: 60_000, maxMs: 2_500 },
   quick: { inFlight: 50, count: 10_000, maxMs: 1_500 },
 })
 
@@ -44,8 +44,8 @@ export const BULK_1000 = enqueueRow({
   title: 'Enqueue, 1 000 per call',
   who: producer('limit-sqlite'),
   call: 'bulkRate',
-  warmUp: { size: 1_000, count: 120_000, maxMs: 8_000 },
-  full: { size: 1_000, count: 40_000, maxMs: 2_500 },
+  warmUp: { size: 1_000, count: 300_000, maxMs: 8_000 },
+  full: { size: 1_000, count: 80_000, maxMs: 2_500 },
   quick: { size: 1_000, count: 20_000, maxMs: 1_500 },
 })
 
@@ -53,7 +53,7 @@ const WARM_UPS = 3
 
 function processRow(concurrency) {
   const id = `process-${concurrency}`
-  const args = { concurrency, warmUp: 1_000, count: 12_000, tail: 1_000, maxMs: 5_000 }
+  const args = { concurrency, warmUp: 1_000, count: 30_000, tail: 1_000, maxMs: 5_000 }
   const short = { ...args, count: 5_000, maxMs: 3_000 }
   return {
     id,
