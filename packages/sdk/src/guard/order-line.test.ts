@@ -44,7 +44,7 @@ test.each<[string, Partial<Watched>]>([
   ['must give its own signs', { manual: true, stallMs: 60_000 }],
   ['has a clock that needs more beats', { visibilityMs: 19_999 }],
   ['has no lease', { lease: null }],
-])('an attempt that %s is told of by a message', (_, more) => {
+])('an attempt that %s goes by a message', (_, more) => {
   const { line, reader, listed } = registered()
   const order = begin('a', more)
   expect(line.add(order)).toBe(true)
@@ -55,12 +55,12 @@ test.each<[string, Partial<Watched>]>([
   expect(reader.begun(1)).toBe(1)
 })
 
-test('before the worker is registered every attempt is told of', () => {
+test('before the worker is registered every attempt goes by a message', () => {
   const line = new OrderLine()
   expect(line.add(begin('a'))).toBe(true)
 })
 
-test('an order about a listed attempt comes after the attempt itself, and its end is told of', () => {
+test('an order about a listed attempt comes after the attempt itself, and its end goes by a message', () => {
   const { line, listed } = registered()
   line.add(begin('a'))
   const log: GuardOrder = { op: 'log', key: 'a#1', lines: { from: 0, lines: [] } }
@@ -73,7 +73,7 @@ test('an order about a listed attempt comes after the attempt itself, and its en
   expect(listed()).toEqual([])
 })
 
-test('contact is told a few times a second', () => {
+test('contact is passed on a few times a second', () => {
   const { line } = registered()
   const told = [0, 100, 249, 250, 260, 499, 900].filter((askedAt) => {
     line.add({ op: 'contact', askedAt })

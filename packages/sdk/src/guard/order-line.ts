@@ -4,14 +4,14 @@
  *
  * - An inline attempt whose clocks need no beat out of turn is put into the shared list (`shared-list.ts`). When an order about it follows
  *   (it has logged, or gave a sign), the guard first gets it by a message, too.
- * - Contact with the server is told a few times a second. The guard then knows of contact a little less than there was, so it
+ * - Contact with the server is passed on a few times a second. The guard then knows of contact a little less than there was, so it
  *   is silent and fences no later than it should.
  */
 import type { GuardOrder } from './protocol.ts'
 import { ListWriter } from './shared-list.ts'
 import { isPacedBy } from './guard.ts'
 
-/** Contact is told this often, and at least so many times within the silence that the server allows. */
+/** Contact is passed on this often, and at least so many times within the silence that the server allows. */
 const CONTACT_MS = 250
 const CONTACTS_PER_TIMEOUT = 20
 

@@ -95,7 +95,7 @@ export class ListWriter {
     return true
   }
 
-  /** The guard is told of an attempt by a message. `isNew`: it is not in the list. */
+  /** An attempt goes to the guard by a message. `isNew`: it is not in the list. */
   posts(isNew: boolean): void {
     this.#posted += 1
     Atomics.store(this.#memory.words, POSTED, this.#posted)
