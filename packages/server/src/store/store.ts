@@ -41,8 +41,8 @@ export interface Transaction {
   findWorkers(ids: readonly string[]): Promise<Worker[]>
   /** Sees the workers with these ids, as far as they exist. */
   seeWorkers(ids: readonly string[]): Promise<Worker[]>
-  /** The jobs with these ids, as far as they exist. */
-  findJobs(ids: readonly string[]): Promise<Job[]>
+  /** The jobs with these ids, as far as they exist. `areFree`: most likely none does, for jobs are to be added under them. */
+  findJobs(ids: readonly string[], areFree?: boolean): Promise<Job[]>
   /** Sees the jobs with these ids, as far as they exist. */
   seeJobs(ids: readonly string[]): Promise<Job[]>
   /** Active jobs whose reservation names this worker, which must have been found before. */
@@ -189,9 +189,10 @@ export interface Store extends Reads {
   /**
    * Runs one transaction at a time per caller; saves and commits when `work` returns, rolls back when it throws. `work`
    * must not wait for the reads of the store, which may themselves be waiting for it to end: the transaction has its own
-   * finds.
+   * finds. `relies`: what a find only sees, and that ids are free, may be answered from memory. If it is no longer so when
+   * the transaction ends, nothing was done (`RowsMoved`), even where nothing was to be written: try again without.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>>
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>, relies?: boolean): Promise<Ended<T>>
   /** Hears of the commits of others, until the returned function is called. Null: some may have been missed. */
   follow(listener: (news: News | null) => void): () => void
   /** Answers when the database does. */

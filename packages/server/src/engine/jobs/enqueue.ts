@@ -69,7 +69,7 @@ export function enqueue(
 
 /** What most requests need, made without ado: this is the busiest way through the server. */
 function plainNeeds({ id, queue, type }: EnqueueRequest): Needs {
-  return id === null ? { queues: [queue], types: [type] } : { jobs: [id], queues: [queue], types: [type] }
+  return id === null ? { queues: [queue], types: [type] } : { added: [id], queues: [queue], types: [type] }
 }
 
 /** All or none. No job of the batch makes way for another. */
@@ -149,7 +149,7 @@ export function needsOf(requests: readonly EnqueueRequest[], asked: readonly Ask
   const unique = asked.map(({ fingerprint }) => fingerprint).filter((fingerprint) => fingerprint !== null)
   return {
     // An id the server made is new; the store would refuse it otherwise.
-    jobs: requests.map(({ id }) => id).filter((id) => id !== null),
+    added: requests.map(({ id }) => id).filter((id) => id !== null),
     queues: requests.map(({ queue }) => queue),
     types: requests.map(({ type }) => type),
     docs: [...limitersOf(requests), ...requests.flatMap(({ parent }) => (parent === null ? [] : docsOf(parent)))],

@@ -38,7 +38,8 @@ export const sizeOf = ({ size = 1 }: Command<unknown>): number => size
 export function needsOf(commands: readonly Command<unknown>[]): Needs {
   const docs = new Map<string, DocName>()
   const unique: Fingerprint[] = []
-  const [workers, jobs, queues, types, notices, names, held] = [
+  const [workers, jobs, added, queues, types, notices, names, held] = [
+    new Set<string>(),
     new Set<string>(),
     new Set<string>(),
     new Set<string>(),
@@ -54,6 +55,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
     if (needs === undefined) continue
     add(workers, needs.workers)
     add(jobs, needs.jobs)
+    add(added, needs.added)
     add(queues, needs.queues)
     add(types, needs.types)
     add(notices, needs.notices)
@@ -65,6 +67,7 @@ export function needsOf(commands: readonly Command<unknown>[]): Needs {
   return {
     workers: [...workers],
     jobs: [...jobs],
+    added: [...added],
     queues: [...queues],
     types: [...types],
     notices: [...notices],

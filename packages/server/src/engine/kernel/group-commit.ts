@@ -260,9 +260,10 @@ export class GroupCommit {
 
   async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
     let serves = true
+    let relies = true
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#served(group, chore, MAX_AGE_MS * 2 ** (tries - 1), serves)
+        return await this.#served(group, chore, MAX_AGE_MS * 2 ** (tries - 1), serves, relies)
       } catch (error) {
         if (error instanceof ServingFailed) {
           this.#ports.onBrokenLook(error.cause)
@@ -270,6 +271,7 @@ export class GroupCommit {
           continue
         }
         if (!(error instanceof RowsMoved || error instanceof Outdated)) throw error
+        relies = false
         if (tries === MAX_TRIES) throw new StoreUnavailable('other servers are working on the same rows', error)
       }
     }
@@ -295,10 +297,11 @@ export class GroupCommit {
     chore: Command<void> | null,
     mostAgeMs: number,
     serves: boolean,
+    relies: boolean,
   ): Promise<Decided> {
     const serving = this.#ports.serving()
     try {
-      const decided = await this.#transaction(group, chore, mostAgeMs, serving, serves)
+      const decided = await this.#transaction(group, chore, mostAgeMs, serving, serves, relies)
       serving.answer(decided.durable, refusalFor)
       return decided
     } catch (error) {
@@ -313,6 +316,7 @@ export class GroupCommit {
     mostAgeMs: number,
     serving: Serving,
     serves: boolean,
+    relies: boolean,
   ): Promise<Decided> {
     const { store, host, moment, judge, workerTimeoutMs, deadLetterMax, longDocs } = this.#ports
     const at = moment()
@@ -346,7 +350,7 @@ export class GroupCommit {
         changes: await unit.saveButTheLast(),
         isAlone: size <= 1 && this.#waiting.length === 0,
       }
-    })
+    }, relies)
     this.#knowsNext = nextWakeAt !== undefined
     this.#nextWakeAt = nextWakeAt ?? null
     const committed = {

@@ -5,6 +5,8 @@ import type { DocName, JobState } from '@curfew/core'
 export interface Needs {
   readonly workers?: readonly string[]
   readonly jobs?: readonly string[]
+  /** Ids under which jobs are to be added: most likely there are none. */
+  readonly added?: readonly string[]
   readonly queues?: readonly string[]
   readonly types?: readonly string[]
   /** Workers whose notices are wanted. */

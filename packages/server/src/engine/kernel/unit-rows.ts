@@ -118,9 +118,11 @@ export class UnitRows {
       await this.load(needs)
       return { life: await this.tx.seeLife(), ...NOTHING_DUE }
     }
+    // The signs of life come last: a store that has to ask for anything else asks for them with it.
+    const loaded = this.load({ ...needs, docs: NO_DOCS })
     const [life, , dueWorkers, dueJobs, , dueDocs] = await Promise.all([
       this.tx.seeLife(),
-      this.load({ ...needs, docs: NO_DOCS }),
+      loaded,
       this.tx.findDueWorkers(this.now, maxDue),
       this.tx.findDueJobs(this.now, maxDue),
       this.load({ docs: needs.docs ?? NO_DOCS }),
@@ -132,7 +134,15 @@ export class UnitRows {
     return { life, dueWorkers, dueJobs, dueDocs }
   }
 
-  misses({ workers = NONE, jobs = NONE, queues = NONE, types = NONE, notices = NONE, ...more }: Needs): boolean {
+  misses({
+    workers = NONE,
+    jobs = NONE,
+    added = NONE,
+    queues = NONE,
+    types = NONE,
+    notices = NONE,
+    ...more
+  }: Needs): boolean {
     const { docs, names, unique, held } = more
     return (
       (unique !== undefined && unique.some((one) => !this.#sought.has(askFor(one)))) ||
@@ -142,6 +152,7 @@ export class UnitRows {
       notices.some((id) => !this.toTell.has(id)) ||
       this.tables.workers.missing(workers).length > 0 ||
       this.tables.jobs.missing(jobs).length > 0 ||
+      this.tables.jobs.missing(added).length > 0 ||
       this.tables.queues.missing(queues).length > 0 ||
       this.tables.types.missing(types).length > 0
     )
@@ -150,6 +161,7 @@ export class UnitRows {
   async load({
     workers = NONE,
     jobs = NONE,
+    added = NONE,
     queues = NONE,
     types = NONE,
     notices = NONE,
@@ -179,8 +191,8 @@ export class UnitRows {
       ),
       fill(
         this.tables.jobs,
-        jobs,
-        (ids) => this.tx.findJobs(ids),
+        jobs.length === 0 ? added : [...jobs, ...added], // in one find, which locks them in one order
+        (ids) => this.tx.findJobs(ids, jobs.length === 0),
         ({ id }) => id,
       ),
       fill(

@@ -7,7 +7,8 @@ import { RowsMoved, type Batch, type Queue, type StoredEvent } from '../store.ts
 import { checkpointValues, columnsOf, docValues, eventValues, exact, firstValues, listOf, livedValues } from './rows.ts'
 import { noticeValues, queueValues, tagRows, typeValues, workerValues } from './rows.ts'
 import { Tally } from '../records.ts'
-import { countRows, outagesText, type Send } from './save.ts'
+import { outagesText } from './rows.ts'
+import { countRows, type Send } from './save.ts'
 import type { Logged, Session } from './session.ts'
 import * as sql from './statements.ts'
 

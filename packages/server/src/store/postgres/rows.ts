@@ -358,6 +358,11 @@ export function typeValues({ type, asked, caps, sent, updatedAt }: TypePolicy): 
   return [exact(type), JSON.stringify(asked), JSON.stringify(caps), JSON.stringify(sent), updatedAt]
 }
 
+/** Always written alike, because it is compared. */
+export function outagesText(outages: readonly { from: Instant; to: Instant }[]): string {
+  return JSON.stringify(outages.map(({ from, to }) => ({ from, to })))
+}
+
 export type EventRow = readonly [
   sequence: number,
   type: string,

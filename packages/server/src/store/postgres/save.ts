@@ -24,7 +24,7 @@ import { alikeBut, checkpointValues, columnsOf, docName, docValues, eventValues,
 import { noticeValues, queueValues } from './rows.ts'
 import { isStillItself, onlyBegins, onlyMoves, Tally } from '../records.ts'
 import { firstValues, movingValues, otherValues } from './rows.ts'
-import { tagRows, typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
+import { outagesText, tagRows, typeValues, unplaced, workerValues, type Unplaced } from './rows.ts'
 import { UNKNOWN, type Logged, type Oldest, type Session } from './session.ts'
 import * as sql from './statements.ts'
 
@@ -87,11 +87,6 @@ export function saveRows(send: Send, { texts }: Session, changes: Changes): void
     const { before, after } = changes.outages
     void send(sql.PUT_OUTAGES, [outagesText(before), outagesText(after)])
   }
-}
-
-/** Always written alike, because it is compared. */
-export function outagesText(outages: readonly { from: Instant; to: Instant }[]): string {
-  return JSON.stringify(outages.map(({ from, to }) => ({ from, to })))
 }
 
 // ---- Jobs ----

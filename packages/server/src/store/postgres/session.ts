@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto'
 import type { Instant, Random } from '@curfew/core'
 import { ActiveJobs } from '../remembered-rows.ts'
+import { LastLook } from './reliance.ts'
 import type { Texts } from './texts.ts'
 
 /** So many servers can count at once without waiting for each other. */
@@ -45,6 +46,7 @@ export class Session {
   readonly texts: Texts
   /** Active jobs as they were committed here. Others may have written them since: a row is used only in its version. */
   readonly active = new ActiveJobs()
+  readonly lastLook = new LastLook()
   lastEvent = 0
   /** Of the last that was appended here; others may have appended since. */
   lastEventAt = 0
@@ -77,6 +79,11 @@ export class Session {
     return isAtMost(this.#nextWakeAt, now)
   }
 
+  /** Whether, as far as this server has heard, nothing wants to be woken by now. */
+  knowsNothingDue(now: Instant): boolean {
+    return this.#nextWakeAt !== undefined && !this.mayBeDue(now)
+  }
+
   /** The database is asked which row wants to be woken next; what others tell from here on it may not have seen. */
   askNextWake(): void {
     this.#told = null
@@ -100,6 +107,7 @@ export class Session {
   /** All rows are gone, or others have come. */
   forgetRows(): void {
     this.active.clear()
+    this.lastLook.clear()
     this.lastEvent = 0
     this.oldest = UNKNOWN
   }

@@ -288,6 +288,16 @@ describe('time', () => {
 describe('a transaction goes by an index, however many rows there are:', () => {
   const HOT: readonly [keyof typeof sql, ...string[]][] = [
     ['LOOK', 'life_pkey', 'queues_pkey', 'types_pkey', 'jobs_wake', 'workers_wake', 'docs_wake'],
+    [
+      'EXPECT_UNCHANGED',
+      'life_pkey',
+      'jobs_pkey',
+      'queues_pkey',
+      'types_pkey',
+      'jobs_wake',
+      'workers_wake',
+      'docs_wake',
+    ],
     ['LOCK_JOBS', 'jobs_pkey', 'bodies_pkey'],
     ['LOCK_JOB_VERSIONS', 'jobs_pkey'],
     ['SEE_JOBS', 'jobs_pkey', 'bodies_pkey'],

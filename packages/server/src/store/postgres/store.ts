@@ -3,7 +3,8 @@
  *
  * A server has one connection for its transactions, which take turns, a few for its reads, which never wait for a
  * transaction, and one line on which it hears of the others (`line.ts`). A transaction costs two round trips: the first
- * finds go with its beginning, all writes with its commit. A search by order in between, as for a claim, is a third.
+ * finds go with its beginning, all writes with its commit. A search by order in between, as for a claim, is a third. One that
+ * needs only what is remembered has no finds (`reliance.ts`).
  *
  * When the database cannot serve (gone, full, read-only, too slow), the call ends in StoreUnavailable, nothing of its
  * transaction remains, and the next call tries again, on a fresh connection if need be. Only when the connection is lost
@@ -165,11 +166,11 @@ export class PostgresStore extends PostgresReads implements Store {
     return this.#health
   }
 
-  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>): Promise<Ended<T>> {
+  transaction<T>(work: (tx: Transaction) => Promise<Closing<T>>, relies = false): Promise<Ended<T>> {
     return this.#turns.take(async () => {
       await this.#trustTime()
       const wire = await this.#ready(this.#writer)
-      const tx = new PostgresTransaction(wire, this.#session, this.#retention, this.#patienceMs())
+      const tx = new PostgresTransaction(wire, this.#session, this.#retention, this.#patienceMs(), relies)
       try {
         const { value, changes } = await work(tx)
         const closed = await tx.close(changes)

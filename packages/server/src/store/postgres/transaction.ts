@@ -35,6 +35,7 @@ import {
 import { codeOf, isLoss, told } from './connection.ts'
 import { inOrder, ofThese } from './in-order.ts'
 import { type Looked, type Looking, type LookRow, toLooked } from './look.ts'
+import { Reliance } from './reliance.ts'
 import { restoreBatch } from './restore.ts'
 import {
   type CheckpointRow,
@@ -71,14 +72,17 @@ export class PostgresTransaction implements Transaction {
   readonly #pending = new Pending()
   readonly #patienceMs: number | null
   readonly #names = new Set<string>()
+  readonly #reliance: Reliance | null
+  readonly #saved: Changes[] = []
   #looking: Looking | null = null
   #begun = false
   /** What went wrong first; what went wrong after it only tells that something had. */
   #failure: Error | null = null
   #over: Error | null = null
 
-  /** `patienceMs`: how long it may be silent, if not as long as usual. */
-  constructor(wire: Wire, session: Session, retention: EventRetention, patienceMs: number | null) {
+  /** `patienceMs`: how long it may be silent, if not as long as usual. `relies`: on what the store remembers. */
+  constructor(wire: Wire, session: Session, retention: EventRetention, patienceMs: number | null, relies = false) {
+    this.#reliance = relies ? new Reliance(session.lastLook) : null
     this.#patienceMs = patienceMs
     this.#wire = wire
     this.#session = session
@@ -99,7 +103,7 @@ export class PostgresTransaction implements Transaction {
   }
 
   async seeLife(): Promise<Life> {
-    return (await this.#look()).life
+    return this.#memory?.onLife() ?? (await this.#look()).life
   }
 
   async findWorkers(ids: readonly string[]): Promise<Worker[]> {
@@ -112,8 +116,12 @@ export class PostgresTransaction implements Transaction {
     return inOrder(ids, await this.#workers(sql.SEE_WORKERS, [listOf(ids.map(exact))]), ({ id }) => id)
   }
 
-  async findJobs(ids: readonly string[]): Promise<Job[]> {
+  async findJobs(ids: readonly string[], areFree = false): Promise<Job[]> {
     if (ids.length === 0) return []
+    if (areFree && this.#memory !== null) {
+      this.#memory.onFree(ids)
+      return []
+    }
     const { active } = this.#session
     const known = new Map(ids.flatMap((id) => pairOf(id, active.get(id))))
     const found =
@@ -204,6 +212,10 @@ export class PostgresTransaction implements Transaction {
    */
   #isDue(kind: keyof Looked['next'], now: Instant): true | Promise<boolean> {
     if (this.#session.mayBeDue(now)) return true
+    if (this.#memory !== null && this.#session.knowsNothingDue(now)) {
+      this.#memory.onNothingDueAt(now)
+      return Promise.resolve(false)
+    }
     return this.#look().then(({ next }) => {
       const at = next[kind]
       return at !== null && at <= now
@@ -253,12 +265,16 @@ export class PostgresTransaction implements Transaction {
 
   async seeQueues(names: readonly string[]): Promise<Queue[]> {
     if (names.length === 0) return []
+    const known = this.#memory?.onQueues(names) ?? null
+    if (known !== null) return known
     const { queues } = await this.#look(names)
     return ofThese(names, queues, ({ name }) => name)
   }
 
   async seeTypes(types: readonly string[]): Promise<TypePolicy[]> {
     if (types.length === 0) return []
+    const known = this.#memory?.onTypes(types) ?? null
+    if (known !== null) return known
     const { types: policies } = await this.#look([], types)
     return ofThese(types, policies, ({ type }) => type)
   }
@@ -294,7 +310,7 @@ export class PostgresTransaction implements Transaction {
     if (this.#wire.loss !== null) throw told(this.#wire.loss)
     this.#save(changes)
     this.#session.askNextWake()
-    if (!this.#begun && this.#pending.isEmpty) {
+    if (!this.#begun && this.#pending.isEmpty && (this.#reliance?.values() ?? null) === null) {
       this.#over = new Error('the transaction is over')
       return { events: [], nextWakeAt: await this.#nextWake() }
     }
@@ -315,7 +331,8 @@ export class PostgresTransaction implements Transaction {
 
   /** What was committed is what others find, until they write it. A place at the tail is not known here. */
   #remember(): void {
-    const { active } = this.#session
+    const { active, lastLook } = this.#session
+    for (const changes of this.#saved) lastLook.committed(changes)
     for (const { before, after } of this.#pending.jobs) {
       if (after === null || after.seq === TAIL) active.forget((after ?? before)?.id ?? '')
       else active.wrote(after, (before?.version ?? 0) + 1, after.seq)
@@ -338,6 +355,7 @@ export class PostgresTransaction implements Transaction {
     await this.#commit()
     this.#over = new Error('the transaction is over')
     this.#session.active.clear()
+    this.#session.lastLook.clear()
     this.#session.seeLog(logged)
   }
 
@@ -354,6 +372,7 @@ export class PostgresTransaction implements Transaction {
     if (this.#failure !== null) throw this.#failure
     try {
       this.#pending.add(changes)
+      this.#saved.push(changes)
       saveRows(this.#send.bind(this), this.#session, changes)
     } catch (error) {
       throw (this.#failure ??= error as Error)
@@ -379,27 +398,39 @@ export class PostgresTransaction implements Transaction {
     if (answer.command !== 'COMMIT') throw new RowsMoved('the transaction was rolled back')
   }
 
+  /** What may be relied on, as long as nothing was asked. */
+  get #memory(): Reliance | null {
+    if (this.#begun || this.#over !== null) return null
+    return this.#reliance?.isPossible === true ? this.#reliance : null
+  }
+
   /** What is looked for in one turn is one statement, sent with everything else. */
   async #look(queues: readonly string[] = [], types: readonly string[] = []): Promise<Looked> {
     if (this.#over !== null) throw this.#over
     if (this.#failure !== null) throw this.#failure
     this.#looking ??= this.#startLooking()
-    for (const name of queues) this.#looking.queues.add(exact(name))
-    for (const type of types) this.#looking.types.add(exact(type))
+    for (const name of queues) this.#looking.queues.add(name)
+    for (const type of types) this.#looking.types.add(type)
     return this.#looking.looked
   }
 
   #startLooking(): Looking {
     const [queues, types] = [new Set<string>(), new Set<string>()]
+    const { lastLook } = this.#session
     const looked = new Promise<Looked>((resolve, reject) => {
       this.#begin()
       this.#wire.beforeWriting(() => {
         this.#looking = null
         if (this.#over !== null) reject(this.#over)
         else
-          this.#send<LookRow>(sql.LOOK, [listOf([...queues]), listOf([...types])]).then(({ rows }) => {
-            resolve(toLooked(rows))
-          }, reject)
+          this.#send<LookRow>(sql.LOOK, [listOf(Array.from(queues, exact)), listOf(Array.from(types, exact))]).then(
+            ({ rows }) => {
+              const seen = toLooked(rows)
+              if (this.#saved.length === 0) lastLook.saw(seen, queues, types)
+              resolve(seen)
+            },
+            reject,
+          )
       })
     })
     looked.catch(() => {})
@@ -411,6 +442,8 @@ export class PostgresTransaction implements Transaction {
     this.#begun = true
     this.#track(this.#wire.query(sql.BEGIN)).catch(() => {})
     if (this.#patienceMs !== null) void this.#send(sql.BE_PATIENT, [`${String(this.#patienceMs)}ms`])
+    const reliedOn = this.#reliance?.values() ?? null
+    if (reliedOn !== null) void this.#send(sql.EXPECT_UNCHANGED, reliedOn)
   }
 
   /** Sends a statement whose failure is the transaction's. */
