@@ -36,7 +36,7 @@ export const EXPECT_UNCHANGED = statement(
   `
 -- Ends the transaction unless all is as its server remembered it: the signs of life; nothing wants to be woken by $3 (null:
 -- nobody asked); no job has one of these ids; and the queues and types of these names, as one text each (null: there are
--- none). Texts, because taking lists apart costs more than all the rest.
+-- none).
 SELECT expect_all('what was', ARRAY['remembered'], NULL)
 FROM life
 WHERE only_one AND (
