@@ -34,8 +34,8 @@ WHERE type = ANY ($2::text[])`,
 export const EXPECT_UNCHANGED = statement(
   'expect_unchanged',
   `
--- Ends the transaction unless all is as its server remembered it: the signs of life; nothing wants to be woken by $3 (null:
--- nobody asked); no job has one of these ids; and the queues and types of these names, as one text each (null: there are
+-- Ends the transaction unless all is as its server remembered it: the signs of life; nothing wants to be woken by $3 (null: this
+-- was not asked for); no job has one of these ids; and the queues and types of these names, as one text each (null: there are
 -- none).
 SELECT expect_all('what was', ARRAY['remembered'], NULL)
 FROM life
