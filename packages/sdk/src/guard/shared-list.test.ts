@@ -57,3 +57,15 @@ test('attempts that are told of by messages count when the message was read, and
   expect(reader.begun(1)).toBe(3)
   expect(reader.begun(2)).toBe(3)
 })
+
+test('attempts are counted beyond what 32 bits hold', () => {
+  for (const before of [2 ** 31 - 2, 2 ** 32 - 2, 2 ** 40]) {
+    const writer = new ListWriter(before)
+    const reader = new ListReader(writer.buffer, before)
+    for (let n = 1; n <= 4; n += 1) {
+      expect(writer.add(attempt(String(n), n))).toBe(true)
+      expect(reader.begun(0)).toBe(before + n)
+    }
+    expect(reader.read().map(({ lease }) => lease)).toEqual([1, 2, 3, 4])
+  }
+})

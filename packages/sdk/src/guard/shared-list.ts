@@ -52,9 +52,15 @@ export class ListWriter {
   /** A ring of the free slots, from the one that was free for the longest time on. */
   readonly #free = Int32Array.from({ length: SLOTS }, (_, slot) => slot)
   #firstFree = 0
-  #begun = 0
+  #begun: number
   #posted = 0
   #used = 0
+
+  /** `begun`: how many attempts there were before. */
+  constructor(begun = 0) {
+    this.#begun = begun
+    Atomics.store(this.#memory.words, BEGUN, begun)
+  }
 
   /** False: it does not fit, and goes by a message. */
   add({ key, jobId, lease }: Listed): boolean {
@@ -76,7 +82,7 @@ export class ListWriter {
       Atomics.store(words, USED, this.#used)
     }
     this.#begun += 1
-    Atomics.store(words, start / 4, this.#begun)
+    Atomics.store(words, start / 4, markOf(this.#begun))
     Atomics.store(words, BEGUN, this.#begun)
     return true
   }
@@ -105,12 +111,19 @@ export class ListWriter {
   }
 }
 
+/** A mark for the attempt with this number. None is 0, which marks a free slot. */
+const markOf = (begun: number): number => begun | 0 || 1
+
 export class ListReader {
   readonly #memory: Memory
-  #complete = 0
+  #begun: number
+  #complete: number
 
-  constructor(buffer: SharedArrayBuffer) {
+  /** `begun`: how many attempts there were before. */
+  constructor(buffer: SharedArrayBuffer, begun = 0) {
     this.#memory = memoryIn(buffer)
+    this.#begun = begun
+    this.#complete = begun
   }
 
   /**
@@ -119,8 +132,9 @@ export class ListReader {
    */
   begun(received: number): number {
     const { words } = this.#memory
-    const begun = Atomics.load(words, BEGUN)
-    if (Atomics.load(words, POSTED) === received) this.#complete = begun
+    // The memory holds the lowest 32 bits. Between two looks fewer than 2³¹ attempts begin, so the difference is exact.
+    this.#begun += (Atomics.load(words, BEGUN) - this.#begun) | 0
+    if (Atomics.load(words, POSTED) === (received | 0)) this.#complete = this.#begun
     return this.#complete
   }
 
