@@ -3,6 +3,7 @@
 // What does an install weigh, and what does a browser load first? The packages as npm would pack them, what they bring along
 // from others, and the files of the board. `--against DIR` puts another checkout that was built beside this one, such as
 // one from before the board. Nothing is timed, so it may run beside other work. Recorded in bench/results when compared.
+import { Buffer } from 'node:buffer'
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -141,12 +141,12 @@ describe.skipIf(browserPath() === null)('a page of the board', () => {
     await seen(page, 'None of the jobs examined so far fits these filters. Older ones may.')
     await page
       .getByRole('status')
-      .getByText(/0 shown; looked at 20.000 jobs, back to 2026-01-02 03:04:05Z/)
+      .getByText(/0 shown; examined 20.000 jobs, back to 2026-01-02 03:04:05Z/)
       .waitFor()
     await page.getByRole('link', { name: 'Look further back' }).click()
     await page.waitForURL(/tag=rare&cursor=place/)
     await page.locator(`a[title="${String(items[0]?.id)}"]`).waitFor()
-    expect(await page.getByRole('status').first().innerText()).not.toContain('looked at')
+    expect(await page.getByRole('status').first().innerText()).not.toContain('examined')
     expectNoFaults(watched)
   })
 

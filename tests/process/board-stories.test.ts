@@ -116,7 +116,12 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       const schema = {
         type: 'object',
         required: ['approved'],
-        properties: { approved: { type: 'boolean', title: 'Approved' }, note: { type: 'string' } },
+        properties: {
+          approved: { type: 'boolean', title: 'Approved' },
+          again: { type: 'boolean' },
+          cents: { type: 'integer' },
+          note: { type: 'string' },
+        },
       }
       const states = { approve: wait('done', { input: { schema } }), done: succeed() }
       await deploy(server, 'approval', { seconds: 600, states })
@@ -125,12 +130,16 @@ describe.skipIf(browserPath() === null)('on the board', () => {
       const { page } = watched
       const form = page.getByRole('form', { name: 'Step approve' })
       await form.getByLabel(/Approved/).selectOption('true')
+      await form.getByLabel('again').selectOption('false')
+      await form.getByLabel('cents').fill('250')
       await form.getByLabel('note').fill('<b>fine</b>')
       await form.getByRole('button', { name: 'Submit' }).click()
       await page.getByRole('heading', { name: /succeeded/ }).waitFor()
       const result = await server.get(`/api/v1/journeys/${id}/result`)
       expect(result.body).toMatchObject({ phase: 'SUCCEEDED' })
-      expect(result.text).toContain('<b>fine</b>')
+      expect(JSON.stringify(result.body)).toContain(
+        JSON.stringify({ approved: true, again: false, cents: 250, note: '<b>fine</b>' }).slice(1, -1),
+      )
       expectNoFaults(watched)
     })
 

@@ -163,7 +163,7 @@ describe('a disk that must not be written', () => {
     writeFileSync(file, notes)
     const ended = await curfew(['serve', '--port', '0', '--data', data])
     expect(ended).toMatchObject({ code: 1, stdout: '' })
-    expect(ended.stderr).toMatch(/^curfew: cannot open [^\n]*no database[^\n]*--data[^\n]*\n$/)
+    expect(ended.stderr).toMatch(/^curfew: cannot open [^\n]*not an SQLite database[^\n]*--data[^\n]*\n$/)
     expect(ended.stderr).toContain(file)
     expect(readFileSync(file, 'utf8')).toBe(notes)
   })

@@ -57,10 +57,12 @@ const forever = (signal: AbortSignal): Promise<never> =>
 
 test('what a handler takes out of its context works by itself', async () => {
   const { ctx, calls } = attempt()
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- that they need no `this` is what is tested
   const { jobId, signal, remaining, heartbeat } = ctx
   expect([jobId, signal.aborted, remaining()]).toEqual(['job-1', false, SOFT_MS])
   await heartbeat()
   expect(calls).toEqual([{ op: 'heartbeat' }])
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- as above
   expect(ctx.heartbeat).toBe(heartbeat)
 })
 
