@@ -24,7 +24,7 @@ export interface GuardPorts {
   readonly facts: WorkerFacts
   /** The server understands leases and `x_beats`. */
   readonly fences: boolean
-  /** Attempts that are not told of by orders. */
+  /** Attempts that the worker announces in shared memory instead of by orders. */
   readonly shared?: ListReader
   readonly beat: (body: Record<string, unknown>, timeoutMs: number) => Promise<BeatAnswer>
   /** Makes one call, once. */
@@ -59,7 +59,7 @@ export class Guard {
   readonly #vouchedAt = new Map<string, Instant>()
   /** When the latest beat was sent that listed this attempt and was answered. Only for what runs in isolates. */
   readonly #inIsolates = new Map<string, Instant>()
-  /** How many attempts it was told of by orders so far. */
+  /** How many attempts orders have announced so far. */
   #begun = 0
   /** Clocks of attempts that are too short for the usual interval, by attempt. */
   readonly #shortClocks = new Map<string, number>()

@@ -7,6 +7,7 @@
  * - Contact with the server is passed on a few times a second. The guard then knows of contact a little less than there was, so it
  *   is silent and fences no later than it should.
  */
+import { endsAfter, leftUntil } from '@curfew/core'
 import type { GuardOrder } from './protocol.ts'
 import { ListWriter } from './shared-list.ts'
 import { isPacedBy } from './guard.ts'
@@ -24,7 +25,8 @@ export class OrderLine {
   #waiting: GuardOrder[] = []
   #intervalMs: number | null = null
   #contactEveryMs = 0
-  #contactAt = -Infinity
+  /** Contact before this moment is not passed on. */
+  #nextContactAt = -Infinity
 
   /** The memory of the list, for the guard. */
   get listed(): SharedArrayBuffer {
@@ -39,8 +41,8 @@ export class OrderLine {
         this.#contactEveryMs = Math.min(CONTACT_MS, order.timeoutMs / CONTACTS_PER_TIMEOUT)
         return this.#push(order)
       case 'contact':
-        if (order.askedAt < this.#contactAt + this.#contactEveryMs) return false
-        this.#contactAt = order.askedAt
+        if (leftUntil(this.#nextContactAt, order.askedAt) > 0) return false
+        this.#nextContactAt = endsAfter(order.askedAt, this.#contactEveryMs)
         return this.#push(order)
       case 'begin':
         if (this.#enlist(order)) return false

@@ -101,7 +101,7 @@ export interface LastCall {
 }
 
 export type GuardNews =
-  /** `begun`: how many attempts the guard had been told of when it sent the beat. */
+  /** `begun`: how many attempts had been announced to the guard when it sent the beat. */
   | {
       readonly op: 'beat'
       readonly askedAt: number

@@ -44,7 +44,7 @@ test('what does not fit is refused, and leaves nothing behind', () => {
   expect(reader.begun(0)).toBe(1_024)
 })
 
-test('attempts that are told of by messages count when the message was read, and so do those after them', () => {
+test('an attempt that goes by a message counts once its message was read, and only then do the attempts after it', () => {
   const { writer, reader } = pair()
   writer.add(attempt('a', 1))
   expect(reader.begun(0)).toBe(1)
@@ -52,7 +52,7 @@ test('attempts that are told of by messages count when the message was read, and
   writer.add(attempt('b', 1))
   expect(reader.begun(0)).toBe(1)
   expect(reader.begun(1)).toBe(3)
-  // Told of once more: it was counted already.
+  // Announced once more: it was counted already.
   writer.posts(false)
   expect(reader.begun(1)).toBe(3)
   expect(reader.begun(2)).toBe(3)

@@ -8,7 +8,7 @@
  * A slot that changes while it is read is passed over: its attempt has just ended, or has just begun. The slot that was free
  * for the longest time is taken first, so no slot is written again soon after it was cleared.
  *
- * The header counts the attempts that the guard was told of, here and by messages. An answered beat vouches for the first so
+ * The header counts the attempts that the worker has announced to the guard, here and by messages. An answered beat vouches for the first so
  * many of them (`beat-list.ts`), so `begun` is read before the slots are, and an attempt is written before it is counted.
  */
 import { keyOf } from '../attempt/report.ts'
@@ -127,7 +127,7 @@ export class ListReader {
   }
 
   /**
-   * The guard knows the first so many attempts of those it was told of, so far as they have not ended. `received`: how many
+   * The guard knows the first so many of the announced attempts, so far as they have not ended. `received`: how many
    * messages about attempts it has read.
    */
   begun(received: number): number {

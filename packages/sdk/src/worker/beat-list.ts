@@ -12,7 +12,7 @@ import { isUnbegun, lapseOf, takesSlot, type HeldAttempt } from './held-attempt.
 export class BeatList {
   readonly #effects: Effects
   readonly #table: AttemptTable
-  /** How many attempts the guard was told of. */
+  /** How many attempts were announced to the guard. */
   #watched = 0
   /** No reservation lapses before this. It may be earlier than the first that does: then it is looked for again. */
   #lapsesAt: Instant | null = null
@@ -45,7 +45,7 @@ export class BeatList {
     }
   }
 
-  /** A heartbeat that was sent then has been answered. It listed the first `begun` attempts that the guard was told of. */
+  /** A heartbeat that was sent then has been answered. It listed the first `begun` attempts that were announced to the guard. */
   answered(sentAt: Instant, begun: number): void {
     for (const held of this.#table.all())
       if (held.watchNumber > 0 && held.watchNumber <= begun && sentAt > held.listedAt) held.listedAt = sentAt

@@ -51,7 +51,7 @@ export interface HeldAttempt {
   signAt: Instant
   /** The sending of the latest heartbeat that listed it and was answered; before the first one, the claim. */
   listedAt: Instant
-  /** Its place among the attempts that the guard was told of; 0: it was not. */
+  /** Its place among the attempts that were announced to the guard; 0: it was not announced. */
   watchNumber: number
 }
 

@@ -81,7 +81,7 @@ export type Input =
       readonly sentAt: Instant
       /** The epoch of the state the beat reported: an answer to an older word is not an order against a newer one. */
       readonly epoch: number
-      /** How many attempts the guard had been told of when it sent the beat: it listed those, and no later ones. */
+      /** How many attempts had been announced to the guard when it sent the beat: it listed those, and no later ones. */
       readonly begun: number
       readonly orders: Orders
       readonly unlisted: readonly Unlisted[]

@@ -44,6 +44,16 @@ interface Waiting {
   readonly hearAhead?: (decided: Ahead<unknown>) => void
 }
 
+/** How a group is tried. */
+interface Try {
+  /** How old its `now` may be when it is saved. */
+  readonly maxAgeMs: number
+  /** Whether it serves polls that wait. */
+  readonly serves: boolean
+  /** Whether the store may answer from memory and check at the end. */
+  readonly relies: boolean
+}
+
 interface Decided {
   readonly outcomes: readonly Outcome[]
   readonly postponed: boolean
@@ -259,11 +269,10 @@ export class GroupCommit {
   }
 
   async #untilDecided(group: readonly Waiting[], chore: Command<void> | null): Promise<Decided> {
-    let serves = true
-    let relies = true
+    let [serves, relies] = [true, true]
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#served(group, chore, MAX_AGE_MS * 2 ** (tries - 1), serves, relies)
+        return await this.#served(group, chore, { maxAgeMs: MAX_AGE_MS * 2 ** (tries - 1), serves, relies })
       } catch (error) {
         if (error instanceof ServingFailed) {
           this.#ports.onBrokenLook(error.cause)
@@ -292,16 +301,10 @@ export class GroupCommit {
     }
   }
 
-  async #served(
-    group: readonly Waiting[],
-    chore: Command<void> | null,
-    mostAgeMs: number,
-    serves: boolean,
-    relies: boolean,
-  ): Promise<Decided> {
+  async #served(group: readonly Waiting[], chore: Command<void> | null, how: Try): Promise<Decided> {
     const serving = this.#ports.serving()
     try {
-      const decided = await this.#transaction(group, chore, mostAgeMs, serving, serves, relies)
+      const decided = await this.#transaction(group, chore, serving, how)
       serving.answer(decided.durable, refusalFor)
       return decided
     } catch (error) {
@@ -313,10 +316,8 @@ export class GroupCommit {
   async #transaction(
     group: readonly Waiting[],
     chore: Command<void> | null,
-    mostAgeMs: number,
     serving: Serving,
-    serves: boolean,
-    relies: boolean,
+    { maxAgeMs, serves, relies }: Try,
   ): Promise<Decided> {
     const { store, host, moment, judge, workerTimeoutMs, deadLetterMax, longDocs } = this.#ports
     const at = moment()
@@ -344,7 +345,7 @@ export class GroupCommit {
       if (unit.transitions.some(({ job }) => job?.deadLetter === true)) await trimDeadLetters(unit, deadLetterMax)
       const stamps = stamp !== null || (store.clock === null && unit.writesUndated)
       if (stamps) unit.stampAlive(stamp?.outages ?? null)
-      if (elapsed(at.now, moment().now) > mostAgeMs) throw new Outdated('the process stood still')
+      if (elapsed(at.now, moment().now) > maxAgeMs) throw new Outdated('the process stood still')
       return {
         value: { outcomes, postponed: more, life: { aliveAt: stamps ? at.now : life.aliveAt, outages } },
         changes: await unit.saveButTheLast(),
